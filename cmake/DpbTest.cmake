@@ -49,7 +49,7 @@ function(dpb_add_test)
   target_link_libraries(${target} PRIVATE dpb_test_support ${TEST_LINK} GTest::gmock GTest::gtest_main
                                           dpb_compile_options)
   target_compile_options(${target} PRIVATE -O1)
-  if(dp_bench_train IN_LIST TEST_LINK)
+  if(dp_bench_all IN_LIST TEST_LINK)
     dpb_reuse_torch_headers(${target})
   else()
     dpb_reuse_test_headers(${target})
@@ -116,7 +116,7 @@ function(dpb_add_ranks_test)
   add_executable(${target} "${PROJECT_SOURCE_DIR}/tests/support/ranks_main.cc" ${TEST_SOURCES})
   target_link_libraries(${target} PRIVATE dpb_test_support dp_bench_ranks ${TEST_LINK} GTest::gmock
                                           GTest::gtest dpb_compile_options)
-  if(dp_bench_train IN_LIST TEST_LINK)
+  if(dp_bench_all IN_LIST TEST_LINK)
     dpb_reuse_torch_headers(${target})
   endif()
   add_test(NAME ${TEST_NAME}

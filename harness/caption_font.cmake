@@ -6,6 +6,6 @@ if(NOT DPB_CAPTION_FONT_FILE)
                       "package is fonts-dejavu-core), or name the file: -DDPB_CAPTION_FONT_FILE=PATH")
 endif()
 configure_file(src/media/caption_font.cc.in "${CMAKE_CURRENT_BINARY_DIR}/caption_font.cc" @ONLY)
-target_sources(dp_bench_host PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/caption_font.cc")
+target_sources(dp_bench_media PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/caption_font.cc")
 # link-time optimisation does not see what an asm statement defines
 set_source_files_properties("${CMAKE_CURRENT_BINARY_DIR}/caption_font.cc" PROPERTIES COMPILE_OPTIONS -fno-lto)

@@ -5,17 +5,7 @@ dpb_harness_library(dp_bench_policy)
 target_compile_options(dp_bench_policy PRIVATE -O1)  # its work is done inside LibTorch and in loops that ask for -O3
 dpb_export_own_names(dp_bench_policy)
 set_target_properties(dp_bench_policy PROPERTIES DEFINE_SYMBOL "")  # whose absence lets others reuse its precompiled headers
-dpb_sources(dp_bench_policy core ONLY device.cc)
-dpb_sources(dp_bench_policy plugin ONLY guarded_policy.cc)
-dpb_sources(dp_bench_policy policy)
-dpb_sources(dp_bench_policy policy/networks)
-dpb_sources(dp_bench_policy policy/objectives)
-dpb_sources(dp_bench_policy policy/vision)
-dpb_sources(dp_bench_policy policy/kernels)
-# single files join the files of another room
-set_source_files_properties(
-  "${CMAKE_CURRENT_SOURCE_DIR}/src/core/device.cc" "${CMAKE_CURRENT_SOURCE_DIR}/src/plugin/guarded_policy.cc"
-  PROPERTIES UNITY_GROUP policy)
+dpb_sources(dp_bench_policy policy policy/networks policy/objectives policy/vision policy/kernels)
 # LibTorch brings fmt's headers in another version than the system's library: ours are found first.
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/generated/fmt_first")
 get_target_property(fmt_headers fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
@@ -39,66 +29,51 @@ set_source_files_properties(
 set_source_files_properties(src/policy/kernels/product_kernels.cc PROPERTIES
   SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${loop_options};-ffp-contract=fast")
 
-add_library(dp_bench_planner STATIC)
-dpb_harness_library(dp_bench_planner)
-target_compile_options(dp_bench_planner PRIVATE -O1)  # its work is done inside LibTorch
-dpb_sources(dp_bench_planner graph)
-dpb_sources(dp_bench_planner run ONLY ${planner_of_run})
-dpb_sources(dp_bench_planner rollout ONLY ${planner_of_rollout})
-set_target_properties(dp_bench_planner PROPERTIES CXX_VISIBILITY_PRESET hidden)
-target_link_libraries(dp_bench_planner PUBLIC dp_bench_policy dp_bench_loop PRIVATE nlohmann_json::nlohmann_json)
-target_precompile_headers(dp_bench_planner REUSE_FROM dp_bench_policy)
+dpb_folder(graph LINK dp_bench_policy dp_bench_control)
+dpb_folder(planner LINK dp_bench_policy dp_bench_graph dp_bench_run dp_bench_control)
 
 # Opened only for policy.backend=openvino.
 if(OpenVINO_FOUND)
-  add_library(dp_bench_openvino MODULE src/graph/openvino/openvino_runtime.cc)
+  add_library(dp_bench_openvino MODULE)
+  dpb_sources(dp_bench_openvino graph/openvino)
   dpb_harness_library(dp_bench_openvino)
   set_target_properties(dp_bench_openvino PROPERTIES CXX_VISIBILITY_PRESET hidden)
   target_link_libraries(dp_bench_openvino PRIVATE dp_bench_policy openvino::runtime)
   add_dependencies(dp_bench_planner dp_bench_openvino)
 endif()
 
+# The deployment API, for programs of users: exports only what dp_bench/deploy.h declares.
 add_library(dp_bench_deploy SHARED)
 dpb_harness_library(dp_bench_deploy)
 target_compile_options(dp_bench_deploy PRIVATE -O1)
 dpb_export_own_names(dp_bench_deploy)
-dpb_sources(dp_bench_deploy rollout ONLY controller.cc)
-# hidden, so that of our own names only those of the API are exported
+dpb_sources(dp_bench_deploy deploy)
 set_target_properties(dp_bench_deploy PROPERTIES CXX_VISIBILITY_PRESET hidden DEFINE_SYMBOL "")
 target_link_libraries(dp_bench_deploy PUBLIC dp_bench_core PRIVATE dp_bench_planner)
 target_precompile_headers(dp_bench_deploy REUSE_FROM dp_bench_policy)
 
-add_library(dp_bench_train STATIC)
-dpb_harness_library(dp_bench_train)
-target_compile_options(dp_bench_train PRIVATE -O1)  # its work is done inside LibTorch
-dpb_sources(dp_bench_train train ONLY ${torch_of_train})
-dpb_sources(dp_bench_train rollout ONLY ${torch_of_rollout})
-target_link_libraries(dp_bench_train PUBLIC dp_bench_policy dp_bench_planner dp_bench_host)
-target_precompile_headers(dp_bench_train REUSE_FROM dp_bench_policy)
-target_sources(dp_bench_train PRIVATE $<TARGET_OBJECTS:dp_bench_experiment>)
+dpb_folder(train LINK dp_bench_policy dp_bench_planner dp_bench_host)
+dpb_folder(interop LINK dp_bench_policy dp_bench_planner)
+dpb_folder(task LINK dp_bench_policy dp_bench_train dp_bench_interop)
+dpb_folder(evaluate LINK dp_bench_policy dp_bench_task)
+dpb_folder(diagnose LINK dp_bench_policy dp_bench_task)
+# the texts of the hypotheses are compiled in
+set(hypotheses "${CMAKE_CURRENT_SOURCE_DIR}/src/diagnose/hypotheses.json")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${hypotheses}")
+file(READ "${hypotheses}" DPB_HYPOTHESES)
+configure_file(src/diagnose/hypotheses.cc.in "${CMAKE_CURRENT_BINARY_DIR}/hypotheses.cc" @ONLY)
+target_sources(dp_bench_diagnose PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/hypotheses.cc")
+dpb_folder(inspect LINK dp_bench_policy dp_bench_diagnose)
+dpb_folder(profile LINK dp_bench_policy dp_bench_inspect)
 
-add_library(dp_bench_experiment OBJECT)
-dpb_harness_library(dp_bench_experiment)
-dpb_sources(dp_bench_experiment experiment)
-dpb_sources(dp_bench_experiment inspect ONLY ${torch_of_inspect})
-target_compile_options(dp_bench_experiment PRIVATE -O1)
-target_link_libraries(dp_bench_experiment PUBLIC dp_bench_policy dp_bench_host)
-target_precompile_headers(dp_bench_experiment REUSE_FROM dp_bench_policy)
+# Everything but the verbs, for tests.
+add_library(dp_bench_all INTERFACE)
+target_link_libraries(dp_bench_all INTERFACE dp_bench_evaluate dp_bench_profile)
 
-# The verbs: those that need no LibTorch of their own are compiled without its headers.
-set(torch_of_app bench.cc diagnose.cc doctor.cc failure.cc inspect.cc profile.cc train.cc view.cc)
-add_library(dp_bench_verbs OBJECT)
-dpb_harness_library(dp_bench_verbs)
-dpb_sources(dp_bench_verbs app EXCEPT ${torch_of_app} main.cc)
-target_compile_options(dp_bench_verbs PRIVATE -O1)
-target_link_libraries(dp_bench_verbs PUBLIC dp_bench_train dp_bench_view dp_bench_ranks CLI11::CLI11)
-dpb_reuse_precompiled(dp_bench_verbs)
-
-add_executable(dp_bench_program src/app/main.cc $<TARGET_OBJECTS:dp_bench_verbs>)
+add_executable(dp_bench_program)
+dpb_sources(dp_bench_program app)
+target_include_directories(dp_bench_program PRIVATE src)
 set_target_properties(dp_bench_program PROPERTIES OUTPUT_NAME dp_bench UNITY_BUILD_MODE GROUP)
-set_source_files_properties(src/app/main.cc PROPERTIES UNITY_GROUP app)
-dpb_sources(dp_bench_program app ONLY ${torch_of_app})
-target_compile_options(dp_bench_program PRIVATE -O1)
-target_link_libraries(dp_bench_program PRIVATE dp_bench_train dp_bench_ranks dp_bench_view CLI11::CLI11 dpb_compile_options)
+target_link_libraries(dp_bench_program PRIVATE dp_bench_all dp_bench_window dp_bench_ranks CLI11::CLI11 dpb_compile_options)
 dpb_reuse_torch_headers(dp_bench_program)
 add_dependencies(dp_bench_program dp_bench_env_worker)

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "run/policy_weights.h"
+#include "planner/policy_weights.h"
 #include "train/checkpoint_writer.h"
 
 namespace dp_bench {
@@ -37,7 +37,7 @@ void CheckpointPause(benchmark::State& state) {
   const auto save = [&] {
     writer.Save({}, [&](run::CheckpointContents* contents) {
       for (const char* file : {"model", "ema", "exp_avg", "exp_avg_sq"}) {
-        run::CopyToArrays(tensors, &contents->tensors[std::string(file) + ".safetensors"]);
+        planner::CopyToArrays(tensors, &contents->tensors[std::string(file) + ".safetensors"]);
       }
       contents->config = contents->state = "{}";
     });

@@ -18,10 +18,10 @@ constexpr int kEpisodes = 50;
 constexpr int kSteps = 300;
 const char kParams[] = R"({"max_steps": 300})";
 
-class ZeroPlanner : public rollout::ChunkPlanner {
+class ZeroPlanner : public control::ChunkPlanner {
  public:
   int batch_size() const override { return 16; }
-  void Plan(const rollout::ObsBatch&, std::span<const rollout::PlanRow>,
+  void Plan(const control::ObsBatch&, std::span<const control::PlanRow>,
             std::span<float> actions) override {
     std::ranges::fill(actions, 0.0F);
   }
@@ -49,7 +49,7 @@ void BareEnvSteps(benchmark::State& bench) {
 BENCHMARK(BareEnvSteps)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 void RunnerSteps(benchmark::State& bench) {
-  run::EnvRunnerConfig config;
+  control::EnvRunnerConfig config;
   config.n_train = 0;
   config.n_test = kEpisodes;
   config.n_videos = 0;

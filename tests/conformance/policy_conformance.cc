@@ -19,14 +19,14 @@
 #include <vector>
 
 #include "conformance_main.h"
-#include "core/device.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "dp_bench/policy/networks/diffusion_policy.h"
 #include "graph/graph_runtime.h"
 #include "graph/onnx.h"
 #include "plugin/catalogue.h"
-#include "plugin/guarded_policy.h"
+#include "policy/device.h"
+#include "policy/guarded_policy.h"
 #include "train/fit_normalizer.h"
 #include "wrong_calls.h"
 
@@ -396,7 +396,7 @@ TEST_F(PolicyConformance, EveryParameterGetsAFiniteGradient) {
 }
 
 TEST_F(PolicyConformance, AnotherDeviceComputesTheSame) {
-  const c10::Device other = core::OpenDevice(kSubstitute == nullptr ? "cuda" : "hpu");
+  const c10::Device other = policy::OpenDevice(kSubstitute == nullptr ? "cuda" : "hpu");
   const auto loss_on = [&](c10::Device device) {
     policy_->module().train();
     NoiseSource noise = MakeNoise({1, 2, 3, 4});

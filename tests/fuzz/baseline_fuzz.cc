@@ -1,7 +1,7 @@
 // A baseline of the gate, compared with itself; the same bytes as a result of another program.
 #include "compare/baseline.h"
-#include "compare/pairing.h"
 #include "compare/gate.h"
+#include "compare/pairing.h"
 #include "fuzz.h"
 #include "run/foreign_result.h"
 

@@ -22,11 +22,11 @@
 #include "core/temporary_folder.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
+#include "interop/policy_folder.h"
 #include "report/gate_output.h"
 #include "run/checkpoint.h"
 #include "run/episode_log.h"
 #include "run/film_notes.h"
-#include "run/lerobot/policy_folder.h"
 #include "run/planning.h"
 #include "train/train_state.h"
 
@@ -121,14 +121,16 @@ void AddRuns(const fs::path& root) {
   Corpus(root / "gate_state").Add("state", ToJson(report).dump());
 }
 
-run::LerobotPolicy SmallLerobotPolicy() {
-  run::LerobotPolicy policy;
-  policy.config.inputs = {
-      {.name = "observation.state", .shape = {1}},
-      {.name = "observation.image", .type = run::LerobotFeatureType::kVisual, .shape = {3, 8, 8}}};
-  policy.config.action = {.name = "action", .type = run::LerobotFeatureType::kAction, .shape = {1}};
+interop::LerobotPolicy SmallLerobotPolicy() {
+  interop::LerobotPolicy policy;
+  policy.config.inputs = {{.name = "observation.state", .shape = {1}},
+                          {.name = "observation.image",
+                           .type = interop::LerobotFeatureType::kVisual,
+                           .shape = {3, 8, 8}}};
+  policy.config.action = {
+      .name = "action", .type = interop::LerobotFeatureType::kAction, .shape = {1}};
   policy.config.normalization_mapping = {
-      {run::LerobotFeatureType::kState, run::LerobotNorm::kMinMax}};
+      {interop::LerobotFeatureType::kState, interop::LerobotNorm::kMinMax}};
   policy.config.resize_shape = {8, 8};
   policy.config.crop_shape = {7, 7};
   policy.config.down_dims = {8};
@@ -158,7 +160,7 @@ void AddTensors(const fs::path& root, const fs::path& scratch) {
 
   const fs::path policy = scratch / "p";
   fs::create_directory(policy);
-  run::WriteLerobotPolicy(policy, SmallLerobotPolicy());
+  interop::WriteLerobotPolicy(policy, SmallLerobotPolicy());
   Corpus policies(root / "lerobot_policy");
   for (const char* name : {"config", "policy_preprocessor", "policy_postprocessor"}) {
     policies.Add(name, TextOf(policy / (std::string(name) + ".json")));

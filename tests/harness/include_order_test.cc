@@ -1,5 +1,6 @@
 // The folders of harness/src form layers: each includes the SDK, itself and the folders before it
-// in docs/architecture.md. Plugins include the SDK, kSharedFolders and their own folder.
+// in docs/architecture.md, and of the libraries that are slow to compile or load only those that
+// its README names. Plugins include the SDK, kSharedFolders and their own folder.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <iterator>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -15,8 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string> kLayers = {
-    "core",  "config",  "plugin",  "media",  "data",       "policy",  "graph", "run",
-    "train", "rollout", "compare", "report", "experiment", "inspect", "view",  "app"};
+    "core",    "config", "ranks",    "plugin",   "media",   "data",    "policy",  "graph",
+    "control", "run",    "rollout",  "planner",  "deploy",  "train",   "compare", "report",
+    "interop", "task",   "evaluate", "diagnose", "inspect", "profile", "view",    "app"};
 
 int LayerOf(const std::string& folder) {
   const auto it = std::find(kLayers.begin(), kLayers.end(), folder);
@@ -62,6 +65,60 @@ TEST(IncludeOrder, EveryFolderOfTheHarnessHasAPlaceInTheOrder) {
   for (const auto& entry : fs::directory_iterator(fs::path(DPB_SOURCE_DIR) / "harness/src")) {
     EXPECT_GE(LayerOf(entry.path().filename()), 0) << entry.path();
   }
+}
+
+// Libraries that take time to compile or to load, by the beginnings of their headers.
+const std::vector<std::pair<std::string, std::vector<std::string>>> kHeavyLibraries = {
+    {"LibTorch",
+     {"torch/", "ATen/", "c10/", "dp_bench/policy", "dp_bench/tensor.h", "dp_bench/normalizer.h",
+      "dp_bench/noise_scheduler.h"}},
+    {"Arrow", {"arrow/", "parquet/"}},
+    {"libav", {"libav", "libsw"}},
+    {"cairo", {"cairo"}},
+    {"MPI", {"mpi.h"}},
+    {"GLFW", {"GLFW/"}},
+    {"HDF5", {"hdf5", "H5"}},
+    {"OpenVINO", {"openvino/"}}};
+
+std::string ReadText(const fs::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// The libraries in "May include: LibTorch, MPI." of the folder's README, or else of the one above
+// it.
+std::string MayInclude(const fs::path& folder) {
+  if (!fs::exists(folder / "README.md")) return MayInclude(folder.parent_path());
+  const std::string readme = ReadText(folder / "README.md");
+  std::smatch match;
+  static const std::regex kLine("May include: ([^.]*)\\.");
+  return std::regex_search(readme, match, kLine) ? match.str(1) : "";
+}
+
+TEST(IncludeOrder, AFolderIncludesOnlyTheHeavyLibrariesOfItsReadme) {
+  static const std::regex kInclude(R"re(#include ["<]([^">]+)[">])re");
+  int n_heavy = 0;
+  for (const auto& entry :
+       fs::recursive_directory_iterator(fs::path(DPB_SOURCE_DIR) / "harness/src")) {
+    if (!IsSource(entry.path())) continue;
+    const std::string text = ReadText(entry.path());
+    const std::string allowed = MayInclude(entry.path().parent_path());
+    for (std::sregex_iterator it(text.begin(), text.end(), kInclude), end; it != end; ++it) {
+      for (const auto& [library, beginnings] : kHeavyLibraries) {
+        const std::string header = (*it)[1];
+        if (std::ranges::none_of(beginnings, [&](const std::string& beginning) {
+              return header.starts_with(beginning);
+            })) {
+          continue;
+        }
+        EXPECT_NE(allowed.find(library), std::string::npos)
+            << entry.path() << " includes " << header << "; its folder's README allows '" << allowed
+            << "'";
+        ++n_heavy;
+      }
+    }
+  }
+  EXPECT_GT(n_heavy, 50) << "the pattern no longer finds includes";
 }
 
 // What a plugin may link: it brings in nothing else of the harness.

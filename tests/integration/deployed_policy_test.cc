@@ -15,11 +15,11 @@
 #include "dp_bench/deploy.h"
 #include "dp_bench/error.h"
 #include "dp_bench/load_env.h"
+#include "planner/create_from_checkpoint.h"
+#include "planner/policy_planner.h"
 #include "plugin/catalogue.h"
 #include "plugin/obs_memory.h"
 #include "rollout/env_runner.h"
-#include "rollout/policy_planner.h"
-#include "run/create_from_checkpoint.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -56,9 +56,10 @@ class RecordedActions : public Env {
 // `micro_batch` 0: that of the checkpoint.
 std::vector<float> ActionsOfEvaluation(int latency_steps, int micro_batch) {
   plugin::PluginCatalogue catalogue({DPB_PLUGIN_DIR});
-  const run::PolicyFromCheckpoint loaded =
-      run::CreateFromCheckpoint(ShippedCheckpoint(), catalogue);
-  run::EnvRunnerConfig config = run::EnvRunnerConfig::FromConfig(loaded.config.Sub("env_runner"));
+  const planner::PolicyFromCheckpoint loaded =
+      planner::CreateFromCheckpoint(ShippedCheckpoint(), catalogue);
+  control::EnvRunnerConfig config =
+      control::EnvRunnerConfig::FromConfig(loaded.config.Sub("env_runner"));
   if (micro_batch > 0) config.micro_batch = micro_batch;
   config.n_train = 0;
   config.n_test = 1;
@@ -75,7 +76,7 @@ std::vector<float> ActionsOfEvaluation(int latency_steps, int micro_batch) {
         return std::make_unique<RecordedActions>(LoadEnv(loaded.config.Sub("env")), &actions);
       },
       spec.shape_meta, spec.horizons, scratch.path());
-  rollout::PolicyPlanner planner(*loaded.policy, torch::kCPU, config.micro_batch);
+  planner::PolicyPlanner planner(*loaded.policy, torch::kCPU, config.micro_batch);
   const run::RunResult result = runner.Run(planner);
   EXPECT_FALSE(result.records.at(0).failure_reason.has_value());
   return actions;

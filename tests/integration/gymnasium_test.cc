@@ -42,7 +42,7 @@ class Gymnasium : public testing::Test {
 
   run::RunResult Run(const json& faults, int n_episodes) {
     const json params = Params({{"faults", faults}});
-    run::EnvRunnerConfig config;
+    control::EnvRunnerConfig config;
     config.n_train = 0;
     config.n_test = n_episodes;
     config.test_start_seed = kFirstSeed;

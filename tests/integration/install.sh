@@ -52,7 +52,7 @@ expect_exit 5 "found no scene swift_arm.xml; looked for:" "$dp_bench" collect --
 
 echo "a hidden state in an env is named with what it changes"
 new_plugin env hidden_state
-sed -i 's|/ spec_.control_hz;|/ spec_.control_hz * (1.0 + 1e-6 * n_++);|; s|  bool is_over_ = false;|  bool is_over_ = false;\n  int n_ = 0;|' \
+sed -i 's|/ spec().control_hz;|/ spec().control_hz * (1.0 + 1e-6 * n_++);|; s|  std::array<double, 2> goal_ = {};|&\n  int n_ = 0;|' \
   hidden_state/hidden_state.cc
 build_project "$prefix" hidden_state hidden_state/build
 expect_exit 1 "the observation 'position' after step 3 differs" "$dp_bench" plugins check hidden_state/build/plugins/libdpb_env_hidden_state.so

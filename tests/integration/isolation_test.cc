@@ -19,18 +19,18 @@ constexpr int kBatchSize = 4;
 
 /// Actions that depend on a hash of the observations and on the noise of the row: any differing bit
 /// in an observation changes the episode.
-class HashPlanner final : public rollout::ChunkPlanner {
+class HashPlanner final : public control::ChunkPlanner {
  public:
   explicit HashPlanner(const EnvSpec& spec) : spec_(spec) {}
 
   int batch_size() const override { return kBatchSize; }
 
-  void Plan(const rollout::ObsBatch& obs, std::span<const rollout::PlanRow> rows,
+  void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
             std::span<float> actions) override {
     const std::size_t action_dim = spec_.action_low.size();
     const std::size_t chunk_size = actions.size() / kBatchSize;
     for (std::size_t row = 0; row < kBatchSize; ++row) {
-      const rollout::PlanRow& name = rows[row < rows.size() ? row : 0];
+      const control::PlanRow& name = rows[row < rows.size() ? row : 0];
       RandomStream random(HashOf(obs, row), StreamId::kPolicyNoise, name.env_step);
       for (std::size_t i = 0; i < chunk_size; ++i) {
         const float low = spec_.action_low[i % action_dim];
@@ -41,7 +41,7 @@ class HashPlanner final : public rollout::ChunkPlanner {
   }
 
  private:
-  static std::uint64_t HashOf(const rollout::ObsBatch& obs, std::size_t row) {
+  static std::uint64_t HashOf(const control::ObsBatch& obs, std::size_t row) {
     std::uint64_t hash = 0;
     for (const auto& [key, array] : obs) {
       const std::size_t size = array.byte_size() / kBatchSize;
@@ -74,7 +74,7 @@ class Isolation : public testing::TestWithParam<Subject> {
   }
 
   std::string Hash(bool is_isolated, int n_workers) {
-    run::EnvRunnerConfig config;
+    control::EnvRunnerConfig config;
     config.n_train = 0;
     config.n_test = GetParam().n_episodes;
     config.n_workers = n_workers;

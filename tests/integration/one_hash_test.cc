@@ -15,11 +15,11 @@
 
 #include "dp_bench/policy.h"
 #include "dp_bench/random.h"
+#include "planner/policy_planner.h"
 #include "plugin/catalogue.h"
-#include "plugin/guarded_policy.h"
 #include "plugin/isolated_env.h"
+#include "policy/guarded_policy.h"
 #include "rollout/env_runner.h"
-#include "rollout/policy_planner.h"
 #include "support/scratch_folder.h"
 #include "train/fit_normalizer.h"
 
@@ -76,7 +76,7 @@ class OneHash : public testing::TestWithParam<Subject> {
   }
 
   std::vector<std::string> Hashes(bool is_isolated, int n_workers, std::span<const int> order) {
-    run::EnvRunnerConfig config;
+    control::EnvRunnerConfig config;
     config.n_train = 0;
     config.n_test = static_cast<int>(order.size());
     config.n_workers = n_workers;
@@ -86,7 +86,7 @@ class OneHash : public testing::TestWithParam<Subject> {
     rollout::EnvRunner runner(
         config, [&] { return MakeEnv(is_isolated); }, env_spec_.shape_meta, Horizons{},
         scratch_.path());
-    rollout::PolicyPlanner planner(*policy_, torch::kCPU, kMicroBatch);
+    planner::PolicyPlanner planner(*policy_, torch::kCPU, kMicroBatch);
     std::vector<std::string> hashes;
     for (const run::EpisodeRecord& record : runner.Run(planner, order).records) {
       EXPECT_FALSE(record.failure_reason.has_value()) << *record.failure_reason;

@@ -15,9 +15,9 @@
 #include "dp_bench/error.h"
 #include "dp_bench/policy/networks/diffusion_policy.h"
 #include "dp_bench/tensor.h"
+#include "planner/create_from_checkpoint.h"
 #include "plugin/catalogue.h"
 #include "policy/stage_recorder.h"
-#include "run/create_from_checkpoint.h"
 #include "run/safetensors.h"
 #include "support/double_policy.h"
 
@@ -36,7 +36,7 @@ NoiseSource MakeNoise(std::int64_t batch_size) {
 }
 
 TensorMap ReadObs(const std::string& path, const ShapeMeta& shape_meta) {
-  TensorMap obs = run::ToTensors(run::ReadSafetensors(path).tensors);
+  TensorMap obs = planner::ToTensors(run::ReadSafetensors(path).tensors);
   for (const KeySpec& key : shape_meta.obs) {
     // as a rollout gives them: stored [H, W, C], seen [C, H, W]
     if (key.type != KeyType::kRgb) continue;
@@ -48,8 +48,8 @@ TensorMap ReadObs(const std::string& path, const ShapeMeta& shape_meta) {
 
 // The fields of a checkpoint, with the scales and offsets of a file.
 Normalizer::Fields ReadFields(const std::string& folder, const std::string& normalizer) {
-  const TensorMap exact = run::ToTensors(run::ReadSafetensors(normalizer).tensors);
-  Normalizer::Fields fields = run::NormalizerOf(run::Checkpoint::Open(folder)).fields();
+  const TensorMap exact = planner::ToTensors(run::ReadSafetensors(normalizer).tensors);
+  Normalizer::Fields fields = planner::NormalizerOf(run::Checkpoint::Open(folder)).fields();
   for (auto& [key, field] : fields) {
     field.scale = exact.at(key + ".scale");
     field.offset = exact.at(key + ".offset");
@@ -60,7 +60,7 @@ Normalizer::Fields ReadFields(const std::string& folder, const std::string& norm
 void Plan(const std::string& folder, const std::string& input, const std::string& output,
           const std::optional<std::string>& normalizer) {
   plugin::PluginCatalogue catalogue(plugin::PluginCatalogue::DefaultSearchPath({}));
-  const auto [config, policy] = run::CreateFromCheckpoint(folder, catalogue);
+  const auto [config, policy] = planner::CreateFromCheckpoint(folder, catalogue);
   const TensorMap obs = ReadObs(input, policy->spec().shape_meta);
   const std::int64_t batch_size = obs.begin()->second.size(0);
 
@@ -90,7 +90,7 @@ void Plan(const std::string& folder, const std::string& input, const std::string
     again = MakeNoise(batch_size);
     result["action in float64"] = diffusion->PredictAction(obs, again);
   }
-  run::WriteSafetensors(output, run::ToArrays(result));
+  run::WriteSafetensors(output, planner::ToArrays(result));
 }
 
 }  // namespace

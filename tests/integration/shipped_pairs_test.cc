@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "dp_bench/policy.h"
-#include "experiment/experiment.h"
-#include "experiment/key_check.h"
 #include "rollout/shape_match.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
+#include "task/experiment.h"
+#include "task/key_check.h"
 #include "train/batches.h"
 #include "train/fit_normalizer.h"
 #include "train/train_config.h"
@@ -72,7 +72,7 @@ std::map<Pair, std::string> DocumentedPairs() {
   return pairs;
 }
 
-experiment::ExperimentOptions OptionsOf(const Pair& pair) {
+task::ExperimentOptions OptionsOf(const Pair& pair) {
   return {.policy = pair.first,
           .env = pair.second,
           .config_dirs = {kRoot / "configs"},
@@ -80,8 +80,8 @@ experiment::ExperimentOptions OptionsOf(const Pair& pair) {
 }
 
 void ExpectRuns(const Pair& pair) {
-  const experiment::Experiment experiment(OptionsOf(pair));
-  experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
+  const task::Experiment experiment(OptionsOf(pair));
+  task::RejectUnknownKeys(experiment, {.makes_policy = true});
   const ShapeMeta& shapes = experiment.shape_meta();
   rollout::MatchObsKeys(experiment.DescribeEnv().shape_meta, shapes);
 
@@ -106,8 +106,8 @@ void ExpectRuns(const Pair& pair) {
 
 void ExpectRefused(const Pair& pair, const std::string& reason) {
   const std::string message = MessageOf(ErrorCode::kConfig, [&] {
-    const experiment::Experiment experiment(OptionsOf(pair));
-    experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
+    const task::Experiment experiment(OptionsOf(pair));
+    task::RejectUnknownKeys(experiment, {.makes_policy = true});
   });
   EXPECT_THAT(message, HasSubstr(reason));
   EXPECT_THAT(message, HasSubstr(". Use "));

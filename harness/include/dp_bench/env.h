@@ -233,6 +233,7 @@ class DPB_API Env {
 
 }  // namespace dp_bench
 
+/// @cond
 template <>
 struct std::default_delete<dp_bench::Env> {
   default_delete() = default;
@@ -240,3 +241,4 @@ struct std::default_delete<dp_bench::Env> {
   default_delete(const default_delete<Derived>& /*of_derived*/) {}
   void operator()(dp_bench::Env* env) const { dp_bench::Env::Destroy(env); }
 };
+/// @endcond

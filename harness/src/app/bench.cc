@@ -12,17 +12,17 @@
 #include "app/verbs.h"
 #include "config/loader.h"
 #include "core/console.h"
-#include "core/device.h"
 #include "core/exit_code.h"
 #include "core/progress.h"
 #include "data/loader.h"
 #include "data/sequence_sampler.h"
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
-#include "experiment/key_check.h"
-#include "experiment/training_rig.h"
 #include "plugin/catalogue.h"
 #include "plugin/obs_memory.h"
+#include "policy/device.h"
+#include "task/key_check.h"
+#include "task/training_rig.h"
 #include "train/batches.h"
 #include "train/train_config.h"
 
@@ -36,7 +36,7 @@ constexpr const char* kBenchExamples =
   dp_bench bench dataset --dataset path/to/lerobot_dataset dataloader.num_workers=2)";
 
 struct BenchVerbOptions {
-  experiment::ExperimentOptions experiment;
+  task::ExperimentOptions experiment;
   std::string part;
   int repetitions = 5;
   int n_steps = 2;  // of a window, for "dataset"
@@ -75,7 +75,7 @@ double MedianSeconds(int repetitions, const std::function<void()>& work, bool wa
 
 // Steps with uniform actions, each held for ten steps so that an absolute target is reached. A
 // repetition ends after kSeconds: an env that draws large pictures makes a few steps a second.
-void BenchEnv(const experiment::Task& task, int repetitions) {
+void BenchEnv(const task::Task& task, int repetitions) {
   const std::unique_ptr<Env> env = task.CreateEnv();
   const EnvSpec& spec = env->spec();
   constexpr int kSteps = 2000;
@@ -123,7 +123,7 @@ void BenchEnv(const experiment::Task& task, int repetitions) {
 }
 
 // The loader alone, and with the training that it feeds.
-void BenchLoader(experiment::TrainingRig& rig, int repetitions,
+void BenchLoader(task::TrainingRig& rig, int repetitions,
                  const std::function<void(data::HostBatch*)>& train) {
   // workers finish their batches together, so measure over one batch of each
   const train::DataLoaderConfig& config = rig.loading();
@@ -159,13 +159,12 @@ void BenchActionChunks(Policy* policy, const Batch& batch, std::int64_t batch_si
   }
 }
 
-int BenchPolicy(const experiment::Experiment& experiment, int repetitions) {
-  const bool is_there =
-      experiment::ProvideCheckedDataset(experiment, {.makes_policy = true}) != nullptr;
+int BenchPolicy(const task::Experiment& experiment, int repetitions) {
+  const bool is_there = task::ProvideCheckedDataset(experiment, {.makes_policy = true}) != nullptr;
   if (!is_there) return core::kExitInterrupted;
   std::unique_ptr<Dataset> dataset;
   const double load_seconds = Seconds([&] { dataset = experiment.CreateDataset(); });
-  experiment::TrainingRig rig(experiment, *dataset);
+  task::TrainingRig rig(experiment, *dataset);
   data::BatchLoader& loader = rig.loader();
   core::PrintResult("dataset load [s]                     {:12.2f}\n", load_seconds);
   core::PrintResult("training sequences                   {:12}\n", loader.sampler().size());
@@ -181,7 +180,7 @@ int BenchPolicy(const experiment::Experiment& experiment, int repetitions) {
   const std::int64_t batch_size = rig.loading().batch_size;
   const double train_seconds = MedianSeconds(repetitions, [&] {
     rig.TrainOn(host, &timer);
-    core::Synchronize(experiment.device());
+    policy::Synchronize(experiment.device());
   });
   core::PrintResult("training samples/s, batch {:<4}       {:12.0f}\n", batch_size,
                     static_cast<double>(batch_size) / train_seconds);
@@ -193,7 +192,7 @@ int BenchPolicy(const experiment::Experiment& experiment, int repetitions) {
 
 // Windows of a few steps with all keys, as a training reads them. No policy and no env.
 int BenchDataset(const BenchVerbOptions& options) {
-  const experiment::ExperimentOptions& asked = options.experiment;
+  const task::ExperimentOptions& asked = options.experiment;
   if (asked.dataset.empty() || !asked.env.empty() || !asked.policy.empty()) {
     throw Error(ErrorCode::kUsage, "bench dataset needs --dataset, and neither --env nor --policy");
   }
@@ -272,12 +271,12 @@ Verb AddBench(CLI::App* app) {
   return [options] {
     if (options->part == "dataset") return BenchDataset(*options);
     if (options->part == "env") {
-      const experiment::Task task(options->experiment);
-      experiment::RejectUnknownKeys(task, {});
+      const task::Task task(options->experiment);
+      task::RejectUnknownKeys(task, {});
       BenchEnv(task, options->repetitions);
       return 0;
     }
-    return BenchPolicy(experiment::Experiment(options->experiment), options->repetitions);
+    return BenchPolicy(task::Experiment(options->experiment), options->repetitions);
   };
 }
 

@@ -10,9 +10,9 @@
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
-#include "experiment/collection.h"
-#include "experiment/dataset_conversion.h"
-#include "experiment/key_check.h"
+#include "task/collection.h"
+#include "task/dataset_conversion.h"
+#include "task/key_check.h"
 
 namespace dp_bench::app {
 namespace {
@@ -26,7 +26,7 @@ Examples:
   dp_bench collect --env kuavo_dualarm --obs rgb --format lerobot --output data/pick_place_lerobot)";
 
 struct CollectVerbOptions {
-  experiment::ExperimentOptions experiment;
+  task::ExperimentOptions experiment;
   std::optional<int> episodes;
   std::filesystem::path output;
   std::string format = config::kZarrFormat;
@@ -35,7 +35,7 @@ struct CollectVerbOptions {
 };
 
 // Converts what was collected, which stays where `run` looks for it.
-int Convert(const CollectVerbOptions& options, const experiment::Task& task,
+int Convert(const CollectVerbOptions& options, const task::Task& task,
             const std::filesystem::path& collected) {
   return ConvertWithProgress({{.sources = {collected},
                                .output = options.output,
@@ -51,9 +51,9 @@ int CollectDemonstrations(CollectVerbOptions options) {
     options.experiment.overrides.push_back("collect.n_episodes=" +
                                            std::to_string(*options.episodes));
   }
-  const experiment::Task task(options.experiment);
+  const task::Task task(options.experiment);
   data::CollectRequest request = task.MakeCollectRequest();
-  experiment::RejectUnknownKeys(task, {});
+  task::RejectUnknownKeys(task, {});
   const bool is_zarr = options.format == config::kZarrFormat;
   if (is_zarr && !options.output.empty()) request.output = options.output;
   if (is_zarr && !(options.map.empty() && options.params.empty())) {
@@ -67,7 +67,7 @@ int CollectDemonstrations(CollectVerbOptions options) {
     RequireFreeFolder(options.output);
   }
   const std::filesystem::path collected = request.output;
-  if (!experiment::RunCollection(task, std::move(request), core::CatchStopSignals())) {
+  if (!task::RunCollection(task, std::move(request), core::CatchStopSignals())) {
     return core::kExitInterrupted;
   }
   return is_zarr ? 0 : Convert(options, task, collected);

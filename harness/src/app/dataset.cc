@@ -25,13 +25,13 @@
 #include "core/progress.h"
 #include "core/stop_signal.h"
 #include "data/key_check.h"
-#include "data/split.h"
 #include "data/reader/keyed_dataset.h"
+#include "data/split.h"
 #include "dp_bench/error.h"
-#include "experiment/dataset_conversion.h"
-#include "experiment/dataset_reading.h"
 #include "inspect/data_inspection.h"
 #include "plugin/catalogue.h"
+#include "task/dataset_conversion.h"
+#include "task/dataset_reading.h"
 
 namespace dp_bench::app {
 namespace {
@@ -50,7 +50,7 @@ Examples:
   dp_bench dataset convert data/a.zarr data/a_lerobot --format lerobot --map observation.state=agent_pos,block_pose)";
 
 struct DatasetVerbOptions {
-  experiment::DatasetConversion conversion;
+  task::DatasetConversion conversion;
   fs::path source;
   fs::path second_output;
   double val_ratio = 0.1;
@@ -64,7 +64,7 @@ struct DatasetVerbOptions {
   }
 
   std::unique_ptr<Dataset> OpenSource(plugin::PluginCatalogue& catalogue) const {
-    return experiment::OpenDataset(source, conversion.reading, catalogue);
+    return task::OpenDataset(source, conversion.reading, catalogue);
   }
 };
 
@@ -77,7 +77,7 @@ void AddRateOption(CLI::App* app, DatasetVerbOptions* options) {
 
 // --format, and what belongs to the writer.
 void AddWriterOptions(CLI::App* app, DatasetVerbOptions* options) {
-  experiment::DatasetConversion& conversion = options->conversion;
+  task::DatasetConversion& conversion = options->conversion;
   AddRateOption(app, options);
   app->add_option("--format", conversion.format,
                   "lerobot, zarr, or a writer plugin (default: that of the source)");
@@ -97,9 +97,8 @@ void AddSourceAndOutput(CLI::App* app, DatasetVerbOptions* options) {
       ->required();
 }
 
-int Copy(std::vector<experiment::DatasetConversion> conversions,
-         const DatasetVerbOptions& options) {
-  for (experiment::DatasetConversion& conversion : conversions) {
+int Copy(std::vector<task::DatasetConversion> conversions, const DatasetVerbOptions& options) {
+  for (task::DatasetConversion& conversion : conversions) {
     if (!conversion.format.empty()) continue;
     conversion.format = config::FormatOf(conversion.sources[0]).name;
   }
@@ -144,9 +143,9 @@ int Split(const DatasetVerbOptions& options) {
   plugin::PluginCatalogue catalogue = options.Catalogue();
   const auto n = std::ssize(options.OpenSource(catalogue)->episode_ends());
   const std::vector<bool> is_val = data::ValidationMask(n, options.val_ratio, options.seed);
-  experiment::DatasetConversion train = options.conversion;
+  task::DatasetConversion train = options.conversion;
   train.sources = {options.source};
-  experiment::DatasetConversion val = train;
+  task::DatasetConversion val = train;
   val.output = options.second_output;
   train.episodes.emplace();
   val.episodes.emplace();
@@ -188,7 +187,7 @@ int Info(const DatasetVerbOptions& options) {
   plugin::PluginCatalogue catalogue = options.Catalogue();
   const auto dataset = options.OpenSource(catalogue);
   const std::span<const std::int64_t> ends = dataset->episode_ends();
-  const double fps = experiment::RateOf(*dataset, options.source, options.conversion.reading);
+  const double fps = task::RateOf(*dataset, options.source, options.conversion.reading);
   core::PrintResult(
       "{}: {}, {} episodes, {} steps, {}{}\n", options.source.string(),
       config::FormatOf(options.source).name, ends.size(), ends.back(), data::RateText(fps),
@@ -254,7 +253,7 @@ void AddTrim(CLI::App* app, DatasetVerbOptions* options) {
 }
 
 int CopyOne(const DatasetVerbOptions& options) {
-  experiment::DatasetConversion conversion = options.conversion;
+  task::DatasetConversion conversion = options.conversion;
   conversion.sources = {options.source};
   if (!options.episodes.empty()) conversion.episodes = ReadEpisodes(options.episodes);
   return Copy({conversion}, options);
@@ -262,7 +261,7 @@ int CopyOne(const DatasetVerbOptions& options) {
 
 }  // namespace
 
-void AddReadingOptions(CLI::App* app, experiment::DatasetReading* reading) {
+void AddReadingOptions(CLI::App* app, task::DatasetReading* reading) {
   app->add_option("--keys", reading->keys,
                   "Only these keys, such as agent_pos,action; or an object in JSON, as "
                   "dataset.params.keys (default: all)");
@@ -271,20 +270,20 @@ void AddReadingOptions(CLI::App* app, experiment::DatasetReading* reading) {
                   "(dataset.params.tolerance_s)");
 }
 
-int ConvertWithProgress(std::vector<experiment::DatasetConversion> conversions,
+int ConvertWithProgress(std::vector<task::DatasetConversion> conversions,
                         plugin::PluginCatalogue& catalogue) {
-  for (experiment::DatasetConversion& conversion : conversions) {
+  for (task::DatasetConversion& conversion : conversions) {
     conversion.stop = &core::CatchStopSignals();
   }
   core::Progress progress(core::Progress::StandardError(), 0);
-  const experiment::ConversionReport report = experiment::ConvertDatasets(
-      conversions, catalogue, [&progress](const experiment::ConversionProgress& state) {
+  const task::ConversionReport report = task::ConvertDatasets(
+      conversions, catalogue, [&progress](const task::ConversionProgress& state) {
         progress.Update({.done = state.n_episodes, .total = state.n_wanted, .unit = "episodes"},
                         "convert", fmt::format("{} steps", state.n_steps));
       });
   progress.Pause();
   for (std::size_t i = 0; i < conversions.size(); ++i) {
-    const experiment::ConvertedDataset& output = report.outputs[i];
+    const task::ConvertedDataset& output = report.outputs[i];
     const std::string path = conversions[i].output.string();
     if (report.is_interrupted) {
       core::PrintStatus("{}: interrupted after {} episodes; the same command continues\n", path,

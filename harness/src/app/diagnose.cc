@@ -13,14 +13,14 @@
 #include "core/output_file.h"
 #include "data/collector.h"
 #include "data/replay_writer.h"
+#include "diagnose/diagnosis.h"
+#include "diagnose/sampling_inspection.h"
 #include "dp_bench/error.h"
-#include "experiment/key_check.h"
-#include "inspect/diagnosis.h"
-#include "inspect/sampling_inspection.h"
-#include "run/create_from_checkpoint.h"
-#include "run/policy_weights.h"
+#include "planner/create_from_checkpoint.h"
+#include "planner/policy_weights.h"
 #include "run/result_files.h"
 #include "run/run_files.h"
+#include "task/key_check.h"
 
 namespace dp_bench::app {
 namespace {
@@ -46,7 +46,7 @@ Examples:
   dp_bench diagnose --sampling models/pusht_unet_hybrid)";
 
 struct DiagnoseVerbOptions {
-  experiment::ExperimentOptions experiment;
+  task::ExperimentOptions experiment;
   fs::path run;
   fs::path checkpoint;
   int n_rollouts = 8;
@@ -100,7 +100,7 @@ std::optional<fs::path> Log(const DiagnoseVerbOptions& options) {
 }
 
 // "unet_hybrid on pusht, runs/a"
-std::string TitleOf(const DiagnoseVerbOptions& options, const experiment::Experiment& experiment) {
+std::string TitleOf(const DiagnoseVerbOptions& options, const task::Experiment& experiment) {
   const fs::path& subject = options.run.empty() ? options.checkpoint : options.run;
   const std::string title = fmt::format(
       "{} on {}", experiment.config().Sub("policy").Get<std::string>("plugin"), experiment.name());
@@ -117,10 +117,10 @@ void WriteReports(const diagnose::Diagnosis& diagnosis, const std::string& title
 // A checkpoint's own demonstrations are often not on this machine, and a few dozen show as much of
 // it: no more are collected, unless the user asks for a number. Returns whether the checkpoint
 // learned from more than there will be.
-bool TakeSample(const fs::path& checkpoint, experiment::ExperimentOptions* asked) {
+bool TakeSample(const fs::path& checkpoint, task::ExperimentOptions* asked) {
   constexpr int kEpisodes = 24;
   if (checkpoint.empty()) return false;
-  const experiment::Task task(*asked);
+  const task::Task task(*asked);
   if (!task.is_collected()) return false;
   const Config trained =
       Config::FromJson(run::Checkpoint::Open(checkpoint).config(), run::kConfigFile);
@@ -142,13 +142,13 @@ bool TakeSample(const fs::path& checkpoint, experiment::ExperimentOptions* asked
 }
 
 // The data set, if it exists on this machine.
-std::unique_ptr<Dataset> DatasetAtHand(const experiment::Experiment& experiment) {
+std::unique_ptr<Dataset> DatasetAtHand(const task::Experiment& experiment) {
   const std::optional<fs::path> path = experiment.dataset_path();
   if (path && !fs::exists(*path)) return nullptr;
   return experiment.CreateDataset();
 }
 
-bool IsRecordedHere(const experiment::Experiment& experiment) {
+bool IsRecordedHere(const task::Experiment& experiment) {
   const std::optional<fs::path> path = experiment.dataset_path();
   return path && !data::ReadReplayAttributes(*path).is_null();
 }
@@ -158,16 +158,16 @@ int RunSamplingDiagnosis(const DiagnoseVerbOptions& options) {
     throw Error(ErrorCode::kUsage,
                 "--sampling needs a checkpoint: dp_bench diagnose --sampling CHECKPOINT");
   }
-  const experiment::Experiment experiment(options.experiment);
+  const task::Experiment experiment(options.experiment);
   const std::unique_ptr<Dataset> dataset = DatasetAtHand(experiment);
-  experiment::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
   const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
-  const run::Weights weights = run::EvaluatedWeights(checkpoint);
-  const std::unique_ptr<Policy> policy =
-      run::CreateFromCheckpoint(checkpoint, experiment.config(), experiment.catalogue(), weights);
+  const planner::Weights weights = planner::EvaluatedWeights(checkpoint);
+  const std::unique_ptr<Policy> policy = planner::CreateFromCheckpoint(
+      checkpoint, experiment.config(), experiment.catalogue(), weights);
   const diagnose::SamplingInspection inspection =
       diagnose::InspectSampling({.policy = *policy,
-                                 .normalizer = run::NormalizerOf(checkpoint),
+                                 .normalizer = planner::NormalizerOf(checkpoint),
                                  .config = experiment.config(),
                                  .dataset = dataset.get(),
                                  .make_env = [&experiment] { return experiment.CreateEnv(); }});
@@ -182,12 +182,12 @@ int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
   run::RequireResultFiles({{"--html", options.html, run::kDiagnosisPage},
                            {"--markdown", options.markdown, run::kDiagnosisMarkdown}});
   const fs::path& folder = options.checkpoint;
-  experiment::ExperimentOptions asked = options.experiment;
+  task::ExperimentOptions asked = options.experiment;
   const bool is_sample = TakeSample(folder, &asked);
-  const experiment::Experiment experiment(asked);
+  const task::Experiment experiment(asked);
   std::unique_ptr<Dataset> dataset;
   try {
-    dataset = experiment::ProvideCheckedDataset(
+    dataset = task::ProvideCheckedDataset(
         experiment, {.makes_policy = true, .is_of_checkpoint = !folder.empty()});
   } catch (Error& fault) {
     if (!folder.empty() && fault.code() == ErrorCode::kData) {
@@ -201,9 +201,9 @@ int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
 
   const auto make_policy = [&](const std::vector<std::string>& overrides) {
     if (overrides.empty()) return experiment.CreatePolicy();
-    experiment::ExperimentOptions changed = asked;
+    task::ExperimentOptions changed = asked;
     changed.overrides.insert(changed.overrides.end(), overrides.begin(), overrides.end());
-    return experiment::Experiment(changed).CreatePolicy();
+    return task::Experiment(changed).CreatePolicy();
   };
   const diagnose::Diagnosis diagnosis =
       diagnose::Diagnose({.config = experiment.config(),

@@ -13,7 +13,7 @@
 #include "core/exit_code.h"
 #include "core/temporary_folder.h"
 #include "dp_bench/error.h"
-#include "experiment/replay_episode.h"
+#include "evaluate/replay_episode.h"
 #include "run/episode_trace.h"
 #include "run/safetensors.h"
 
@@ -61,7 +61,7 @@ ArrayMap TraceOf(const run::RunFolder& run, const run::EpisodeRecord& record,
                  const fs::path& scratch) {
   const fs::path file = run::TraceFile(record.split, record.seed);
   if (fs::exists(run.path / file)) return run::ReadSafetensors(run.path / file).tensors;
-  const run::EpisodeRecord again = experiment::RunRecordedEpisode(run, record.episode, {}, scratch);
+  const run::EpisodeRecord again = evaluate::RunRecordedEpisode(run, record.episode, {}, scratch);
   if (again.trace_hash != record.trace_hash) {
     core::PrintResult(
         "note: the replay of {} differs from the recording (another build or machine?); the "

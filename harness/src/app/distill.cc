@@ -29,7 +29,7 @@ constexpr const char* kDistillExamples =
   dp_bench eval --checkpoint runs/mine_fast policy.params.consistency.num_inference_steps=2)";
 
 struct DistillVerbOptions {
-  experiment::ExperimentOptions experiment;
+  task::ExperimentOptions experiment;
   fs::path checkpoint;
   fs::path output;
   std::string weights = "ema";

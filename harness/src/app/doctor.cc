@@ -27,12 +27,12 @@
 #include "core/memory.h"
 #include "core/temporary_folder.h"
 #include "dp_bench/error.h"
-#include "experiment/task.h"
 #include "media/video_encoder.h"
 #include "media/video_frames.h"
 #include "plugin/catalogue.h"
 #include "plugin/isolated_env.h"
 #include "plugin/obs_memory.h"
+#include "task/task.h"
 
 namespace dp_bench::app {
 namespace {
@@ -326,7 +326,7 @@ Verb AddDoctor(CLI::App* app) {
       ->allow_extra_args(false);
   app->add_flag("--json", options->as_json, "Print JSON");
   return [options] {
-    if (options->config_dirs.empty()) options->config_dirs = experiment::DefaultConfigDirs();
+    if (options->config_dirs.empty()) options->config_dirs = task::DefaultConfigDirs();
     return Examine(*options);
   };
 }

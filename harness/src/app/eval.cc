@@ -6,8 +6,8 @@
 #include "app/ranks.h"
 #include "app/verbs.h"
 #include "core/stop_signal.h"
-#include "experiment/perturbed_evaluation.h"
-#include "experiment/realtime.h"
+#include "evaluate/perturbed_evaluation.h"
+#include "evaluate/realtime.h"
 
 namespace dp_bench::app {
 namespace {
@@ -20,7 +20,7 @@ constexpr const char* kEvalExamples =
   dp_bench eval --resume runs/mine env_runner.n_test=400)";
 
 struct EvalVerbOptions {
-  experiment::CheckpointEvaluationOptions evaluation;
+  evaluate::CheckpointEvaluationOptions evaluation;
   std::vector<std::string> arms;
   std::vector<double> latencies;
   bool is_realtime = false;
@@ -34,14 +34,14 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
   options.evaluation.checkpoint = ranks.FromRoot(options.evaluation.checkpoint.string());
   if (options.is_realtime) overrides.insert(overrides.begin(), "env_runner.realtime=true");
   if (!options.arms.empty())
-    return experiment::EvaluateWithArms(options.evaluation, options.arms, ranks);
+    return evaluate::EvaluateWithArms(options.evaluation, options.arms, ranks);
   if (!options.latencies.empty()) {
-    return experiment::EvaluateAtLatencies(options.evaluation, options.latencies, ranks);
+    return evaluate::EvaluateAtLatencies(options.evaluation, options.latencies, ranks);
   }
-  return experiment::CheckpointEvaluation(options.evaluation, ranks).RunToItsEnd();
+  return evaluate::CheckpointEvaluation(options.evaluation, ranks).RunToItsEnd();
 }
 
-void AddEnvOptions(CLI::App* app, experiment::ExperimentOptions* experiment, CLI::Option* resume) {
+void AddEnvOptions(CLI::App* app, task::ExperimentOptions* experiment, CLI::Option* resume) {
   app->add_option("--env", experiment->env,
                   "Env for a policy that was trained on a data set alone, or another one than the "
                   "training's: configs/task/<env>.json")
@@ -55,7 +55,7 @@ void AddEnvOptions(CLI::App* app, experiment::ExperimentOptions* experiment, CLI
 Verb AddEval(CLI::App* app) {
   auto arguments = std::make_shared<EvalVerbOptions>();
   app->footer(kEvalExamples);
-  experiment::CheckpointEvaluationOptions* const options = &arguments->evaluation;
+  evaluate::CheckpointEvaluationOptions* const options = &arguments->evaluation;
   CLI::Option_group* source = app->add_option_group("source");
   source
       ->add_option("--checkpoint", options->checkpoint,

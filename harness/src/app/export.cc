@@ -11,12 +11,12 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
-#include "experiment/graph_export.h"
-#include "experiment/lerobot_export.h"
-#include "experiment/task.h"
+#include "interop/graph_export.h"
+#include "interop/lerobot_export.h"
 #include "plugin/catalogue.h"
 #include "run/checkpoint.h"
 #include "run/run_contents.h"
+#include "task/task.h"
 
 namespace dp_bench::app {
 namespace {
@@ -68,7 +68,7 @@ void ExportCheckpoint(const run::Checkpoint& checkpoint, const ExportVerbOptions
 
 void ExportForLerobot(const run::Checkpoint& checkpoint, const ExportVerbOptions& options) {
   plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
-  const auto bindings = experiment::ExportLerobotPolicy(
+  const auto bindings = interop::ExportLerobotPolicy(
       checkpoint, catalogue, {.output = options.output, .map = options.map});
   core::PrintResult("{}: a diffusion policy of LeRobot\n", options.output.string());
   PrintBindings(bindings);
@@ -76,10 +76,10 @@ void ExportForLerobot(const run::Checkpoint& checkpoint, const ExportVerbOptions
 
 void ExportAsGraphs(const run::Checkpoint& checkpoint, const ExportVerbOptions& options) {
   plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
-  const auto format = options.format == kOnnxFormat ? experiment::GraphFormat::kOnnx
-                                                    : experiment::GraphFormat::kTorchScript;
+  const auto format = options.format == kOnnxFormat ? interop::GraphFormat::kOnnx
+                                                    : interop::GraphFormat::kTorchScript;
   const double difference =
-      experiment::ExportPolicyGraphs(checkpoint, catalogue, format, options.output);
+      interop::ExportPolicyGraphs(checkpoint, catalogue, format, options.output);
   core::PrintResult(
       "{}: encoder, denoiser and sampler.json. Plans of the graphs equal those of the "
       "policy to {:.1e} of half the range of the actions\n",
@@ -113,8 +113,8 @@ void AddMapOption(CLI::App* app, std::vector<std::string>* map) {
       ->allow_extra_args(false);
 }
 
-void PrintBindings(const std::vector<run::FeatureBinding>& bindings) {
-  for (const run::FeatureBinding& binding : bindings) {
+void PrintBindings(const std::vector<interop::FeatureBinding>& bindings) {
+  for (const interop::FeatureBinding& binding : bindings) {
     core::PrintResult("  {}: {}\n", core::Printable(binding.feature.name),
                       core::Printable(fmt::format("{}", fmt::join(binding.keys, ", "))));
   }

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "core/device.h"
 #include "core/exit_code.h"
 #include "dp_bench/error.h"
+#include "policy/device.h"
 
 namespace dp_bench::app {
 namespace {
@@ -75,8 +75,8 @@ Failure DescribeFailure(const std::exception& exception) {
     return OfMemory(error->what());
   }
   if (const auto* error = dynamic_cast<const c10::Error*>(&exception)) {
-    return core::IsOutOfMemory(*error) ? OfMemory(error->what_without_backtrace())
-                                       : OfBug(error->what());
+    return policy::IsOutOfMemory(*error) ? OfMemory(error->what_without_backtrace())
+                                         : OfBug(error->what());
   }
   const auto* json = dynamic_cast<const nlohmann::json::exception*>(&exception);
   if (json != nullptr && json->id == kNotUtf8) {

@@ -16,7 +16,7 @@
 #include "core/exit_code.h"
 #include "core/output_file.h"
 #include "dp_bench/error.h"
-#include "experiment/gate_rollouts.h"
+#include "evaluate/gate_rollouts.h"
 #include "report/gate_output.h"
 #include "run/foreign_result.h"
 #include "run/result_files.h"
@@ -56,7 +56,7 @@ struct GateVerbOptions {
   bool updates_baseline = false;
   fs::path continued;  // a file from --json
   fs::path json, junit, markdown;
-  experiment::CheckpointEvaluationOptions rollouts;
+  evaluate::CheckpointEvaluationOptions rollouts;
 };
 
 void WriteIfAsked(const fs::path& file, const std::string& text) {
@@ -174,15 +174,15 @@ std::optional<compare::GateResult> GateTask(const GateVerbOptions& options, std:
     return result;
   };
   if (!run::IsCheckpointFolder(pair.candidate.path)) return judge(pair.candidate);
-  experiment::CheckpointEvaluationOptions rollouts = options.rollouts;
+  evaluate::CheckpointEvaluationOptions rollouts = options.rollouts;
   rollouts.checkpoint = pair.candidate.path;
   rollouts.output = OutputFor(options, index);
   const int n_earlier = earlier != nullptr ? earlier->test.counts().n_pairs() : 0;
-  return experiment::GateByRollouts(rollouts, pair.baseline,
-                                    {.n_first = std::max(8, n_earlier),
-                                     .max_episodes = config.max_pairs,
-                                     .stops_at_signature = !options.is_nightly,
-                                     .judge = judge});
+  return evaluate::GateByRollouts(rollouts, pair.baseline,
+                                  {.n_first = std::max(8, n_earlier),
+                                   .max_episodes = config.max_pairs,
+                                   .stops_at_signature = !options.is_nightly,
+                                   .judge = judge});
 }
 
 int Gate(const GateVerbOptions& options) {
@@ -230,7 +230,7 @@ int Gate(const GateVerbOptions& options) {
   return compare::ExitCodeOf(report.status);
 }
 
-void AddRolloutOptions(CLI::App* app, experiment::CheckpointEvaluationOptions* rollouts) {
+void AddRolloutOptions(CLI::App* app, evaluate::CheckpointEvaluationOptions* rollouts) {
   app->add_option("--output", rollouts->output,
                   "Run folder for rollouts of a checkpoint (default: as for dp_bench eval)");
   app->add_flag("--overwrite", rollouts->overwrites, "Replace an evaluation in --output");

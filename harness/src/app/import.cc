@@ -7,7 +7,7 @@
 #include "app/verbs.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
-#include "experiment/lerobot_import.h"
+#include "task/lerobot_import.h"
 
 namespace dp_bench::app {
 namespace {
@@ -32,7 +32,7 @@ constexpr const char* kImportExamples =
 }  // namespace
 
 Verb AddImport(CLI::App* app) {
-  const auto options = std::make_shared<experiment::LerobotImport>();
+  const auto options = std::make_shared<task::LerobotImport>();
   app->footer(kImportExamples);
   app->add_option("folder", options->folder,
                   "Folder with the config.json and model.safetensors of a LeRobot diffusion policy")
@@ -46,7 +46,7 @@ Verb AddImport(CLI::App* app) {
   return [options] {
     RequireFolder(options->folder);
     RequireFreeFolder(options->output);
-    const auto bindings = experiment::ImportLerobotPolicy(*options);
+    const auto bindings = task::ImportLerobotPolicy(*options);
     core::PrintResult("{}: a checkpoint of unet_hybrid\n", options->output.string());
     PrintBindings(bindings);
     return 0;

@@ -6,20 +6,20 @@
 #include <optional>
 
 #include "app/verbs.h"
+#include "control/env_runner_config.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "dp_bench/error.h"
-#include "experiment/dataset_reading.h"
-#include "experiment/key_check.h"
 #include "inspect/attention.h"
 #include "inspect/data_inspection.h"
 #include "inspect/env_inspection.h"
 #include "inspect/inspect_checkpoint.h"
 #include "inspect/inspect_policy.h"
 #include "rollout/env_runner.h"
-#include "run/env_runner_config.h"
 #include "run/result_files.h"
 #include "run/run_files.h"
+#include "task/dataset_reading.h"
+#include "task/key_check.h"
 
 namespace dp_bench::app {
 namespace {
@@ -50,8 +50,8 @@ Examples:
   dp_bench inspect --checkpoint runs/mine --attention --episode 0 --step 40)";
 
 struct InspectVerbOptions {
-  experiment::ExperimentOptions experiment;
-  experiment::DatasetReading reading;  // without a config
+  task::ExperimentOptions experiment;
+  task::DatasetReading reading;  // without a config
   inspect::PolicyInspectionOptions policy;
   std::filesystem::path checkpoint;
   std::filesystem::path html;
@@ -86,9 +86,9 @@ void Print(const Inspection& inspection, bool as_json) {
 }
 
 int InspectThePolicy(const InspectVerbOptions& options) {
-  const experiment::Experiment experiment(options.experiment);
-  experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
-  experiment::PrintReferences(experiment);
+  const task::Experiment experiment(options.experiment);
+  task::RejectUnknownKeys(experiment, {.makes_policy = true});
+  task::PrintReferences(experiment);
   const nlohmann::json inspection = inspect::InspectPolicy(experiment, options.policy);
   Print(inspection, inspect::PolicyText, options.as_json);
   if (inspection["memory"].contains("check")) RequireAgreement(inspection["memory"]["check"]);
@@ -104,10 +104,9 @@ void RequireNoOverrides(const InspectVerbOptions& options, const char* subject) 
                           options.experiment.overrides.front(), subject));
 }
 
-rollout::RecordedObs FirstObsOfTestEpisode(const experiment::Experiment& experiment,
-                                           std::string* name) {
+control::RecordedObs FirstObsOfTestEpisode(const task::Experiment& experiment, std::string* name) {
   const auto config =
-      run::EnvRunnerConfig::ForALook(experiment.config().Sub("env_runner"), /*n_test=*/1);
+      control::EnvRunnerConfig::ForALook(experiment.config().Sub("env_runner"), /*n_test=*/1);
   const rollout::EnvRunner runner(config, [&] { return experiment.CreateEnv(); },
                                   experiment.spec().shape_meta, experiment.spec().horizons,
                                   /*output_dir=*/{});
@@ -126,13 +125,12 @@ int InspectTheAttention(InspectVerbOptions options) {
   ChooseCheckpoint(&options.checkpoint);
   const bool is_of_checkpoint = options.experiment.config.empty() && options.experiment.env.empty();
   if (is_of_checkpoint) options.experiment.config = options.checkpoint / run::kConfigFile;
-  const experiment::Experiment experiment(options.experiment);
-  experiment::RejectUnknownKeys(experiment,
-                                {.makes_policy = true, .is_of_checkpoint = is_of_checkpoint});
+  const task::Experiment experiment(options.experiment);
+  task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = is_of_checkpoint});
   const auto policy = experiment.LoadPolicy(run::Checkpoint::Open(options.checkpoint), "ema");
   policy->module().eval();
   std::string observation;
-  rollout::RecordedObs recorded;
+  control::RecordedObs recorded;
   if (options.episode) {
     recorded = inspect::ObsOfDemonstration(*experiment.CreateDataset(), experiment.spec(),
                                            *options.episode, options.step);
@@ -167,7 +165,7 @@ int Show(const Dataset& dataset, const std::string& name, const InspectVerbOptio
   return diagnose::HasProblems(inspection.faults) ? 1 : 0;
 }
 
-int InspectTheEnv(const experiment::Task& task, const InspectVerbOptions& options) {
+int InspectTheEnv(const task::Task& task, const InspectVerbOptions& options) {
   if (!options.html.empty()) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("--html writes a page about a dataset, and '{}' has none; leave it out",
@@ -178,23 +176,23 @@ int InspectTheEnv(const experiment::Task& task, const InspectVerbOptions& option
 }
 
 int InspectTheData(const InspectVerbOptions& options) {
-  const experiment::ExperimentOptions& asked = options.experiment;
+  const task::ExperimentOptions& asked = options.experiment;
   if (asked.env.empty() && asked.config.empty()) {
     RequireNoOverrides(options, "--dataset");
     plugin::PluginCatalogue catalogue = OpenCatalogue(asked.plugin_dirs);
-    const auto dataset = experiment::OpenDataset(asked.dataset, options.reading, catalogue);
+    const auto dataset = task::OpenDataset(asked.dataset, options.reading, catalogue);
     return Show(*dataset, asked.dataset, options);
   }
-  const experiment::Task task(asked);
-  experiment::PrintReferences(task);
+  const task::Task task(asked);
+  task::PrintReferences(task);
   if (!task.has_dataset()) return InspectTheEnv(task, options);
-  const auto dataset = experiment::ProvideCheckedDataset(task, {});
+  const auto dataset = task::ProvideCheckedDataset(task, {});
   return dataset == nullptr ? core::kExitInterrupted : Show(*dataset, task.name(), options);
 }
 
 // Everything but a data set alone has a config.
 void RequireNoReading(const InspectVerbOptions& options) {
-  const experiment::ExperimentOptions& asked = options.experiment;
+  const task::ExperimentOptions& asked = options.experiment;
   const bool has_config = !(asked.env.empty() && asked.config.empty() && asked.policy.empty() &&
                             options.checkpoint.empty());
   if (!has_config || (options.reading.keys.empty() && !options.reading.tolerance_s)) return;

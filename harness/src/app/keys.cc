@@ -6,14 +6,14 @@
 
 #include "app/verbs.h"
 #include "core/console.h"
-#include "experiment/config_reference.h"
 #include "report/key_table.h"
+#include "task/config_reference.h"
 
 namespace dp_bench::app {
 namespace {
 
 struct KeysOptions {
-  experiment::KeyRequest request;
+  task::KeyRequest request;
   std::vector<std::filesystem::path> plugin_dirs;
   bool is_markdown = false;
 };
@@ -34,7 +34,7 @@ int ReportMissingMeanings(const std::vector<config::KeySection>& sections) {
 
 int PrintKeys(const KeysOptions& options) {
   plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
-  const auto sections = experiment::ConfigReference(options.request, catalogue);
+  const auto sections = task::ConfigReference(options.request, catalogue);
   if (options.is_markdown) {
     core::WriteResult(report::KeyPage(sections));
   } else {
@@ -53,7 +53,7 @@ Verb AddKeys(CLI::App* app) {
       "Examples:\n"
       "  dp_bench keys training\n"
       "  dp_bench keys policy --policy unet_hybrid");
-  experiment::KeyRequest& request = options->request;
+  task::KeyRequest& request = options->request;
   app->add_option("section", request.section, "Only this section of a config");
   app->add_option("--policy", request.policy, "Only this policy plugin");
   app->add_option("--env", request.env, "Only this env plugin");

@@ -17,10 +17,10 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
-#include "experiment/task.h"
 #include "plugin/catalogue.h"
 #include "rollout/certify_determinism.h"
 #include "run/determinism.h"
+#include "task/task.h"
 
 namespace dp_bench::app {
 namespace {
@@ -35,7 +35,7 @@ struct PluginsOptions {
   fs::path output;
   // check
   std::vector<std::string> targets;  // the library; with --env, config values
-  experiment::ExperimentOptions experiment;
+  task::ExperimentOptions experiment;
   fs::path params;
   std::string obs;
   bool is_isolated = false;
@@ -154,11 +154,11 @@ int MakeNew(const PluginsOptions& options) {
 
 // Each env has its own process, so that a fresh process is part of the question.
 int Certify(const PluginsOptions& options) {
-  experiment::ExperimentOptions asked = options.experiment;
+  task::ExperimentOptions asked = options.experiment;
   asked.overrides = options.targets;
   asked.plugin_dirs = options.plugin_dirs;
   asked.isolate = true;
-  const experiment::Task task(asked);
+  const task::Task task(asked);
   const run::DeterminismCertificate certificate =
       rollout::CertifyDeterminism([&] { return task.CreateEnv(); });
   core::PrintResult("{}\ntrace hash {}\n", run::Describe(certificate), certificate.trace_hash);

@@ -8,11 +8,11 @@
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "core/output_file.h"
-#include "experiment/key_check.h"
-#include "inspect/profile_experiment.h"
+#include "profile/profile_experiment.h"
 #include "run/checkpoint.h"
 #include "run/result_files.h"
 #include "run/run_files.h"
+#include "task/key_check.h"
 
 namespace dp_bench::app {
 namespace {
@@ -30,7 +30,7 @@ Examples:
   dp_bench profile --checkpoint models/pusht_unet_hybrid --json profile.json)";
 
 struct ProfileVerbOptions {
-  experiment::ExperimentOptions experiment;
+  task::ExperimentOptions experiment;
   profile::ProfileOptions profile;
   fs::path checkpoint;
   fs::path trace;
@@ -45,11 +45,11 @@ int Profile(ProfileVerbOptions options) {
   const bool is_of_checkpoint = !options.checkpoint.empty() && options.experiment.config.empty() &&
                                 options.experiment.env.empty();
   if (is_of_checkpoint) options.experiment.config = options.checkpoint / run::kConfigFile;
-  const experiment::Experiment experiment(options.experiment);
+  const task::Experiment experiment(options.experiment);
   if (!options.checkpoint.empty()) {
     trained = experiment.LoadPolicy(run::Checkpoint::Open(options.checkpoint), "ema");
   }
-  const auto dataset = experiment::ProvideCheckedDataset(
+  const auto dataset = task::ProvideCheckedDataset(
       experiment, {.makes_policy = true, .is_of_checkpoint = is_of_checkpoint});
   if (dataset == nullptr) return core::kExitInterrupted;
   const profile::ExperimentProfile profile =

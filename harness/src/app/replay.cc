@@ -8,7 +8,7 @@
 
 #include "app/verbs.h"
 #include "core/console.h"
-#include "experiment/replay_episode.h"
+#include "evaluate/replay_episode.h"
 #include "run/run_files.h"
 
 namespace dp_bench::app {
@@ -34,7 +34,7 @@ struct ReplayVerbOptions {
 int Replay(const ReplayVerbOptions& options) {
   const run::RunFolder run = run::ReadRunFolder(run::FindRunOf(options.run));
   run::RequireFinished(run);
-  const run::EpisodeRecord& recorded = experiment::EpisodeAt(run, options.episode);
+  const run::EpisodeRecord& recorded = evaluate::EpisodeAt(run, options.episode);
   std::vector<std::string> overrides;
   if (!options.size.empty()) {
     overrides.push_back(
@@ -43,7 +43,7 @@ int Replay(const ReplayVerbOptions& options) {
   if (!options.device.empty()) overrides.push_back("training.device=" + options.device);
   const fs::path output = options.output.empty() ? run.path / run::kReplayFolder : options.output;
   const run::EpisodeRecord record =
-      experiment::RunRecordedEpisode(run, options.episode, overrides, output);
+      evaluate::RunRecordedEpisode(run, options.episode, overrides, output);
 
   core::PrintResult("episode {}: {} seed {}, score {:.3f}, {}, {} steps\n", record.episode,
                     record.split, record.seed, record.score,

@@ -19,16 +19,16 @@
 #include "core/memory.h"
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
-#include "experiment/auto_settings.h"
-#include "experiment/collection.h"
-#include "experiment/dry_run.h"
-#include "experiment/evaluation.h"
-#include "experiment/key_check.h"
-#include "experiment/manifest.h"
-#include "experiment/multi_run.h"
-#include "experiment/output_folder.h"
-#include "inspect/advice.h"
+#include "evaluate/evaluation.h"
+#include "profile/advice.h"
 #include "run/run_files.h"
+#include "task/auto_settings.h"
+#include "task/collection.h"
+#include "task/dry_run.h"
+#include "task/key_check.h"
+#include "task/manifest.h"
+#include "task/multi_run.h"
+#include "task/output_folder.h"
 #include "train/resume_point.h"
 #include "train/snapshot.h"
 #include "train/train_config.h"
@@ -56,7 +56,7 @@ constexpr const char* kRunExamples =
   dp_bench run --resume runs/mine)";
 
 struct TrainVerbOptions {
-  experiment::ExperimentOptions experiment;
+  task::ExperimentOptions experiment;
   fs::path output;
   fs::path resume;
   std::string checkpoint;  // to resume from; empty: the latest
@@ -84,18 +84,17 @@ std::shared_ptr<TrainVerbOptions> AddOptions(CLI::App* app) {
 }
 
 // The config of a resumed run comes from its folder.
-experiment::ExperimentOptions ResumeOptions(experiment::ExperimentOptions options,
-                                            const fs::path& folder) {
+task::ExperimentOptions ResumeOptions(task::ExperimentOptions options, const fs::path& folder) {
   options.config = folder / run::kConfigFile;
   return options;
 }
 
 // Rank 0 collects; the others use its dataset. False if interrupted.
-bool ProvideDatasetOnce(const experiment::Experiment& experiment, const std::atomic<bool>& stop,
+bool ProvideDatasetOnce(const task::Experiment& experiment, const std::atomic<bool>& stop,
                         core::Communicator& ranks) {
-  const bool is_there = !ranks.is_root() || experiment::ProvideDataset(experiment, stop);
+  const bool is_there = !ranks.is_root() || task::ProvideDataset(experiment, stop);
   if (ranks.AllReduceMax(is_there ? 0 : 1) != 0) return false;
-  return ranks.is_root() || experiment::ProvideDataset(experiment, stop);
+  return ranks.is_root() || task::ProvideDataset(experiment, stop);
 }
 
 struct TrainPlan {
@@ -108,16 +107,15 @@ struct TrainPlan {
   fs::path of_seeds = {};               // the folder of all seeds that --resume continues, if any
 };
 
-std::unique_ptr<experiment::OutputFolder> OpenOutput(const TrainPlan& plan,
-                                                     const experiment::Experiment& experiment,
-                                                     core::Communicator& ranks) {
-  if (plan.output.empty()) return std::make_unique<experiment::OutputFolder>(experiment, ranks);
-  return std::make_unique<experiment::OutputFolder>(
-      plan.output, plan.is_resumed ? experiment::OldRun::kContinue : experiment::OldRun::kRefuse,
-      ranks);
+std::unique_ptr<task::OutputFolder> OpenOutput(const TrainPlan& plan,
+                                               const task::Experiment& experiment,
+                                               core::Communicator& ranks) {
+  if (plan.output.empty()) return std::make_unique<task::OutputFolder>(experiment, ranks);
+  return std::make_unique<task::OutputFolder>(
+      plan.output, plan.is_resumed ? task::OldRun::kContinue : task::OldRun::kRefuse, ranks);
 }
 
-void LogWithoutEnv(const experiment::Experiment& experiment) {
+void LogWithoutEnv(const task::Experiment& experiment) {
   std::string keys;
   for (const KeySpec& key : experiment.spec().shape_meta.obs) {
     keys += (keys.empty() ? "" : ", ") + key.name;
@@ -130,15 +128,15 @@ void LogWithoutEnv(const experiment::Experiment& experiment) {
 
 // The first changes to the run folder, after all checks. Rank 0 makes them; the others wait in
 // OutputFolder::Begin.
-void BeginRun(const TrainPlan& plan, const experiment::Experiment& experiment,
-              experiment::OutputFolder& folder, core::Communicator& ranks) {
+void BeginRun(const TrainPlan& plan, const task::Experiment& experiment, task::OutputFolder& folder,
+              core::Communicator& ranks) {
   if (plan.before_writes) plan.before_writes();
   if (!plan.checkpoint.empty() && ranks.is_root()) {
     train::RewindRun(folder.path(), run::Checkpoint::Open(plan.checkpoint));
   }
   folder.Begin();
-  experiment::WriteRunHead(folder.path(), experiment::MakeManifest(experiment, ranks.size()),
-                           experiment.config(), ranks);
+  task::WriteRunHead(folder.path(), task::MakeManifest(experiment, ranks.size()),
+                     experiment.config(), ranks);
 }
 
 // Prints how the training ended; `resumed`: what continues it. Returns the exit code.
@@ -161,60 +159,59 @@ int ReportTraining(const train::TrainReport& report, const fs::path& resumed) {
 }
 
 // The evaluation of a finished training. Returns the exit code.
-int EvaluateTrained(experiment::Evaluation& evaluation, train::Workspace& workspace,
+int EvaluateTrained(evaluate::Evaluation& evaluation, train::Workspace& workspace,
                     torch::Device device, const fs::path& output, const fs::path& resumed,
                     core::CostMeter& meter, core::Communicator& ranks) {
   evaluation.SetNormalizer(workspace.normalizer());
   const run::RunResult result =
       evaluation.Run(workspace.eval_policy(), device, {.stop = &core::CatchStopSignals()});
-  experiment::RecordCost(meter, output, ranks);
+  evaluate::RecordCost(meter, output, ranks);
   if (result.is_interrupted) {
     core::PrintResult("interrupted in the evaluation; continue with --resume {}\n",
                       resumed.string());
     return core::kExitInterrupted;
   }
   if (!ranks.is_root()) return 0;
-  return experiment::ReportEvaluation(
+  return evaluate::ReportEvaluation(
       result, evaluation.RecordPlanning(workspace.eval_policy(), device), output);
 }
 
 // The rollouts between two epochs.
-train::EvalFn RolloutsOf(experiment::Evaluation& rollouts, torch::Device device,
+train::EvalFn RolloutsOf(evaluate::Evaluation& rollouts, torch::Device device,
                          const fs::path& folder, const core::Communicator& ranks) {
   return [&rollouts, device, folder, &ranks](Policy& policy, int) -> std::optional<train::Scores> {
     const run::RunResult result = rollouts.Run(policy, device, {.stop = &core::CatchStopSignals()});
     if (result.is_interrupted) return std::nullopt;
-    train::Scores scores = {experiment::MetricsOf(result)};
-    if (ranks.is_root()) scores.pictures = experiment::FilmStripsOf(result, folder);
+    train::Scores scores = {evaluate::MetricsOf(result)};
+    if (ranks.is_root()) scores.pictures = evaluate::FilmStripsOf(result, folder);
     return scores;
   };
 }
 
-int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
+int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
                    core::Communicator& ranks) {
   core::CostMeter meter;
   if (plan.is_resumed) options.overrides.insert(options.overrides.begin(), "training.resume=true");
-  const experiment::Experiment experiment(options);
+  const task::Experiment experiment(options);
   if (plan.with_report && !plan.is_tried) experiment.env_name();  // throws without an env
-  const std::unique_ptr<experiment::OutputFolder> folder = OpenOutput(plan, experiment, ranks);
+  const std::unique_ptr<task::OutputFolder> folder = OpenOutput(plan, experiment, ranks);
   const fs::path& output = folder->path();
   const std::atomic<bool>& stop = core::CatchStopSignals();
   std::atomic<bool>& snapshot =
       core::CatchSnapshotSignal();  // from now on, the signal must not end the program
   // collecting and reading may take hours, so check first what needs no data
-  experiment::TryPolicy(experiment);
-  if (experiment.is_collected()) experiment::RejectUnknownKeys(experiment, {.makes_policy = true});
+  task::TryPolicy(experiment);
+  if (experiment.is_collected()) task::RejectUnknownKeys(experiment, {.makes_policy = true});
   if (!ProvideDatasetOnce(experiment, stop, ranks)) return core::kExitInterrupted;
 
   const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
   const auto logging = train::LoggingConfig::FromConfig(experiment.config().Sub("logging"));
   const fs::path rollout_folder = output / "rollouts";
-  std::optional<experiment::Evaluation> rollouts;
-  std::optional<experiment::Evaluation> last;
+  std::optional<evaluate::Evaluation> rollouts;
+  std::optional<evaluate::Evaluation> last;
   if (experiment.has_env()) {
     rollouts.emplace(experiment, ranks, rollout_folder,
-                     logging.tensorboard ? logging.n_rollouts : 0,
-                     experiment::TestSeeds::kSelection);
+                     logging.tensorboard ? logging.n_rollouts : 0, evaluate::TestSeeds::kSelection);
     last.emplace(experiment, ranks, output);
   } else {
     LogWithoutEnv(experiment);
@@ -233,13 +230,13 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
        .resume_from = plan.checkpoint,
        .teacher = teacher.get()});
   const torch::Device device = experiment.device();
-  experiment::RejectUnknownKeys(experiment, {.makes_policy = true, .makes_dataset = true});
+  task::RejectUnknownKeys(experiment, {.makes_policy = true, .makes_dataset = true});
   workspace.Prepare();
   BeginRun(plan, experiment, *folder, ranks);
   const train::TrainReport report = workspace.Run(
       rollouts ? RolloutsOf(*rollouts, device, rollout_folder, ranks) : train::EvalFn());
   const bool is_over = !plan.with_report || !last || report.end == train::TrainEnd::kInterrupted;
-  if (is_over) experiment::RecordCost(meter, output, ranks);
+  if (is_over) evaluate::RecordCost(meter, output, ranks);
   const fs::path& resumed = plan.of_seeds.empty() ? output : plan.of_seeds;
   const int exit_code = ReportTraining(report, resumed);
   if (is_over) return exit_code;
@@ -248,7 +245,7 @@ int TrainAndReport(experiment::ExperimentOptions options, const TrainPlan& plan,
 
 // If memory runs out, the message also has what would save some, measured once the training is
 // gone.
-int TrainOrAdvise(const experiment::ExperimentOptions& options, const TrainPlan& plan,
+int TrainOrAdvise(const task::ExperimentOptions& options, const TrainPlan& plan,
                   core::Communicator& ranks) {
   std::string what;
   try {
@@ -259,7 +256,7 @@ int TrainOrAdvise(const experiment::ExperimentOptions& options, const TrainPlan&
   }
   std::string advice;
   try {
-    advice = profile::AdviceLines(profile::AdviseMemory(experiment::Experiment(options)));
+    advice = profile::AdviceLines(profile::AdviseMemory(task::Experiment(options)));
   } catch (const std::exception&) {  // mostly for the same reason
     core::LogWarning("what would save memory could not be measured");
   }
@@ -271,10 +268,10 @@ int TrainOrAdvise(const experiment::ExperimentOptions& options, const TrainPlan&
 
 int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
   const bool is_resumed = !options.resume.empty();
-  const experiment::ExperimentOptions experiment =
+  const task::ExperimentOptions experiment =
       is_resumed ? ResumeOptions(options.experiment, options.resume) : options.experiment;
-  const experiment::Experiment checked(experiment);
-  const std::unique_ptr<experiment::OutputFolder> folder =
+  const task::Experiment checked(experiment);
+  const std::unique_ptr<task::OutputFolder> folder =
       OpenOutput({.output = is_resumed ? options.resume : options.output, .is_resumed = is_resumed},
                  checked, ranks);
   bool is_begun = false;
@@ -283,23 +280,23 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
     folder->Begin();
     if (!ranks.is_root()) return;
     config::WriteResolvedConfig(checked.config(), folder->path() / run::kConfigFile);
-    experiment::WriteSeeds(folder->path(), options.seeds);
+    task::WriteSeeds(folder->path(), options.seeds);
   };
-  const auto train = [&](const experiment::SweepRun& run, experiment::SweepProgress progress) {
-    experiment::ExperimentOptions of_seed = experiment;
+  const auto train = [&](const task::SweepRun& run, task::SweepProgress progress) {
+    task::ExperimentOptions of_seed = experiment;
     std::ranges::copy(run.overrides, std::back_inserter(of_seed.overrides));
     return TrainOrAdvise(of_seed,
                          {.output = run.folder,
-                          .is_resumed = progress == experiment::SweepProgress::kBegun,
+                          .is_resumed = progress == task::SweepProgress::kBegun,
                           .with_report = true,
                           .before_writes = begin,
                           .of_seeds = folder->path()},
                          ranks);
   };
-  const int exit_code = experiment::RunSweep(experiment::SeedRuns(folder->path(), options.seeds),
-                                             experiment::DoneRuns::kSkip, ranks, train);
+  const int exit_code = task::RunSweep(task::SeedRuns(folder->path(), options.seeds),
+                                       task::DoneRuns::kSkip, ranks, train);
   if (exit_code != core::kExitInterrupted && ranks.is_root()) {
-    experiment::ReportSeeds(folder->path(), options.seeds);
+    task::ReportSeeds(folder->path(), options.seeds);
   }
   return exit_code;
 }
@@ -310,15 +307,15 @@ int TryOnce(const TrainVerbOptions& options, core::Communicator& ranks) {
   if (!ranks.is_root()) return 0;
   core::SingleProcess alone;
   const fs::path parent = options.output.empty() ? "." : fs::absolute(options.output).parent_path();
-  return experiment::DryRun(
-      options.experiment, parent,
-      [&alone](const experiment::ExperimentOptions& shortened, const fs::path& folder) {
-        return TrainAndReport(shortened, {.output = folder, .with_report = true, .is_tried = true},
-                              alone);
-      });
+  return task::DryRun(options.experiment, parent,
+                      [&alone](const task::ExperimentOptions& shortened, const fs::path& folder) {
+                        return TrainAndReport(
+                            shortened, {.output = folder, .with_report = true, .is_tried = true},
+                            alone);
+                      });
 }
 
-int Resume(const experiment::ExperimentOptions& options, const TrainPlan& plan,
+int Resume(const task::ExperimentOptions& options, const TrainPlan& plan,
            core::Communicator& ranks) {
   return TrainOrAdvise(ResumeOptions(options, plan.output), plan, ranks);
 }
@@ -345,12 +342,12 @@ int ResumeCopy(const TrainVerbOptions& options, const train::ResumePoint& point,
 std::vector<std::uint64_t> SeedsToResume(const TrainVerbOptions& options) {
   const bool has_section =
       fs::exists(options.resume / run::kConfigFile) &&
-      experiment::MultiRunOf(ResumeOptions(options.experiment, options.resume)).has_value();
+      task::MultiRunOf(ResumeOptions(options.experiment, options.resume)).has_value();
   if (!options.seeds.empty() || has_section) {
     throw Error(ErrorCode::kUsage,
                 "--resume takes its seeds from the folder; omit --seeds and multi_run");
   }
-  std::vector<std::uint64_t> seeds = experiment::SeedsOf(options.resume);
+  std::vector<std::uint64_t> seeds = task::SeedsOf(options.resume);
   if (seeds.empty()) return seeds;
   if (!options.checkpoint.empty()) {
     throw Error(ErrorCode::kUsage, "--checkpoint is of one training; give the folder of one seed");
@@ -359,8 +356,8 @@ std::vector<std::uint64_t> SeedsToResume(const TrainVerbOptions& options) {
     throw Error(ErrorCode::kUsage,
                 "--resume with --output copies one training; give the folder of one seed");
   }
-  for (const experiment::SweepRun& run : experiment::SeedRuns(options.resume, seeds)) {
-    const bool is_begun = experiment::ProgressOf(run.folder) == experiment::SweepProgress::kBegun;
+  for (const task::SweepRun& run : task::SeedRuns(options.resume, seeds)) {
+    const bool is_begun = task::ProgressOf(run.folder) == task::SweepProgress::kBegun;
     if (is_begun) train::RequireTraining(run.folder);
   }
   return seeds;
@@ -368,7 +365,7 @@ std::vector<std::uint64_t> SeedsToResume(const TrainVerbOptions& options) {
 
 // The section multi_run does the same as the options. `train` trains one seed.
 void TakeMultiRun(bool trains_seeds, TrainVerbOptions* options) {
-  const auto multi_run = experiment::MultiRunOf(options->experiment);
+  const auto multi_run = task::MultiRunOf(options->experiment);
   if (!multi_run) return;
   if (!trains_seeds) {
     core::LogWarning("the section multi_run is for `dp_bench run`; `train` trains training.seed");
@@ -382,7 +379,7 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
   core::CatchStopSignals();  // signals must not end the program while it loads
   if (options.resume.empty()) {
     TakeMultiRun(with_report, &options);
-    experiment::ResolveAutoSettings(&options.experiment, ranks);
+    task::ResolveAutoSettings(&options.experiment, ranks);
   }
   if (options.is_dry_run) return TryOnce(options, ranks);
   if (!options.resume.empty()) options.seeds = SeedsToResume(options);
@@ -404,7 +401,7 @@ plugin::PluginCatalogue OpenCatalogue(const std::vector<fs::path>& plugin_dirs) 
   return plugin::PluginCatalogue(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs));
 }
 
-void AddIsolateOption(CLI::App* app, experiment::ExperimentOptions* options) {
+void AddIsolateOption(CLI::App* app, task::ExperimentOptions* options) {
   CLI::Option* isolate = app->add_flag_callback(
       "--isolate", [options] { options->isolate = true; },
       "Each env in a separate process: a crash costs one episode (env_runner.isolate)");
@@ -437,7 +434,7 @@ void ChooseCheckpoint(fs::path* path, run::CheckpointOrder order) {
   *path = chosen.folder;
 }
 
-void AddTaskOptions(CLI::App* app, experiment::ExperimentOptions* options) {
+void AddTaskOptions(CLI::App* app, task::ExperimentOptions* options) {
   app->add_option("--env", options->env, "Task: configs/task/<env>.json");
   app->add_option("--obs", options->obs, "Observations: configs/task/<env>_<obs>.json");
   app->add_option("--task", options->task, "Which task, for envs with several (env.params.task)");
@@ -450,7 +447,7 @@ void AddTaskOptions(CLI::App* app, experiment::ExperimentOptions* options) {
   app->add_option("overrides", options->overrides, "Config values: training.num_epochs=10");
 }
 
-void AddExperimentOptions(CLI::App* app, experiment::ExperimentOptions* options) {
+void AddExperimentOptions(CLI::App* app, task::ExperimentOptions* options) {
   app->add_option("--policy", options->policy, "Method: configs/policy/<name>.json");
   app->add_option("--dataset", options->dataset,
                   "Path of a zarr or LeRobot dataset, or configs/dataset/<name>.json");
@@ -458,7 +455,7 @@ void AddExperimentOptions(CLI::App* app, experiment::ExperimentOptions* options)
   AddTaskOptions(app, options);
 }
 
-int Train(const experiment::ExperimentOptions& options, const fs::path& output,
+int Train(const task::ExperimentOptions& options, const fs::path& output,
           core::Communicator& ranks) {
   return TrainOrAdvise(options, {.output = output}, ranks);
 }

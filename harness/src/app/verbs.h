@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "core/communicator.h"
-#include "experiment/dataset_conversion.h"
-#include "experiment/experiment.h"
+#include "interop/feature_map.h"
 #include "plugin/catalogue.h"
-#include "run/lerobot/feature_map.h"
 #include "run/run_checkpoint.h"
+#include "task/dataset_conversion.h"
+#include "task/experiment.h"
 
 namespace dp_bench::app {
 
@@ -22,7 +22,7 @@ using Verb = std::function<int()>;
 plugin::PluginCatalogue OpenCatalogue(const std::vector<std::filesystem::path>& plugin_dirs);
 
 /// --isolate and --no-isolate.
-void AddIsolateOption(CLI::App* app, experiment::ExperimentOptions* options);
+void AddIsolateOption(CLI::App* app, task::ExperimentOptions* options);
 
 /// --plugin-dir.
 void AddPluginDirOption(CLI::App* app, std::vector<std::filesystem::path>* folders);
@@ -34,10 +34,10 @@ void AddDeviceOption(CLI::App* app, std::string* device);
 CLI::Option* AddWeightsOption(CLI::App* app, std::string* weights);
 
 /// --isolate, --plugin-dir, --env, --obs, --task, --config, --config-dir and overrides.
-void AddTaskOptions(CLI::App* app, experiment::ExperimentOptions* options);
+void AddTaskOptions(CLI::App* app, task::ExperimentOptions* options);
 
 /// The options above and --policy, --dataset and --device.
-void AddExperimentOptions(CLI::App* app, experiment::ExperimentOptions* options);
+void AddExperimentOptions(CLI::App* app, task::ExperimentOptions* options);
 
 /// Replaces the path of a run folder by that of its checkpoint (run::FindCheckpoint), which is
 /// printed on standard error. An empty path stays empty.
@@ -50,21 +50,21 @@ void ChooseCheckpoint(std::filesystem::path* path,
 void AddMapOption(CLI::App* app, std::vector<std::string>* map);
 
 /// Prints a line per feature: "observation.state: agent_pos".
-void PrintBindings(const std::vector<run::FeatureBinding>& bindings);
+void PrintBindings(const std::vector<interop::FeatureBinding>& bindings);
 
 /// Throws Error{kUsage} unless a folder can be written to `output`. To be called before anything is
 /// read.
 void RequireFreeFolder(const std::filesystem::path& output);
 
 /// Trains as `dp_bench train` does, into `output` or, if it is empty, a new run folder.
-int Train(const experiment::ExperimentOptions& options, const std::filesystem::path& output,
+int Train(const task::ExperimentOptions& options, const std::filesystem::path& output,
           core::Communicator& ranks);
 
 /// --keys and --tolerance, for verbs that read a data set without a config.
-void AddReadingOptions(CLI::App* app, experiment::DatasetReading* reading);
+void AddReadingOptions(CLI::App* app, task::DatasetReading* reading);
 
 /// Copies data sets, with a progress bar. Stop signals interrupt it. Returns the exit code.
-int ConvertWithProgress(std::vector<experiment::DatasetConversion> conversions,
+int ConvertWithProgress(std::vector<task::DatasetConversion> conversions,
                         plugin::PluginCatalogue& catalogue);
 
 Verb AddRun(CLI::App* app);

@@ -12,17 +12,17 @@
 #include "app/verbs.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
-#include "experiment/experiment.h"
-#include "experiment/key_check.h"
+#include "planner/policy_planner.h"
 #include "rollout/env_runner.h"
-#include "rollout/policy_planner.h"
 #include "run/checkpoint.h"
 #include "run/result_files.h"
 #include "run/run_files.h"
+#include "task/experiment.h"
+#include "task/key_check.h"
 #include "view/demonstration_recorder.h"
 #include "view/planner_source.h"
 #include "view/recording.h"
-#include "view/viewer.h"
+#include "view/window/viewer.h"
 
 namespace dp_bench::app {
 namespace {
@@ -38,7 +38,7 @@ constexpr const char* kViewExamples =
   dp_bench view --checkpoint models/pusht_unet_hybrid --seed 100000)";
 
 struct ViewVerbOptions {
-  experiment::ExperimentOptions experiment;
+  task::ExperimentOptions experiment;
   fs::path checkpoint;
   std::string weights = "ema";
   bool expert = false;
@@ -77,7 +77,7 @@ void SetPictureSize(const ViewVerbOptions& options, double width, double height,
 
 // The image has the aspect ratio of the videos; the first seed is the first of an evaluation.
 view::ViewerOptions MakeViewer(const ViewVerbOptions& options, const Config& config) {
-  const auto runner = run::EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
+  const auto runner = control::EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
   view::ViewerOptions viewer = {
       .player = {.first_episode = options.seed.value_or(runner.test_start_seed),
                  .speed = options.speed,
@@ -92,14 +92,14 @@ int ViewCheckpoint(ViewVerbOptions options) {
   ChooseCheckpoint(&options.checkpoint);
   const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
   options.experiment.config = options.checkpoint / run::kConfigFile;
-  const experiment::Experiment experiment(options.experiment);
+  const task::Experiment experiment(options.experiment);
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(checkpoint, options.weights);
 
   // the micro-batch of the evaluation, which affects the bits of an action
-  const auto runner = run::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
-  rollout::PolicyPlanner planner(*policy, experiment.device(), runner.micro_batch);
+  const auto runner = control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+  planner::PolicyPlanner planner(*policy, experiment.device(), runner.micro_batch);
   const view::ViewerOptions viewer = MakeViewer(options, experiment.config());
-  experiment::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
   view::RunViewer(viewer, [&]() -> view::PlayedStage {
     std::unique_ptr<Env> env = experiment.CreateEnv();
     auto source = std::make_unique<view::PlannerSource>(*env, planner, experiment.spec().shape_meta,
@@ -110,7 +110,7 @@ int ViewCheckpoint(ViewVerbOptions options) {
 }
 
 int ViewDataset(const ViewVerbOptions& options) {
-  const experiment::Task task(options.experiment);
+  const task::Task task(options.experiment);
   const std::unique_ptr<Dataset> dataset = task.CreateDataset();
   const std::optional<fs::path> path = task.dataset_path();
   const std::vector<std::uint64_t> seeds =
@@ -128,7 +128,7 @@ int ViewDataset(const ViewVerbOptions& options) {
     const view::RecordedEnv pictures(*dataset, control_hz);
     SetPictureSize(options, pictures.width(), pictures.height(), &viewer);
   }
-  experiment::RejectUnknownKeys(task, {.makes_dataset = true});
+  task::RejectUnknownKeys(task, {.makes_dataset = true});
   view::RunViewer(viewer, [&]() -> view::PlayedStage {
     std::unique_ptr<Env> env;
     if (seeds.empty()) {
@@ -144,9 +144,9 @@ int ViewDataset(const ViewVerbOptions& options) {
 }
 
 int ViewExpertOrHuman(const ViewVerbOptions& options) {
-  const experiment::Task task(options.experiment);
+  const task::Task task(options.experiment);
   const view::ViewerOptions viewer = MakeViewer(options, task.config());
-  experiment::RejectUnknownKeys(task, {});
+  task::RejectUnknownKeys(task, {});
   view::RunViewer(viewer, [&]() -> view::PlayedStage {
     std::unique_ptr<Env> env = task.CreateEnv();
     if (options.expert) {

@@ -53,7 +53,8 @@ TracedGraph TraceEncoder(policy::DiffusionPolicy& policy, const std::vector<Enco
   const std::int64_t n_obs_steps = policy.spec().horizons.n_obs_steps;
   std::vector<GraphInput> inputs;
   for (const EncoderInput& obs : keys) {
-    GraphInput input = {.name = obs.input, .shape = {n_obs_steps}, .type = ToScalarType(obs.key.dtype)};
+    GraphInput input = {
+        .name = obs.input, .shape = {n_obs_steps}, .type = ToScalarType(obs.key.dtype)};
     input.shape.insert(input.shape.end(), obs.key.shape.begin(), obs.key.shape.end());
     inputs.push_back(std::move(input));
   }

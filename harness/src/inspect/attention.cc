@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "dp_bench/error.h"
+#include "planner/policy_planner.h"
 #include "policy/stage_recorder.h"
-#include "rollout/policy_planner.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -240,14 +240,14 @@ std::vector<AttentionMap> MakeMeans(const std::vector<AttentionMap>& maps,
 }  // namespace
 
 AttentionInspection InspectAttention(Policy& policy, torch::Device device,
-                                     const rollout::RecordedObs& recorded) {
+                                     const control::RecordedObs& recorded) {
   const Horizons& horizons = policy.spec().horizons;
   std::vector<float> actions(
       static_cast<std::size_t>(horizons.n_action_steps * policy.spec().shape_meta.action_dim()));
   Collector collected;
   {
     const policy::StageRecorder recorder(std::ref(collected));
-    rollout::PolicyPlanner(policy, device, /*micro_batch=*/1)
+    planner::PolicyPlanner(policy, device, /*micro_batch=*/1)
         .Plan(recorded.obs, {&recorded.row, 1}, actions);
   }
   if (collected.maps.empty()) {
@@ -267,7 +267,7 @@ AttentionInspection InspectAttention(Policy& policy, torch::Device device,
   return inspection;
 }
 
-rollout::RecordedObs ObsOfDemonstration(const Dataset& dataset, const PolicySpec& spec,
+control::RecordedObs ObsOfDemonstration(const Dataset& dataset, const PolicySpec& spec,
                                         std::int64_t episode, std::int64_t step) {
   const auto ends = dataset.episode_ends();
   if (episode < 0 || episode >= std::ssize(ends)) {
@@ -281,7 +281,7 @@ rollout::RecordedObs ObsOfDemonstration(const Dataset& dataset, const PolicySpec
     throw Error(ErrorCode::kUsage, fmt::format("--step: episode {} has the steps 0 to {}, found {}",
                                                episode, length - 1, step));
   }
-  rollout::RecordedObs recorded = {.row = {.env_step = static_cast<std::uint64_t>(step)}};
+  control::RecordedObs recorded = {.row = {.env_step = static_cast<std::uint64_t>(step)}};
   const std::int64_t n_obs_steps = spec.horizons.n_obs_steps;
   for (const KeySpec& key : spec.shape_meta.obs) {
     const int index = dataset.KeyIndex(key.name);

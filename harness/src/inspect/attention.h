@@ -7,21 +7,21 @@
 
 #include <cstdint>
 
+#include "control/chunk_planner.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/policy.h"
 #include "inspect/attention_maps.h"
-#include "rollout/chunk_planner.h"
 
 namespace dp_bench::inspect {
 
 /// Plans one chunk for `recorded` and collects what the policy attends to. Throws Error{kUsage} if
 /// the policy reports no attention.
 AttentionInspection InspectAttention(Policy& policy, torch::Device device,
-                                     const rollout::RecordedObs& recorded);
+                                     const control::RecordedObs& recorded);
 
 /// The observations of a demonstration up to `step`, with the noise that a rollout of seed 0 has.
 /// Throws Error{kUsage} if there is no such step.
-rollout::RecordedObs ObsOfDemonstration(const Dataset& dataset, const PolicySpec& spec,
+control::RecordedObs ObsOfDemonstration(const Dataset& dataset, const PolicySpec& spec,
                                         std::int64_t episode, std::int64_t step);
 
 }  // namespace dp_bench::inspect

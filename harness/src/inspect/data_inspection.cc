@@ -9,9 +9,9 @@
 #include <limits>
 
 #include "data/stats.h"
+#include "diagnose/data_checks.h"
+#include "diagnose/demonstrations.h"
 #include "dp_bench/error.h"
-#include "inspect/data_checks.h"
-#include "inspect/demonstrations.h"
 
 namespace dp_bench::inspect {
 namespace {

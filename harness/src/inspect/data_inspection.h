@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "diagnose/finding.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/env.h"
 #include "dp_bench/stats.h"
-#include "inspect/finding.h"
 
 namespace dp_bench::inspect {
 

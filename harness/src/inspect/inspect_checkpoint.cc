@@ -8,9 +8,9 @@
 #include "core/console.h"
 #include "core/json.h"
 #include "inspect/inspect_policy.h"
+#include "planner/create_from_checkpoint.h"
 #include "policy/normalize_mode.h"
 #include "report/render.h"
-#include "run/create_from_checkpoint.h"
 
 namespace dp_bench::inspect {
 namespace {
@@ -64,14 +64,14 @@ Json InspectCheckpoint(const std::filesystem::path& folder, plugin::PluginCatalo
                        int n_levels) {
   const run::Checkpoint checkpoint = run::Checkpoint::Open(folder);
   const Config config = Config::FromJson(checkpoint.config(), (folder / "config.json").string());
-  const auto policy =
-      run::CreateFromCheckpoint(checkpoint, config, catalogue, run::EvaluatedWeights(checkpoint));
+  const auto policy = planner::CreateFromCheckpoint(checkpoint, config, catalogue,
+                                                    planner::EvaluatedWeights(checkpoint));
   Json inspection = {{"checkpoint", folder.string()},
                      {"policy", config.Sub("policy").Get<std::string>("plugin")},
                      {"task", core::Printable(config.Get<std::string>("name", ""))},
                      {"state", core::ParseJson(checkpoint.state(), (folder / "state.json").string(),
                                                ErrorCode::kCheckpoint)},
-                     {"normalizer", NormalizerJson(run::NormalizerOf(checkpoint))},
+                     {"normalizer", NormalizerJson(planner::NormalizerOf(checkpoint))},
                      {"files", Json::array()}};
   inspection.update(InspectModules(policy->module(), n_levels));
   for (const std::string_view file : {run::kModelFile, run::kEmaFile, run::kNormalizerFile,

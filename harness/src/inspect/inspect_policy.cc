@@ -108,8 +108,7 @@ Json InspectModules(const torch::nn::Module& root, int n_levels) {
   return {{"modules", modules}, {"parameters", train::NumParameters(root)}};
 }
 
-Json InspectPolicy(const experiment::Experiment& experiment,
-                   const PolicyInspectionOptions& options) {
+Json InspectPolicy(const task::Experiment& experiment, const PolicyInspectionOptions& options) {
   const Config& config = experiment.config();
   const auto normalizer = train::NormalizerConfig::FromConfig(config.Sub("normalizer"));
   config.Sub("normalizer").RejectUnread();

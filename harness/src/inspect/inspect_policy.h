@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "experiment/experiment.h"
+#include "task/experiment.h"
 
 namespace dp_bench::inspect {
 
@@ -25,7 +25,7 @@ struct PolicyInspectionOptions {
 /// "task", "batch_size", "stages", the modules, and "memory" in bytes: what is held between steps,
 /// the two measured steps behind the estimates, a step per entry of `batch_sizes`, and the "check"
 /// of `checked_batch_size`.
-nlohmann::json InspectPolicy(const experiment::Experiment& experiment,
+nlohmann::json InspectPolicy(const task::Experiment& experiment,
                              const PolicyInspectionOptions& options);
 
 /// Tables for the terminal. Ends with a line break.

@@ -84,19 +84,19 @@ std::string FindVideoEncoder(VideoCodec codec, int width, int height) {
 
 namespace {
 
-constexpr int kMaxSize = 16384;  // [px]; H.264 level 6.2 ends there
+constexpr int kMaxVideoSize = 16384;  // [px]; H.264 level 6.2 ends there
 
 int RoundUpToEven(int size) { return size + size % 2; }
 
 void CheckOptions(const VideoOptions& options) {
-  const auto fits = [](int size) { return size >= 1 && size <= kMaxSize; };
+  const auto fits = [](int size) { return size >= 1 && size <= kMaxVideoSize; };
   if (!fits(options.width) || !fits(options.height) || !std::isfinite(options.fps) ||
       options.fps < 0.01 || options.fps > 1000.0 || options.crf < 0 || options.crf > 51) {
     throw Error(
         ErrorCode::kMedia,
         fmt::format("cannot encode {}x{} at {} frames/s with crf {}; sizes are 1 to {}, frame "
                     "rates 0.01 to 1000, crf 0 to 51",
-                    options.width, options.height, options.fps, options.crf, kMaxSize));
+                    options.width, options.height, options.fps, options.crf, kMaxVideoSize));
   }
 }
 

@@ -17,7 +17,7 @@
 namespace dp_bench::rollout {
 namespace {
 
-int StaleSteps(const run::EnvRunnerConfig& config, double control_hz) {
+int StaleSteps(const control::EnvRunnerConfig& config, double control_hz) {
   if (config.realtime == 0.0) return 0;
   if (config.realtime_latency_ms == 0.0) {
     throw Error(ErrorCode::kConfig,
@@ -48,7 +48,7 @@ EnvFactory StartingWith(std::unique_ptr<Env> env, EnvFactory factory) {
   };
 }
 
-std::optional<std::size_t> FindScoreMetric(const run::EnvRunnerConfig& config,
+std::optional<std::size_t> FindScoreMetric(const control::EnvRunnerConfig& config,
                                            const EnvSpec& spec) {
   if (!config.score_metric) return std::nullopt;
   std::vector<std::string> names;
@@ -74,7 +74,7 @@ void AppendSplit(const std::string& split, int n, std::uint64_t start_seed, int 
 
 }  // namespace
 
-EnvRunner::EnvRunner(const run::EnvRunnerConfig& config, EnvFactory env_factory,
+EnvRunner::EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_factory,
                      const ShapeMeta& shape_meta, const Horizons& horizons,
                      std::filesystem::path output_dir)
     : config_(config) {
@@ -128,25 +128,26 @@ const run::EpisodeJob& EnvRunner::JobAt(int episode) const {
   return jobs_[static_cast<std::size_t>(episode)];
 }
 
-std::optional<RecordedObs> EnvRunner::FirstObservation(int episode) const {
+std::optional<control::RecordedObs> EnvRunner::FirstObservation(int episode) const {
   run::EpisodeJob job = JobAt(episode);
   job.is_filmed = false;
   EpisodeSlot slot(*plan_);
   slot.Start(job);
   if (!slot.awaits_plan()) return std::nullopt;
-  RecordedObs first = {.obs = MakeObsBatch(plan_->shape_meta.obs, 1, plan_->horizons.n_obs_steps),
-                       .row = slot.plan_row()};
+  control::RecordedObs first = {
+      .obs = control::MakeObsBatch(plan_->shape_meta.obs, 1, plan_->horizons.n_obs_steps),
+      .row = slot.plan_row()};
   slot.history().CopyWindows(0, &first.obs);
   return first;
 }
 
-run::RunResult EnvRunner::Run(ChunkPlanner& planner, const run::RunHooks& hooks) {
+run::RunResult EnvRunner::Run(control::ChunkPlanner& planner, const run::RunHooks& hooks) {
   std::vector<int> all(jobs_.size());
   std::iota(all.begin(), all.end(), 0);
   return Run(planner, all, hooks);
 }
 
-run::RunResult EnvRunner::Run(ChunkPlanner& planner, std::span<const int> episodes,
+run::RunResult EnvRunner::Run(control::ChunkPlanner& planner, std::span<const int> episodes,
                               const run::RunHooks& hooks) {
   std::vector<run::EpisodeJob> jobs;
   for (const int episode : episodes) jobs.push_back(JobAt(episode));

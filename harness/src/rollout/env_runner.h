@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "control/chunk_planner.h"
+#include "control/env_runner_config.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
-#include "rollout/chunk_planner.h"
 #include "rollout/episode_slot.h"
-#include "run/env_runner_config.h"
 #include "run/episode_record.h"
 #include "run/run_result.h"
 
@@ -29,8 +29,9 @@ class EnvRunner {
   /// Creates one env, which Run uses too. Throws Error{kShape}, listing both sides, unless the env
   /// offers every key of `shape_meta` with the same type, dtype and shape. Videos go to
   /// `output_dir`/media. Throws Error{kConfig} for `realtime` without a latency.
-  EnvRunner(const run::EnvRunnerConfig& config, EnvFactory env_factory, const ShapeMeta& shape_meta,
-            const Horizons& horizons, std::filesystem::path output_dir);
+  EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_factory,
+            const ShapeMeta& shape_meta, const Horizons& horizons,
+            std::filesystem::path output_dir);
   ~EnvRunner();
 
   /// The seed list: n_train train episodes, then n_test test episodes.
@@ -46,22 +47,22 @@ class EnvRunner {
 
   /// The input of the first plan of the episode at this place in the seed list, from a separate
   /// env; none if its reset fails.
-  std::optional<RecordedObs> FirstObservation(int episode) const;
+  std::optional<control::RecordedObs> FirstObservation(int episode) const;
 
   /// Runs the whole seed list. If it is stopped before the end, the result is marked as
   /// interrupted. Throws Error{kNumeric} if the planner is not batch-invariant, and what a hook
   /// throws.
-  run::RunResult Run(ChunkPlanner& planner, const run::RunHooks& hooks = {});
+  run::RunResult Run(control::ChunkPlanner& planner, const run::RunHooks& hooks = {});
 
   /// Runs only the episodes with these places in the seed list, started in this order. The records
   /// are still sorted by place.
-  run::RunResult Run(ChunkPlanner& planner, std::span<const int> episodes,
+  run::RunResult Run(control::ChunkPlanner& planner, std::span<const int> episodes,
                      const run::RunHooks& hooks = {});
 
  private:
   const run::EpisodeJob& JobAt(int episode) const;
 
-  run::EnvRunnerConfig config_;
+  control::EnvRunnerConfig config_;
   std::unique_ptr<RolloutPlan> plan_;
   std::vector<run::EpisodeJob> jobs_;
   std::vector<std::unique_ptr<EpisodeSlot>> slots_;  // kept, so that a later Run finds warm envs

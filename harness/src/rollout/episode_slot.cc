@@ -176,7 +176,7 @@ run::EpisodeRecord EpisodeSlot::TakeRecord() {
   return std::move(record_);
 }
 
-PlanRow EpisodeSlot::plan_row() const {
+control::PlanRow EpisodeSlot::plan_row() const {
   return {.seed = record_.seed, .env_step = static_cast<std::uint64_t>(record_.n_steps)};
 }
 

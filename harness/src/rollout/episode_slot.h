@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "control/action_queue.h"
+#include "control/chunk_planner.h"
+#include "control/obs_history.h"
 #include "core/sha256.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
-#include "rollout/action_queue.h"
-#include "rollout/chunk_planner.h"
 #include "rollout/episode_film.h"
-#include "rollout/obs_history.h"
 #include "rollout/rollout_plan.h"
 #include "run/episode_record.h"
 #include "run/episode_trace.h"
@@ -46,8 +46,8 @@ class EpisodeSlot {
   run::EpisodeRecord TakeRecord();
 
   /// The input of the next plan.
-  PlanRow plan_row() const;
-  const ObsHistory& history() const { return history_; }
+  control::PlanRow plan_row() const;
+  const control::ObsHistory& history() const { return history_; }
 
   /// The buffer for the chunk to execute, [Ta, Da], while the slot awaits a plan.
   std::span<float> actions() { return actions_.chunk(); }
@@ -65,10 +65,10 @@ class EpisodeSlot {
   const RolloutPlan& plan_;
   std::unique_ptr<Env> env_;
   State state_ = State::kIdle;
-  ObsHistory history_;
+  control::ObsHistory history_;
   std::vector<std::vector<std::byte>> unused_obs_;  // of keys that the policy does not use
   std::vector<std::span<std::byte>> obs_buffers_;   // [env obs keys]
-  ActionQueue actions_;
+  control::ActionQueue actions_;
   run::EpisodeRecord record_;
   bool is_terminated_ = false;
   run::EpisodeCourseKeeper course_;

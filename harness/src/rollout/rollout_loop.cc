@@ -16,7 +16,7 @@ namespace dp_bench::rollout {
 
 RolloutLoop::RolloutLoop(const RolloutPlan& plan,
                          std::span<const std::unique_ptr<EpisodeSlot>> slots,
-                         std::span<const run::EpisodeJob> jobs, ChunkPlanner& planner,
+                         std::span<const run::EpisodeJob> jobs, control::ChunkPlanner& planner,
                          int n_workers, bool check_batch_invariance)
     : plan_(plan),
       slots_(slots),
@@ -26,7 +26,8 @@ RolloutLoop::RolloutLoop(const RolloutPlan& plan,
       batch_size_(static_cast<std::size_t>(planner.batch_size())),
       chunk_size_(static_cast<std::size_t>(plan.horizons.n_action_steps) *
                   static_cast<std::size_t>(plan.shape_meta.action_dim())),
-      obs_(MakeObsBatch(plan.shape_meta.obs, planner.batch_size(), plan.horizons.n_obs_steps)),
+      obs_(control::MakeObsBatch(plan.shape_meta.obs, planner.batch_size(),
+                                 plan.horizons.n_obs_steps)),
       workers_(std::min(core::ResolveThreadCount(n_workers), static_cast<int>(slots.size()))) {
   actions_.resize(batch_size_ * chunk_size_);
   batch_.reserve(batch_size_);
@@ -157,7 +158,7 @@ void RolloutLoop::PlanBatch() {
   }
 }
 
-bool RolloutLoop::TryPlan(std::span<const PlanRow> rows, std::string* why) {
+bool RolloutLoop::TryPlan(std::span<const control::PlanRow> rows, std::string* why) {
   ++result_.n_plans;
   try {
     planner_.Plan(obs_, rows, actions_);
@@ -187,7 +188,7 @@ void RolloutLoop::PlanOneByOne() {
 }
 
 void RolloutLoop::HandOut(EpisodeSlot* slot, std::span<const float> chunk) {
-  if (const auto fault = NonFiniteAction(chunk, plan_.shape_meta.action_dim())) {
+  if (const auto fault = control::NonFiniteAction(chunk, plan_.shape_meta.action_dim())) {
     slot->Fail(fmt::format("plan at step {}: {}", slot->plan_row().env_step, *fault));
     return;
   }
@@ -197,10 +198,10 @@ void RolloutLoop::HandOut(EpisodeSlot* slot, std::span<const float> chunk) {
 namespace {
 
 // Row i of the new batch is row from[i] of the old one, planned with `rows[i]`.
-std::vector<float> PlanRearranged(ChunkPlanner& planner, const ObsBatch& obs,
-                                  std::span<const std::size_t> from, std::span<const PlanRow> rows,
-                                  std::size_t n_actions) {
-  ObsBatch rearranged = obs;
+std::vector<float> PlanRearranged(control::ChunkPlanner& planner, const control::ObsBatch& obs,
+                                  std::span<const std::size_t> from,
+                                  std::span<const control::PlanRow> rows, std::size_t n_actions) {
+  control::ObsBatch rearranged = obs;
   for (auto& [key, array] : rearranged) {
     const std::span<const std::byte> source = obs.find(key)->second.bytes();
     const std::size_t row_bytes = source.size() / from.size();
@@ -229,14 +230,14 @@ void RequireSameBits(std::span<const float> wanted, std::span<const float> found
 
 }  // namespace
 
-void CheckBatchInvariance(ChunkPlanner& planner, const ObsBatch& obs, std::span<const PlanRow> rows,
-                          std::span<const float> actions) {
+void CheckBatchInvariance(control::ChunkPlanner& planner, const control::ObsBatch& obs,
+                          std::span<const control::PlanRow> rows, std::span<const float> actions) {
   const auto batch_size = static_cast<std::size_t>(planner.batch_size());
   const std::size_t chunk_size = actions.size() / batch_size;
 
   // reverse order: every row gets another place (padding rows are copies of the first)
   std::vector<std::size_t> from(batch_size);
-  std::vector<PlanRow> new_rows(batch_size);
+  std::vector<control::PlanRow> new_rows(batch_size);
   for (std::size_t i = 0; i < batch_size; ++i) {
     from[i] = batch_size - 1 - i;
     new_rows[i] = rows[from[i] < rows.size() ? from[i] : 0];

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "control/chunk_planner.h"
 #include "core/thread_pool.h"
-#include "rollout/chunk_planner.h"
 #include "rollout/episode_slot.h"
 #include "run/run_result.h"
 
@@ -24,7 +24,7 @@ class RolloutLoop {
  public:
   /// Runs `jobs` in this order in `slots`, which are idle. All arguments must outlive the loop.
   RolloutLoop(const RolloutPlan& plan, std::span<const std::unique_ptr<EpisodeSlot>> slots,
-              std::span<const run::EpisodeJob> jobs, ChunkPlanner& planner, int n_workers,
+              std::span<const run::EpisodeJob> jobs, control::ChunkPlanner& planner, int n_workers,
               bool check_batch_invariance);
 
   /// Returns when every job has its record, or soon after `hooks.stop` is set, leaving slots in the
@@ -44,20 +44,20 @@ class RolloutLoop {
   bool IsStopped() const { return hooks_.stop != nullptr && hooks_.stop->load(); }
   void WaitForWorkers();
   void PlanBatch();
-  bool TryPlan(std::span<const PlanRow> rows, std::string* why);
+  bool TryPlan(std::span<const control::PlanRow> rows, std::string* why);
   void PlanOneByOne();
   void HandOut(EpisodeSlot* slot, std::span<const float> chunk);
 
   const RolloutPlan& plan_;
   std::span<const std::unique_ptr<EpisodeSlot>> slots_;
   std::span<const run::EpisodeJob> jobs_;
-  ChunkPlanner& planner_;
+  control::ChunkPlanner& planner_;
   bool check_batch_invariance_;
   std::size_t batch_size_;  // M
   std::size_t chunk_size_;  // Ta * Da
   std::vector<EpisodeSlot*> batch_;
-  std::vector<PlanRow> rows_;
-  ObsBatch obs_;
+  std::vector<control::PlanRow> rows_;
+  control::ObsBatch obs_;
   std::vector<float> actions_;  // [M, Ta, Da]
 
   std::mutex mutex_;
@@ -81,7 +81,7 @@ class RolloutLoop {
 /// Plans `obs` again with its rows in reverse order, and again with every second row replaced.
 /// Throws Error{kNumeric} unless the actions of each row have the same bits as in `actions`, the
 /// result of planner.Plan(obs, rows, ...).
-void CheckBatchInvariance(ChunkPlanner& planner, const ObsBatch& obs, std::span<const PlanRow> rows,
-                          std::span<const float> actions);
+void CheckBatchInvariance(control::ChunkPlanner& planner, const control::ObsBatch& obs,
+                          std::span<const control::PlanRow> rows, std::span<const float> actions);
 
 }  // namespace dp_bench::rollout

@@ -25,7 +25,7 @@ struct RolloutPlan {
   run::ObsRanges obs_ranges;  // of the policy's training data; see EnvRunner::SetObsRanges
   int max_steps = 0;
   std::optional<std::size_t> score_metric;  // index into env.metrics; none: the highest reward
-  int n_stale_steps = 0;  // steps that a plan takes, see ActionQueue
+  int n_stale_steps = 0;                    // steps that a plan takes, see ActionQueue
   std::filesystem::path output_dir;
   bool record_traces = false;
   int video_width = 0;

@@ -24,8 +24,9 @@ void Add(run::RunResult of_rank, run::RunResult* sum) {
 
 }  // namespace
 
-run::RunResult RunShared(EnvRunner& runner, ChunkPlanner& planner, core::Communicator& ranks,
-                         std::span<const int> episodes, const run::RunHooks& hooks) {
+run::RunResult RunShared(EnvRunner& runner, control::ChunkPlanner& planner,
+                         core::Communicator& ranks, std::span<const int> episodes,
+                         const run::RunHooks& hooks) {
   if (ranks.size() == 1) return runner.Run(planner, episodes, hooks);
   std::vector<int> share;
   for (auto i = static_cast<std::size_t>(ranks.rank()); i < episodes.size();

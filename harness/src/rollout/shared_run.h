@@ -13,8 +13,9 @@ namespace dp_bench::rollout {
 /// takes every size-th. Every rank gets the records of all. They equal those of one process, except
 /// for their wall times, which are 0. Counts are summed, times are those of the slowest rank. The
 /// hooks report only this rank's episodes. The result is interrupted if any rank was.
-run::RunResult RunShared(EnvRunner& runner, ChunkPlanner& planner, core::Communicator& ranks,
-                         std::span<const int> episodes, const run::RunHooks& hooks = {});
+run::RunResult RunShared(EnvRunner& runner, control::ChunkPlanner& planner,
+                         core::Communicator& ranks, std::span<const int> episodes,
+                         const run::RunHooks& hooks = {});
 
 /// Encode a result as bytes, and decode it: exact, but without the records' wall times.
 std::string EncodeResult(const run::RunResult& result);

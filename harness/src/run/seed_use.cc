@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "control/env_runner_config.h"
 #include "core/json.h"
-#include "run/env_runner_config.h"
 #include "run/run_files.h"
 
 namespace dp_bench::run {
@@ -45,7 +45,7 @@ int CountShared(const SeedRange& a, const SeedRange& b) {
 }
 
 SeedRange ReportSeeds(const Json& config) {
-  const EnvRunnerConfig defaults;
+  const control::EnvRunnerConfig defaults;
   return {.first = ValueAt(config, "/env_runner/test_start_seed", defaults.test_start_seed),
           .n = ValueAt(config, "/env_runner/n_test", defaults.n_test)};
 }

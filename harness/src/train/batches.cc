@@ -8,9 +8,9 @@
 #include <span>
 #include <utility>
 
-#include "core/device.h"
 #include "core/random_streams.h"
 #include "dp_bench/error.h"
+#include "policy/device.h"
 
 namespace dp_bench::train {
 namespace {
@@ -76,9 +76,9 @@ data::HostBatch DrawBatch(const PolicySpec& spec, std::int64_t n_rows, std::int6
 }  // namespace
 
 Batch ToBatch(const data::HostBatch& host, const ShapeMeta& shape_meta, torch::Device device) {
-  return {.obs = core::ObsToDevice(host.obs, shape_meta, device),
-          .action = core::ToDevice(host.action, device),
-          .is_pad = core::ToDevice(host.is_pad, device).to(torch::kBool)};
+  return {.obs = policy::ObsToDevice(host.obs, shape_meta, device),
+          .action = policy::ToDevice(host.action, device),
+          .is_pad = policy::ToDevice(host.is_pad, device).to(torch::kBool)};
 }
 
 Batch FirstRows(const Batch& batch, std::int64_t n_rows) {

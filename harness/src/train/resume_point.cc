@@ -199,8 +199,10 @@ void RequireTraining(const fs::path& run_folder) {
 void RequireNothingToLose(const fs::path& run_folder) {
   const run::CheckpointStore store(run_folder / run::kCheckpointsFolder);
   const run::RunContents contents = run::LookIntoRun(run_folder);
+  // a training that was killed before its log began
   const bool is_head_only = std::ranges::all_of(contents.training, [](const std::string& name) {
-    return name == run::kConfigFile || name == run::kManifestFile;
+    return name == run::kConfigFile || name == run::kManifestFile ||
+           name == run::kCheckpointsFolder;
   });
   if (!store.HasCheckpoints() && contents.evaluation.empty() &&
       (is_head_only || store.IsBegunEmpty())) {

@@ -13,6 +13,7 @@
 #include "core/regular_file.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
+#include "run/run_files.h"
 #include "run/store.h"
 
 namespace dp_bench::train {
@@ -22,7 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCheckpointFolder = "checkpoints";
 constexpr const char* kRunConfigFile = "config.json";
-constexpr const char* kLogFile = "logs.json.txt";
 constexpr std::size_t kBlockBytes = 1U << 20;
 constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();
 
@@ -65,7 +65,7 @@ fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
     core::CreateFolders(checkpoint);
     run::WriteCheckpointFiles(checkpoint, contents);
     core::WriteFileAtomically(snapshot / kRunConfigFile, contents.config);
-    CopyStart(run_folder / kLogFile, snapshot / kLogFile, log_bytes);
+    CopyStart(run_folder / run::kTrainingLogFile, snapshot / run::kTrainingLogFile, log_bytes);
   });
   return folder / tag;
 }
@@ -93,8 +93,8 @@ void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder,
   run::Checkpoint::Open(latest);  // the other run may have replaced files meanwhile
   core::WriteFileAtomically(run.temporary() / kRunConfigFile, chosen->config());
   // the checkpoint records how much of the log counts
-  if (fs::exists(snapshot / kLogFile)) {
-    CopyStart(snapshot / kLogFile, run.temporary() / kLogFile, kWhole);
+  if (fs::exists(snapshot / run::kTrainingLogFile)) {
+    CopyStart(snapshot / run::kTrainingLogFile, run.temporary() / run::kTrainingLogFile, kWhole);
   }
   run.Commit();
 }

@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "dp_bench/error.h"
-#include "plugin/guarded_policy.h"
+#include "policy/guarded_policy.h"
 #include "policy/kernels/loop_tensors.h"
 #include "train/batches.h"
 

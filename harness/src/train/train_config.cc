@@ -11,9 +11,9 @@
 
 #include "config/name.h"
 #include "core/atomic_file.h"
-#include "core/device.h"
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
+#include "policy/device.h"
 
 namespace dp_bench::train {
 namespace {
@@ -74,8 +74,8 @@ std::optional<MixedPrecision> GetPrecision(const Config& config) {
 }
 
 MixedPrecision BestPrecision(const std::string& device) {
-  return core::HasFastBfloat16(core::OpenDevice(device)) ? MixedPrecision::kBf16
-                                                         : MixedPrecision::kNo;
+  return policy::HasFastBfloat16(policy::OpenDevice(device)) ? MixedPrecision::kBf16
+                                                             : MixedPrecision::kNo;
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "dp_bench/config.h"
-#include "run/policy_weights.h"
+#include "planner/policy_weights.h"
 #include "run/top_k.h"
 #include "train/lr_scheduler.h"
 
@@ -27,7 +27,7 @@ struct InitCheckpointConfig {
   std::filesystem::path path;
   std::string weights = "ema";
   bool normalizer = false;
-  run::TensorSelection tensors;
+  planner::TensorSelection tensors;
 
   static InitCheckpointConfig FromConfig(const Config& config);
 };

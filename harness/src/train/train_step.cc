@@ -11,7 +11,7 @@
 
 #include "core/console.h"
 #include "dp_bench/error.h"
-#include "plugin/guarded_policy.h"
+#include "policy/guarded_policy.h"
 #include "policy/kernels/loop_tensors.h"
 #include "policy/stage_recorder.h"
 #include "train/batches.h"

@@ -12,12 +12,13 @@
 #include <span>
 #include <utility>
 
+#include "run/run_files.h"
+
 namespace dp_bench::train {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr const char* kLogFile = "logs.json.txt";  // as upstream
 constexpr const char* kEventFolder = "tensorboard";
 constexpr const char* kStepKey = "global_step";
 constexpr const char* kParamNormKey = "param_norm";
@@ -85,7 +86,7 @@ void AddHistogram(const std::string& tag, const torch::Tensor& tensor, std::int6
 TrainingLog::TrainingLog(TrainingLogParts parts, const TrainState& state)
     : config_(parts.config), groups_(std::move(parts.groups)), timer_(std::move(parts.now)) {
   if (!parts.is_written) return;
-  json_.emplace(parts.run_folder / kLogFile, state.log_position);
+  json_.emplace(parts.run_folder / run::kTrainingLogFile, state.log_position);
   if (!config_.tensorboard) return;
   events_.emplace(parts.run_folder / kEventFolder, state.global_step);
   // a resumed run shows the text of the first file

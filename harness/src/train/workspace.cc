@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "core/console.h"
-#include "core/device.h"
 #include "data/key_check.h"
 #include "data/split.h"
 #include "dp_bench/error.h"
+#include "policy/device.h"
 
 namespace dp_bench::train {
 namespace {
@@ -71,7 +71,7 @@ Workspace::Workspace(WorkspaceParts parts)
       loader_config_(DataLoaderConfig::FromConfig(parts_.config.Sub("dataloader"), true)),
       normalizer_config_(NormalizerConfig::FromConfig(parts_.config.Sub("normalizer"))),
       logging_config_(LoggingConfig::FromConfig(parts_.config.Sub("logging"))),
-      device_(core::OpenDevice(config_.device)),
+      device_(policy::OpenDevice(config_.device)),
       store_(parts_.output_dir / "checkpoints", parts_.after_store_step),
       schedule_(config_, checkpoint_config_, parts_.snapshot) {
   if (!parallel_.is_root()) parts_.progress.file = nullptr;
@@ -249,7 +249,7 @@ TrainStepResult Workspace::RunStep(data::HostBatch& host, const StepPlace& place
   } catch (const std::bad_alloc& error) {
     what = error.what();
   } catch (const c10::Error& error) {
-    if (!core::IsOutOfMemory(error)) throw;
+    if (!policy::IsOutOfMemory(error)) throw;
     what = error.what_without_backtrace();
   }
   EndOutOfMemory(what);  // the step's tensors are gone by now

@@ -9,7 +9,7 @@
 #include "core/json.h"
 #include "core/memory.h"
 #include "dp_bench/error.h"
-#include "run/policy_weights.h"
+#include "planner/policy_weights.h"
 #include "run/run_checkpoint.h"
 #include "train/clip_reach.h"
 #include "train/fit_normalizer.h"
@@ -158,22 +158,22 @@ void Workspace::StartAnew() {
   }
   normalizer_ =
       init && init->normalizer
-          ? run::NormalizerOf(*origin)
+          ? planner::NormalizerOf(*origin)
           : FitNormalizer(parts_.dataset, step_->policy().spec().shape_meta, normalizer_config_);
   if (parallel_.is_root()) WarnOfCutActions(normalizer_, parts_.config);
 }
 
 void Workspace::LoadInitialWeights(const run::Checkpoint& checkpoint) {
   const InitCheckpointConfig& init = *config_.init_checkpoint;
-  const std::string_view file = run::WeightsFile(
-      checkpoint, init.weights == "ema" ? run::Weights::kEma : run::Weights::kModel);
+  const std::string_view file = planner::WeightsFile(
+      checkpoint, init.weights == "ema" ? planner::Weights::kEma : planner::Weights::kModel);
   const std::string origin = (checkpoint.folder() / file).string();
   const ArrayMap tensors = checkpoint.ReadTensors(file);
   const std::size_t n_loaded =
-      run::LoadSelectedState(step_->policy().module(), tensors, init.tensors, origin);
+      planner::LoadSelectedState(step_->policy().module(), tensors, init.tensors, origin);
   step_->policy().WeightsChanged();
   if (step_->ema_policy() != nullptr) {
-    run::LoadSelectedState(step_->ema_policy()->module(), tensors, init.tensors, origin);
+    planner::LoadSelectedState(step_->ema_policy()->module(), tensors, init.tensors, origin);
     step_->ema_policy()->WeightsChanged();
   }
   core::LogInfo(fmt::format(
@@ -202,18 +202,19 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
                     "window that does not fit training.gradient_accumulate_every {}",
                     origin, state_.batch_in_epoch, config_.gradient_accumulate_every));
   }
-  run::LoadModuleState(step_->policy().module(), checkpoint.ReadTensors(run::kModelFile), origin);
+  planner::LoadModuleState(step_->policy().module(), checkpoint.ReadTensors(run::kModelFile),
+                           origin);
   if (step_->ema() != nullptr) {
-    run::LoadModuleState(step_->ema_policy()->module(), checkpoint.ReadTensors(run::kEmaFile),
-                         origin);
+    planner::LoadModuleState(step_->ema_policy()->module(), checkpoint.ReadTensors(run::kEmaFile),
+                             origin);
     step_->ema()->set_step(state_.ema_step);
   }
-  step_->optimizer().LoadStateDict(run::ToTensors(checkpoint.ReadTensors(run::kOptimizerFile)));
+  step_->optimizer().LoadStateDict(planner::ToTensors(checkpoint.ReadTensors(run::kOptimizerFile)));
   if (IsInWindow() && parallel_.is_root()) {  // the root has those of all ranks
-    SetGradients(run::ToTensors(checkpoint.ReadTensors(run::kGradientsFile)),
+    SetGradients(planner::ToTensors(checkpoint.ReadTensors(run::kGradientsFile)),
                  step_->optimizer().groups(), origin);
   }
-  normalizer_ = run::NormalizerOf(checkpoint);
+  normalizer_ = planner::NormalizerOf(checkpoint);
   step_->policy().WeightsChanged();
   if (step_->ema_policy() != nullptr) step_->ema_policy()->WeightsChanged();
   schedule_.set_topk(state_.topk);
@@ -335,14 +336,15 @@ void Workspace::CopyTo(run::CheckpointContents* contents, const CheckpointParts&
   state_.topk = schedule_.topk();
   state_.log_position = log_->Flush();
   const auto file = [&](std::string_view name) { return &contents->tensors[std::string(name)]; };
-  if (parts.model) run::CopyModuleState(step_->policy().module(), file(run::kModelFile));
+  if (parts.model) planner::CopyModuleState(step_->policy().module(), file(run::kModelFile));
   if (parts.ema && step_->ema() != nullptr)
-    run::CopyModuleState(step_->ema_policy()->module(), file(run::kEmaFile));
-  run::CopyToArrays(run::NormalizerState(normalizer_), file(run::kNormalizerFile));
-  if (parts.optimizer) run::CopyToArrays(step_->optimizer().StateDict(), file(run::kOptimizerFile));
+    planner::CopyModuleState(step_->ema_policy()->module(), file(run::kEmaFile));
+  planner::CopyToArrays(planner::NormalizerState(normalizer_), file(run::kNormalizerFile));
+  if (parts.optimizer)
+    planner::CopyToArrays(step_->optimizer().StateDict(), file(run::kOptimizerFile));
   contents->tensors.erase(std::string(run::kGradientsFile));
   if (parts.optimizer && IsInWindow()) {
-    run::CopyToArrays(Gradients(step_->optimizer().groups()), file(run::kGradientsFile));
+    planner::CopyToArrays(Gradients(step_->optimizer().groups()), file(run::kGradientsFile));
   }
   contents->config = RunConfig(parts_.config.ToJson()).dump(2) + "\n";
   contents->state = state_.ToJson();

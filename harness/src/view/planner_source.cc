@@ -6,7 +6,7 @@
 
 namespace dp_bench::view {
 
-PlannerSource::PlannerSource(Env& env, rollout::ChunkPlanner& planner, const ShapeMeta& shape_meta,
+PlannerSource::PlannerSource(Env& env, control::ChunkPlanner& planner, const ShapeMeta& shape_meta,
                              const Horizons& horizons)
     : env_(env), seen_(env.spec()), loop_(planner, shape_meta, horizons) {
   const std::vector<int> index_of_env = rollout::MatchObsKeys(env.spec().shape_meta, shape_meta);

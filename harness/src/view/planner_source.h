@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "control/chunk_planner.h"
+#include "control/control_loop.h"
 #include "dp_bench/deploy.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
 #include "plugin/obs_memory.h"
-#include "rollout/chunk_planner.h"
-#include "rollout/control_loop.h"
 #include "view/action_source.h"
 
 namespace dp_bench::view {
@@ -22,7 +22,7 @@ class PlannerSource final : public ActionSource {
  public:
   /// All arguments must outlive the source. Throws Error{kShape} if the env lacks something that
   /// `shape_meta` asks for.
-  PlannerSource(Env& env, rollout::ChunkPlanner& planner, const ShapeMeta& shape_meta,
+  PlannerSource(Env& env, control::ChunkPlanner& planner, const ShapeMeta& shape_meta,
                 const Horizons& horizons);
 
   std::string_view name() const override { return "policy"; }
@@ -35,7 +35,7 @@ class PlannerSource final : public ActionSource {
   Env& env_;
   plugin::ObsMemory seen_;       // the latest observation
   std::vector<ObsView> wanted_;  // of it: what the policy reads
-  rollout::ControlLoop loop_;
+  control::ControlLoop loop_;
 };
 
 }  // namespace dp_bench::view

@@ -1,5 +1,3 @@
-#include "compare/run_comparison.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "compare/run_comparison.h"
 #include "dp_bench/random.h"
 #include "support/json_golden.h"
 

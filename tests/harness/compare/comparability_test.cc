@@ -1,8 +1,7 @@
-#include "compare/pairing.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compare/pairing.h"
 #include "harness/compare/run_folders.h"
 #include "run/determinism.h"
 #include "support/error_of.h"

@@ -1,11 +1,10 @@
 // Compared with scipy and statsmodels, and with the tables behind the design of the gate.
-#include "compare/intervals.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
+#include "compare/intervals.h"
 #include "support/json_golden.h"
 
 namespace dp_bench::compare {

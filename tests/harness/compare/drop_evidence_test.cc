@@ -1,10 +1,9 @@
 // The two e-values: compared with exact arithmetic, and the properties that make them evidence.
-#include "compare/sequential_test.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "compare/sequential_test.h"
 #include "support/json_golden.h"
 
 namespace dp_bench::compare {

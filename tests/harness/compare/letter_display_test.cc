@@ -1,10 +1,9 @@
-#include "compare/run_comparison.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "compare/run_comparison.h"
 #include "dp_bench/random.h"
 
 namespace dp_bench::compare {

@@ -1,12 +1,11 @@
 // Against scipy 1.x: scipy.stats.t.interval(confidence, n - 1, mean, std / sqrt(n)).
-#include "compare/intervals.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "compare/intervals.h"
 #include "support/json_golden.h"
 
 namespace dp_bench::compare {

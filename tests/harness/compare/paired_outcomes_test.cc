@@ -1,11 +1,10 @@
-#include "compare/pairing.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "compare/pairing.h"
 #include "support/error_of.h"
 
 namespace dp_bench::compare {

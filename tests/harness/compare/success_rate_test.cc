@@ -1,7 +1,7 @@
 // Intervals against scipy 1.x: scipy.stats.binomtest(k, n).proportion_ci(confidence, method).
-#include "compare/intervals.h"
-
 #include <gtest/gtest.h>
+
+#include "compare/intervals.h"
 
 namespace dp_bench::compare {
 namespace {

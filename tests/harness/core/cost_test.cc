@@ -1,12 +1,11 @@
 // What work costs, with energy counters in a scratch folder.
-#include "core/machine.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "core/machine.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench::core {

@@ -1,8 +1,7 @@
-#include "data/collector.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/collector.h"
 #include "harness/data/toy_env.h"
 #include "support/error_of.h"
 

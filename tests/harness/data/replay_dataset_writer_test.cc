@@ -1,12 +1,11 @@
 // A data set of any format, written as a replay buffer.
-#include "data/replay_writer.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <filesystem>
 #include <vector>
 
+#include "data/replay_writer.h"
 #include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "dp_bench/policy/networks/diffusion_policy.h"
+#include "evaluate/policy_latency.h"
 #include "harness/data/fake_dataset.h"
-#include "rollout/policy_latency.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 #include "support/small_policy.h"
@@ -84,8 +84,8 @@ void PlantAttention(Policy& policy, const std::vector<int>& targets) {
   policy.WeightsChanged();
 }
 
-rollout::RecordedObs Ones(const Policy& policy) {
-  rollout::RecordedObs recorded = rollout::SyntheticObs(policy.spec());
+control::RecordedObs Ones(const Policy& policy) {
+  control::RecordedObs recorded = evaluate::SyntheticObs(policy.spec());
   for (auto& [key, values] : recorded.obs) std::ranges::fill(values.as<float>(), 1.0F);
   return recorded;
 }
@@ -167,7 +167,7 @@ TEST(Attention, WithoutMemoryTheTimestepIsAToken) {
   const auto policy = MakeTransformer(
       R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "time_as_cond": false, "obs_as_cond": false})");
   const AttentionInspection inspection =
-      InspectAttention(*policy, torch::kCPU, rollout::SyntheticObs(policy->spec()));
+      InspectAttention(*policy, torch::kCPU, evaluate::SyntheticObs(policy->spec()));
   ASSERT_EQ(inspection.maps.size(), 2U);
   EXPECT_EQ(inspection.maps[1].name, "encoder layer 2, actions to actions");
   EXPECT_EQ(inspection.maps[1].rows.size(), 9U);
@@ -180,7 +180,7 @@ TEST(Attention, LayersOverTheConditionHaveMapsToo) {
   const auto policy =
       MakeTransformer(R"({"n_layer": 1, "n_head": 2, "n_emb": 16, "n_cond_layers": 1})");
   const AttentionInspection inspection =
-      InspectAttention(*policy, torch::kCPU, rollout::SyntheticObs(policy->spec()));
+      InspectAttention(*policy, torch::kCPU, evaluate::SyntheticObs(policy->spec()));
   ASSERT_EQ(inspection.maps.size(), 3U);
   EXPECT_EQ(inspection.maps[0].name, "condition encoder layer 1, condition to condition");
   EXPECT_THAT(inspection.maps[0].rows, ElementsAre("timestep", "observation t-1", "observation t"));
@@ -192,7 +192,7 @@ TEST(Attention, IsOfTheSamePlan) {
   NoiseSource noise = NoiseOfRows(1);
   const TensorMap obs = {{"agent_pos", torch::zeros({1, 2, 2})}, {"goal", torch::ones({1, 2, 2})}};
   const Tensor before = policy->PredictAction(obs, noise);
-  InspectAttention(*policy, torch::kCPU, rollout::SyntheticObs(policy->spec()));
+  InspectAttention(*policy, torch::kCPU, evaluate::SyntheticObs(policy->spec()));
   NoiseSource again = NoiseOfRows(1);
   EXPECT_TRUE(torch::equal(policy->PredictAction(obs, again), before));
 }
@@ -217,7 +217,7 @@ TEST(Attention, APolicyWithoutAnyIsRefused) {
   EXPECT_THAT(
       MessageOf(
           ErrorCode::kUsage,
-          [&] { InspectAttention(policy, torch::kCPU, rollout::SyntheticObs(policy.spec())); }),
+          [&] { InspectAttention(policy, torch::kCPU, evaluate::SyntheticObs(policy.spec())); }),
       HasSubstr("no attention: expected transformer, rgbd_fusion"));
 }
 
@@ -226,7 +226,7 @@ TEST(Attention, ADemonstrationIsObservedUpToItsStepAndPaddedBeforeItsStart) {
   PolicySpec spec = SmallSpec();
   spec.shape_meta.obs = {{.name = "state", .shape = {3}, .dtype = DType::kFloat64}};
   const auto first_of = [&](std::int64_t episode, std::int64_t step) {
-    const rollout::RecordedObs recorded = ObsOfDemonstration(dataset, spec, episode, step);
+    const control::RecordedObs recorded = ObsOfDemonstration(dataset, spec, episode, step);
     const auto values = recorded.obs.at("state").as<double>();
     return std::vector<double>{values[0], values[3]};  // of both steps
   };

@@ -1,6 +1,4 @@
 // The trace of a real training step follows the rules of the format.
-#include "inspect/op_recorder.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/activation.h>
@@ -13,6 +11,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
+
+#include "profile/op_recorder.h"
 
 namespace dp_bench::profile {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/atomic_file.h"
-#include "harness/inspect/reach_task.h"
+#include "harness/diagnose/reach_task.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 

@@ -22,7 +22,8 @@ using testing::HasSubstr;
 using Windows = std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<float>>;
 
 FakePlanner::Hook RecordWindows(Windows* windows) {
-  return [windows](const ObsBatch& obs, std::size_t row, const PlanRow& name, std::span<float>) {
+  return [windows](const control::ObsBatch& obs, std::size_t row, const control::PlanRow& name,
+                   std::span<float>) {
     const std::span<const float> window = FakePlanner::Window(obs, "step", row);
     (*windows)[{name.seed, name.env_step}] = {window.begin(), window.end()};
   };
@@ -58,8 +59,8 @@ TEST_F(RolloutTest, OutcomeDependsOnNeitherWorkersNorEnvsNorOrder) {
 
 TEST_F(RolloutTest, OutcomeDependsOnTheSeedAndOnTheActions) {
   const std::string hash = run::HashRecords(Run().records);
-  EXPECT_NE(hash, run::HashRecords(Run([](const ObsBatch&, std::size_t, const PlanRow& name,
-                                          std::span<float> chunk) {
+  EXPECT_NE(hash, run::HashRecords(Run([](const control::ObsBatch&, std::size_t,
+                                          const control::PlanRow& name, std::span<float> chunk) {
                                      if (name.seed == 100003 && name.env_step == 16)
                                        chunk[5] += 1e-6F;
                                    }).records));
@@ -150,7 +151,8 @@ TEST_F(RolloutTest, WindowEndsAtTheCurrentStep) {
 
 TEST_F(RolloutTest, WindowsOfImagesKeepTheirBytes) {
   std::map<std::uint64_t, std::vector<std::uint8_t>> pixels;  // of seed 1, by env step
-  Run([&](const ObsBatch& obs, std::size_t row, const PlanRow& name, std::span<float>) {
+  Run([&](const control::ObsBatch& obs, std::size_t row, const control::PlanRow& name,
+          std::span<float>) {
     const Array& array = obs.find("pixels")->second;
     EXPECT_EQ(array.shape(), (Shape{4, 2, 2, 2, 3}));
     const auto window = array.as<std::uint8_t>().subspan(row * 24, 24);
@@ -172,8 +174,8 @@ TEST_F(RolloutTest, ChunkIsExecutedFromItsFirstStep) {
   config_.n_test = 1;
   world_.max_steps = 3;
   world_.reward_sign = 0.0;
-  const run::RunResult result =
-      Run([](const ObsBatch&, std::size_t, const PlanRow&, std::span<float> chunk) {
+  const run::RunResult result = Run(
+      [](const control::ObsBatch&, std::size_t, const control::PlanRow&, std::span<float> chunk) {
         for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = static_cast<float>(i);
       });
   RandomStream random(100000, StreamId::kEnvStart);
@@ -233,10 +235,10 @@ TEST_F(RolloutTest, MetricsAreAggregatedAsTheSpecSays) {
   config_.n_train = 0;
   config_.n_test = 1;
   config_.max_steps = 3;
-  const run::EpisodeRecord record =
-      Run([](const ObsBatch&, std::size_t, const PlanRow&, std::span<float> chunk) {
-        std::ranges::fill(chunk, -10.0F);
-      }).records[0];
+  const run::EpisodeRecord record = Run([](const control::ObsBatch&, std::size_t,
+                                           const control::PlanRow&, std::span<float> chunk) {
+                                      std::ranges::fill(chunk, -10.0F);
+                                    }).records[0];
   RandomStream random(100000, StreamId::kEnvStart);
   std::vector<double> x = {random.Uniform()};
   for (int i = 0; i < 3; ++i) x.push_back(0.9F * static_cast<float>(x.back()) + 0.1F * -10.0F);
@@ -246,8 +248,9 @@ TEST_F(RolloutTest, MetricsAreAggregatedAsTheSpecSays) {
 TEST_F(RolloutTest, KeysThatNobodyAsksForDisturbNothing) {
   std::erase_if(meta_.obs, [](const KeySpec& key) { return key.name != "pos"; });
   std::size_t n_keys = 0;
-  const run::RunResult result = Run([&](const ObsBatch& obs, std::size_t, const PlanRow&,
-                                        std::span<float>) { n_keys = obs.size(); });
+  const run::RunResult result =
+      Run([&](const control::ObsBatch& obs, std::size_t, const control::PlanRow&,
+              std::span<float>) { n_keys = obs.size(); });
   EXPECT_EQ(n_keys, 1U);
   EXPECT_EQ(run::Summarize(result.records, "test").n_failed, 0);
 }
@@ -290,7 +293,8 @@ TEST_F(RolloutTest, StopEndsTheRunBetweenTwoPlansAndTheRunnerCanRunAgain) {
   for (const int n_plans : {1, 2, 3}) {
     std::atomic<bool> stop = false;
     int n = 0;
-    FakePlanner planner(4, [&](const ObsBatch&, std::size_t row, const PlanRow&, std::span<float>) {
+    FakePlanner planner(4, [&](const control::ObsBatch&, std::size_t row, const control::PlanRow&,
+                               std::span<float>) {
       if (row == 0 && ++n == n_plans) stop = true;
     });
     const run::RunResult result = runner.Run(planner, {.stop = &stop});
@@ -314,7 +318,7 @@ TEST(EnvRunnerConfig, ReadsItsKeysAndKeepsDefaults) {
   const Config config = Config::FromJson(
       R"({"n_test": 3, "test_start_seed": 9223372036854775807, "video_size": [320, 200],
           "video_overlay": false})");
-  const run::EnvRunnerConfig c = run::EnvRunnerConfig::FromConfig(config);
+  const control::EnvRunnerConfig c = control::EnvRunnerConfig::FromConfig(config);
   config.RejectUnread();
   EXPECT_EQ(c.n_test, 3);
   EXPECT_EQ(c.n_train, 6);
@@ -331,7 +335,7 @@ TEST(EnvRunnerConfig, RefusesWhatItCannotRun) {
        {R"({"n_test": -1})", R"({"micro_batch": 0})", R"({"crf": 52})",
         R"({"selection_start_seed": -1})", R"({"test_start_seed": 18446744073709551615})",
         R"({"video_size": [256]})", R"({"video_size": [0, 256]})"}) {
-    EXPECT_THROW(run::EnvRunnerConfig::FromConfig(Config::FromJson(text)), Error) << text;
+    EXPECT_THROW(control::EnvRunnerConfig::FromConfig(Config::FromJson(text)), Error) << text;
   }
 }
 

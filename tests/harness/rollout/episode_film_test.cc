@@ -169,9 +169,8 @@ TEST_F(EpisodeFilmTest, AnEpisodeWithoutAPlanHasOneFrame) {
   EnvRunner runner(
       config_, [&] { return std::make_unique<MarkedEnv>(world_, Marks::kRight); }, meta_, horizons_,
       scratch_.path());
-  FakePlanner planner(4, [](const ObsBatch&, std::size_t, const PlanRow&, std::span<float> chunk) {
-    chunk[0] = std::nanf("");
-  });
+  FakePlanner planner(4, [](const control::ObsBatch&, std::size_t, const control::PlanRow&,
+                            std::span<float> chunk) { chunk[0] = std::nanf(""); });
   EXPECT_TRUE(runner.Run(planner).records[0].failure_reason.has_value());
   EXPECT_EQ(Frames().size(), 1U);
   EXPECT_TRUE(Notes().plan_step.empty());

@@ -97,10 +97,10 @@ TEST_F(FailureTest, FactoryThatFailsLaterFailsEpisodes) {
 
 TEST_F(FailureTest, NonFiniteActionFailsItsEpisodeOnly) {
   const run::RunResult good = Run();
-  const run::RunResult bad =
-      Run([](const ObsBatch&, std::size_t, const PlanRow& name, std::span<float> chunk) {
-        if (name.seed == kBadSeed && name.env_step == 16) chunk[5] = std::nanf("");
-      });
+  const run::RunResult bad = Run([](const control::ObsBatch&, std::size_t,
+                                    const control::PlanRow& name, std::span<float> chunk) {
+    if (name.seed == kBadSeed && name.env_step == 16) chunk[5] = std::nanf("");
+  });
   EXPECT_EQ(OnlyFailure(good, bad),
             "plan at step 16: non-finite action: dimension 1 of chunk step 2 is nan");
   EXPECT_EQ(bad.records[kBadEpisode].n_steps, 16);
@@ -108,22 +108,23 @@ TEST_F(FailureTest, NonFiniteActionFailsItsEpisodeOnly) {
 
 TEST_F(FailureTest, ThrowingPlannerFailsTheEpisodeThatMadeItThrow) {
   const run::RunResult good = Run();
-  const run::RunResult bad =
-      Run([](const ObsBatch&, std::size_t, const PlanRow& name, std::span<float>) {
+  const run::RunResult bad = Run(
+      [](const control::ObsBatch&, std::size_t, const control::PlanRow& name, std::span<float>) {
         if (name.seed == kBadSeed && name.env_step == 8) throw std::runtime_error("no plan");
       });
   EXPECT_EQ(OnlyFailure(good, bad), "plan at step 8: no plan");
 }
 
 TEST_F(FailureTest, PlannerThatAlwaysThrowsFailsEveryEpisode) {
-  const run::RunResult result =
-      Run([](const ObsBatch&, std::size_t, const PlanRow&, std::span<float>) { throw 1; });
+  const run::RunResult result = Run([](const control::ObsBatch&, std::size_t,
+                                       const control::PlanRow&, std::span<float>) { throw 1; });
   EXPECT_EQ(run::Summarize(result.records, "test").n_failed, 6);
   EXPECT_EQ(run::Summarize(result.records, "train").n_failed, 2);
 }
 
 TEST_F(FailureTest, PlannerWhoseRowsDependOnCompanionsIsCaught) {
-  const auto mix = [](const ObsBatch& obs, std::size_t, const PlanRow&, std::span<float> chunk) {
+  const auto mix = [](const control::ObsBatch& obs, std::size_t, const control::PlanRow&,
+                      std::span<float> chunk) {
     float sum = 0.0F;
     for (const float value : obs.find("pos")->second.as<float>()) sum += value;
     chunk[0] += 1e-3F * sum;
@@ -138,9 +139,8 @@ TEST_F(FailureTest, PlannerWhoseRowsDependOnTheirPlaceIsCaught) {
   EXPECT_THAT(
       ErrorText(ErrorCode::kNumeric,
                 [&] {
-                  Run([](const ObsBatch&, std::size_t row, const PlanRow&, std::span<float> chunk) {
-                    chunk[0] += 1e-6F * static_cast<float>(row);
-                  });
+                  Run([](const control::ObsBatch&, std::size_t row, const control::PlanRow&,
+                         std::span<float> chunk) { chunk[0] += 1e-6F * static_cast<float>(row); });
                 }),
       HasSubstr("changed when the batch was planned in another order"));
 }
@@ -150,7 +150,7 @@ TEST_F(FailureTest, PlannerThatCountsItsCallsIsCaughtWithABatchOfOne) {
   EXPECT_THAT(
       ErrorText(ErrorCode::kNumeric,
                 [&] {
-                  Run([&](const ObsBatch&, std::size_t, const PlanRow&,
+                  Run([&](const control::ObsBatch&, std::size_t, const control::PlanRow&,
                           std::span<float> chunk) { chunk[0] += static_cast<float>(++n_calls); },
                       /*batch_size=*/1);
                 }),

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "control/chunk_planner.h"
 #include "dp_bench/env.h"
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
-#include "rollout/chunk_planner.h"
 
 namespace dp_bench::rollout {
 
@@ -128,21 +128,22 @@ class FakeEnv : public Env {
 };
 
 /// Actions computed from the window and from noise. Hooks change a row's chunk, or throw.
-class FakePlanner : public ChunkPlanner {
+class FakePlanner : public control::ChunkPlanner {
  public:
-  using Hook = std::function<void(const ObsBatch& obs, std::size_t row, const PlanRow& name,
-                                  std::span<float> chunk)>;
+  using Hook = std::function<void(const control::ObsBatch& obs, std::size_t row,
+                                  const control::PlanRow& name, std::span<float> chunk)>;
 
   explicit FakePlanner(int batch_size, Hook hook = {})
       : batch_size_(batch_size), hook_(std::move(hook)) {}
 
   int batch_size() const override { return batch_size_; }
 
-  void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override {
+  void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
+            std::span<float> actions) override {
     const auto batch_size = static_cast<std::size_t>(batch_size_);
     const std::size_t chunk_size = actions.size() / batch_size;
     for (std::size_t row = 0; row < batch_size; ++row) {
-      const PlanRow& name = rows[row < rows.size() ? row : 0];
+      const control::PlanRow& name = rows[row < rows.size() ? row : 0];
       const std::span<float> chunk = actions.subspan(row * chunk_size, chunk_size);
       RandomStream random(name.seed, StreamId::kPolicyNoise, name.env_step);
       const float feature = Window(obs, "pos", row).back();
@@ -152,7 +153,7 @@ class FakePlanner : public ChunkPlanner {
   }
 
   /// The window of a low_dim key of one row, flat.
-  static std::span<const float> Window(const ObsBatch& obs, const std::string& key,
+  static std::span<const float> Window(const control::ObsBatch& obs, const std::string& key,
                                        std::size_t row) {
     const Array& array = obs.find(key)->second;
     const std::size_t size = array.as<float>().size() / static_cast<std::size_t>(array.shape()[0]);

@@ -50,7 +50,7 @@ class RolloutTest : public testing::Test {
 
   const ScratchFolder scratch_;
   FakeWorld world_;
-  run::EnvRunnerConfig config_;
+  control::EnvRunnerConfig config_;
   ShapeMeta meta_;
   Horizons horizons_;  // T = 16, To = 2, Ta = 8
 };

@@ -56,7 +56,8 @@ TEST_F(RealtimeTest, PlansFromWhatWasSeenWhenTheyWereAskedFor) {
   config_.realtime = 1.0;
   config_.realtime_latency_ms = 700.0;
   config_.check_batch_invariance = false;
-  Run([&](const ObsBatch& obs, std::size_t row, const PlanRow& name, std::span<float>) {
+  Run([&](const control::ObsBatch& obs, std::size_t row, const control::PlanRow& name,
+          std::span<float>) {
     EXPECT_EQ(FakePlanner::Window(obs, "step", row).back(), static_cast<float>(name.env_step));
     last_seen.push_back(static_cast<float>(name.env_step));
   });
@@ -72,7 +73,7 @@ TEST_F(RealtimeTest, WantsALatency) {
 
 TEST(RealtimeConfig, IsASwitchOrAFactor) {
   const auto read = [](const std::string& text) {
-    return run::EnvRunnerConfig::FromConfig(Config::FromJson(text)).realtime;
+    return control::EnvRunnerConfig::FromConfig(Config::FromJson(text)).realtime;
   };
   EXPECT_EQ(read("{}"), 0.0);
   EXPECT_EQ(read(R"({"realtime": true})"), 1.0);

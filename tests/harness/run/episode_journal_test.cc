@@ -1,11 +1,10 @@
 // Episodes that are written as they end, and a run that continues from them.
-#include "run/episode_log.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "core/atomic_file.h"
 #include "harness/rollout/fixture.h"
+#include "run/episode_log.h"
 
 namespace dp_bench::run {
 namespace {

@@ -1,6 +1,6 @@
-#include "run/determinism.h"
-
 #include <gtest/gtest.h>
+
+#include "run/determinism.h"
 
 namespace dp_bench::run {
 namespace {

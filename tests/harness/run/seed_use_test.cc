@@ -37,7 +37,7 @@ TEST(SeedUse, ATrainingLooksAtOtherSeedsThanTheReportByDefault) {
   EXPECT_EQ(use.report, (SeedRange{100000, 50}));
   EXPECT_EQ(use.selection, (SeedRange{200000, 50}));
   EXPECT_EQ(use.n_shared(), 0);
-  const EnvRunnerConfig defaults;
+  const control::EnvRunnerConfig defaults;
   EXPECT_EQ(
       CountShared({defaults.test_start_seed, 50'000}, {defaults.selection_start_seed, 50'000}), 0);
 }

@@ -44,7 +44,7 @@ TEST_F(PlannerSourceTest, RefusesAnEnvThatLacksWhatThePolicyWants) {
 TEST_F(PlannerSourceTest, RefusesAnActionThatIsNotFinite) {
   rollout::FakeEnv env(world_);
   rollout::FakePlanner planner(
-      1, [](const rollout::ObsBatch&, std::size_t, const rollout::PlanRow&,
+      1, [](const control::ObsBatch&, std::size_t, const control::PlanRow&,
             std::span<float> chunk) { chunk[3] = std::numeric_limits<float>::infinity(); });
   PlannerSource source(env, planner, meta_, horizons_);
   Player player(env, source, nullptr, {});

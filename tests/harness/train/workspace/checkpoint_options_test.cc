@@ -14,7 +14,7 @@
 #include <string>
 
 #include "harness/train/workspace/fake_training.h"
-#include "run/policy_weights.h"
+#include "planner/policy_weights.h"
 #include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
@@ -89,7 +89,7 @@ TEST(CheckpointParts, CheckpointWithoutTheOptimizerIsEvaluatedButNotResumed) {
               ElementsAre("config.json", "ema.safetensors", "manifest.json", "model.safetensors",
                           "normalizer.safetensors", "state.json"));
   auto policy = MakeFakePolicy();
-  run::LoadPolicyWeights(run::Checkpoint::Open(latest), *policy, run::Weights::kEma);
+  planner::LoadPolicyWeights(run::Checkpoint::Open(latest), *policy, planner::Weights::kEma);
 
   const auto before = FilesBelow(scratch.path());
   EXPECT_THAT(
@@ -300,13 +300,13 @@ TEST_F(InitCheckpointTest, KeyThatIsFoundInNoNameIsAnError) {
 
 TEST(LoadSelectedState, NamesWhatDoesNotFitAndCopiesNothing) {
   auto policy = MakeFakePolicy();
-  ArrayMap tensors = run::ModuleState(policy->module());
+  ArrayMap tensors = planner::ModuleState(policy->module());
   const torch::Tensor before = policy->module().parameters()[0].clone();
   tensors["linear.bias"] = Array(DType::kFloat32, {9});
   tensors["linear.weight"].as<float>()[0] = 77.0F;
   tensors["head.weight"] = Array(DType::kFloat32, {1});
-  const auto load = [&](const run::TensorSelection& selection) {
-    return run::LoadSelectedState(policy->module(), tensors, selection, "there");
+  const auto load = [&](const planner::TensorSelection& selection) {
+    return planner::LoadSelectedState(policy->module(), tensors, selection, "there");
   };
   EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint, [&] { load({}); }),
               AllOf(HasSubstr("'there'"), HasSubstr("linear.bias: expected float32 [8], found"),

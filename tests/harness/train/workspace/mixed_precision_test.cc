@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "core/device.h"
 #include "harness/train/workspace/fake_training.h"
-#include "run/policy_weights.h"
+#include "planner/policy_weights.h"
+#include "policy/device.h"
 #include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
@@ -207,10 +207,10 @@ TEST(MixedPrecision, AutoIsBfloat16WhereItsProductsAreFast) {
   const Config config = Config::FromJson(R"({"mixed_precision": "auto"})", "run.json");
   EXPECT_TRUE(IsAutoPrecision(config));
   EXPECT_EQ(TrainingConfig::FromConfig(config).mixed_precision,
-            core::HasFastBfloat16(torch::kCPU) ? MixedPrecision::kBf16 : MixedPrecision::kNo);
+            policy::HasFastBfloat16(torch::kCPU) ? MixedPrecision::kBf16 : MixedPrecision::kNo);
   std::ifstream cpuinfo("/proc/cpuinfo");
   const std::string flags(std::istreambuf_iterator<char>(cpuinfo), {});
-  EXPECT_EQ(core::HasFastBfloat16(torch::kCPU), flags.find(" avx512_bf16") != std::string::npos);
+  EXPECT_EQ(policy::HasFastBfloat16(torch::kCPU), flags.find(" avx512_bf16") != std::string::npos);
 }
 
 TEST(MixedPrecision, UnknownNamesAreExplained) {

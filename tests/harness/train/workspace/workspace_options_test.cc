@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "harness/train/workspace/fake_training.h"
-#include "run/policy_weights.h"
+#include "planner/policy_weights.h"
 #include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
@@ -145,8 +145,8 @@ Trained TrainWithRules(const fs::path& output, const std::string& rules) {
   const TrainReport report = Workspace(std::move(parts)).Run({});
   run::Checkpoint checkpoint = run::Checkpoint::Open(*report.latest);
   return {.before = before,
-          .after = CopyOf(run::ToTensors(checkpoint.ReadTensors(run::kModelFile))),
-          .ema = CopyOf(run::ToTensors(checkpoint.ReadTensors(run::kEmaFile))),
+          .after = CopyOf(planner::ToTensors(checkpoint.ReadTensors(run::kModelFile))),
+          .ema = CopyOf(planner::ToTensors(checkpoint.ReadTensors(run::kEmaFile))),
           .checkpoint = std::move(checkpoint)};
 }
 

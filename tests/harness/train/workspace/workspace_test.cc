@@ -17,7 +17,7 @@
 #include "core/memory.h"
 #include "dp_bench/error.h"
 #include "harness/train/workspace/fake_training.h"
-#include "run/policy_weights.h"
+#include "planner/policy_weights.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
@@ -252,7 +252,7 @@ TEST(Workspace, CheckpointRestoresThePolicyThatWasEvaluated) {
   auto policy = MakeFakePolicy();
   const run::Checkpoint checkpoint = run::Checkpoint::Open(*report.latest);
   EXPECT_EQ(Config::FromJson(checkpoint.config()).Sub("training").Get<int>("num_epochs"), 4);
-  run::LoadPolicyWeights(checkpoint, *policy, run::Weights::kEma);
+  planner::LoadPolicyWeights(checkpoint, *policy, planner::Weights::kEma);
   const TensorMap obs = {{"agent_pos", torch::ones({3, 2, 2})}};
   const std::vector<NoiseKey> rows = {{.seed = 1}, {.seed = 2}, {.seed = 3}};
   NoiseSource noise_a(rows);
@@ -369,12 +369,12 @@ TEST(Workspace, UnavailableDeviceIsAnError) {
 
 TEST(PolicyWeights, ListEveryTensorThatDoesNotFit) {
   const auto policy = MakeFakePolicy();
-  ArrayMap tensors = run::ModuleState(policy->module());
+  ArrayMap tensors = planner::ModuleState(policy->module());
   tensors.erase("linear.bias");
   tensors["linear.weight"] = Array(DType::kFloat32, {8, 5});
   tensors["foreign"] = Array(DType::kFloat32, {1});
   try {
-    run::LoadModuleState(policy->module(), tensors, "here");
+    planner::LoadModuleState(policy->module(), tensors, "here");
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kCheckpoint);

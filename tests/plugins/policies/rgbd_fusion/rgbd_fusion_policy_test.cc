@@ -7,8 +7,8 @@
 
 #include "dp_bench/error.h"
 #include "dp_bench/policy/vision/vision_pipeline.h"
+#include "evaluate/policy_latency.h"
 #include "inspect/attention.h"
-#include "rollout/policy_latency.h"
 #include "support/double_policy.h"
 #include "support/error_of.h"
 #include "support/plugin_policy.h"
@@ -133,7 +133,7 @@ TEST(RgbdFusionPolicy, ColourAndDepthOfARowAreCroppedAlike) {
 TEST(RgbdFusionPolicy, AttentionNamesCamerasStepsAndTheState) {
   const auto policy = MakeSmall();
   const inspect::AttentionInspection inspection =
-      inspect::InspectAttention(*policy, torch::kCPU, rollout::SyntheticObs(policy->spec()));
+      inspect::InspectAttention(*policy, torch::kCPU, evaluate::SyntheticObs(policy->spec()));
   std::vector<std::string> names;
   for (const inspect::AttentionMap& map : inspection.maps) names.push_back(map.name);
   EXPECT_THAT(names,

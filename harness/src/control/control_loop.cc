@@ -1,0 +1,176 @@
+#include "control/control_loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/clock.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::control {
+namespace {
+
+LoopOptions Checked(const LoopOptions& options) {
+  if (options.latency_steps < 0) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("latency_steps is {}, expected 0 or more", options.latency_steps));
+  }
+  constexpr double kMaxDeadline = 1.0e6;  // [s]
+  if (!(options.deadline_s >= 0.0 && options.deadline_s <= kMaxDeadline)) {
+    throw Error(ErrorCode::kUsage, fmt::format("deadline_s is {}, expected 0 to {:g} seconds",
+                                               options.deadline_s, kMaxDeadline));
+  }
+  return options;
+}
+
+void RepeatFirstRow(int n_rows, ObsBatch* obs) {
+  for (auto& [key, array] : *obs) {
+    const std::size_t row_bytes = array.byte_size() / static_cast<std::size_t>(n_rows);
+    const std::span<std::byte> first = array.bytes().first(row_bytes);
+    for (std::span<std::byte> rest = array.bytes().subspan(row_bytes); !rest.empty();
+         rest = rest.subspan(row_bytes)) {
+      std::ranges::copy(first, rest.begin());
+    }
+  }
+}
+
+}  // namespace
+
+ControlLoop::ControlLoop(ChunkPlanner& planner, const ShapeMeta& shape_meta,
+                         const Horizons& horizons, const LoopOptions& options)
+    : planner_(planner),
+      action_dim_(shape_meta.action_dim()),
+      options_(Checked(options)),
+      input_(shape_meta.obs),
+      history_(shape_meta.obs, horizons.n_obs_steps),
+      queue_(horizons.n_action_steps, static_cast<std::size_t>(action_dim_), options.latency_steps),
+      obs_(MakeObsBatch(shape_meta.obs, planner.batch_size(), horizons.n_obs_steps)) {
+  chunks_.resize(static_cast<std::size_t>(planner.batch_size()) * queue_.chunk().size());
+  if (options.latency_steps > 0) {
+    background_ = std::make_unique<BackgroundTask>([this] { Plan(); });
+  }
+}
+
+void ControlLoop::WarmUp() {
+  StartPlan();
+  AwaitPlan({});
+  if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void ControlLoop::Reset(std::uint64_t seed) {
+  if (std::exchange(awaits_plan_, false) && background_ != nullptr) background_->Wait();
+  failure_ = nullptr;
+  queue_.Clear();
+  next_ = 0;
+  step_ = 0;
+  seed_ = seed;
+}
+
+std::span<const float> ControlLoop::Act(std::span<const ObsView> obs) {
+  const Clock::time_point start = Clock::now();
+  if (!seed_) {
+    throw Error(ErrorCode::kUsage,
+                "Act was called before Reset; expected Reset at the beginning of each episode");
+  }
+  Observe(obs);
+  const std::uint64_t step = step_++;
+
+  ActTiming timing;
+  while (next_ == queue_.n_steps()) {
+    if (!awaits_plan_) {
+      AskForPlan(step);
+    } else if (AwaitPlan(start)) {
+      TakePlan();
+      timing.plan_s = plan_s_;
+    } else {
+      queue_.Hold();
+      timing.is_late = true;
+    }
+  }
+  timing.is_stale = queue_.is_stale(next_);
+  const std::span<const float> action = queue_.action(next_++);
+  timing.act_s = core::SecondsSince(start);
+  timing.has_missed_deadline =
+      timing.is_late || (options_.deadline_s > 0.0 && timing.act_s > options_.deadline_s);
+  Count(timing);
+  return action;
+}
+
+void ControlLoop::AwaitPlanner() {
+  if (awaits_plan_ && background_ != nullptr) background_->Wait();
+}
+
+void ControlLoop::Observe(std::span<const ObsView> obs) {
+  input_.CopyTo(&history_, obs);
+  if (step_ == 0) {
+    history_.PushAsFirst();
+  } else {
+    history_.Push();
+  }
+}
+
+void ControlLoop::AskForPlan(std::uint64_t step) {
+  history_.CopyWindows(0, &obs_);  // the planning thread copies it to the other rows
+  row_ = {.seed = *seed_, .env_step = step};
+  queue_.Ask();
+  next_ = 0;
+  awaits_plan_ = true;
+  StartPlan();
+}
+
+// Whether the plan is there. Without a previous chunk there is nothing to do but wait.
+bool ControlLoop::AwaitPlan(Clock::time_point act_start) {
+  if (background_ == nullptr) return true;
+  if (options_.deadline_s == 0.0 || !queue_.can_hold()) return background_->Wait();
+  const std::chrono::duration<double> time(options_.deadline_s);
+  return background_->Wait(act_start + std::chrono::duration_cast<Clock::duration>(time));
+}
+
+void ControlLoop::TakePlan() {
+  awaits_plan_ = false;
+  if (failure_ != nullptr) {
+    ++counts_.n_failed_plans;
+    queue_.Abandon();
+    next_ = 0;
+    std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+  std::ranges::copy(std::span(chunks_).first(queue_.chunk().size()), queue_.chunk().begin());
+  queue_.Take();
+  ++counts_.n_plans;
+}
+
+void ControlLoop::StartPlan() {
+  if (background_ == nullptr) {
+    Plan();
+  } else {
+    background_->Start();
+  }
+}
+
+// The caller of Act gets what is thrown here, when it needs the plan.
+void ControlLoop::Plan() noexcept {
+  const Clock::time_point start = Clock::now();
+  try {
+    RepeatFirstRow(planner_.batch_size(), &obs_);
+    planner_.Plan(obs_, std::span(&row_, 1), chunks_);
+    const auto fault =
+        NonFiniteAction(std::span(chunks_).first(queue_.chunk().size()), action_dim_);
+    if (fault) throw Error(ErrorCode::kNumeric, "the policy planned a " + *fault);
+  } catch (Error& error) {
+    error.AddContext(fmt::format("in the plan at step {} of seed {}", row_.env_step, row_.seed));
+    failure_ = std::current_exception();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  plan_s_ = core::SecondsSince(start);
+}
+
+void ControlLoop::Count(const ActTiming& timing) {
+  timing_ = timing;
+  ++counts_.n_acts;
+  counts_.n_missed_deadlines += timing.has_missed_deadline ? 1 : 0;
+}
+
+}  // namespace dp_bench::control

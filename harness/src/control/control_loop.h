@@ -1,0 +1,84 @@
+// The control loop of one policy: observation history, action queue, and plans in this thread or
+// another. `dp_bench::Controller` is the same for a checkpoint; its rules hold here too.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "control/action_queue.h"
+#include "control/background_task.h"
+#include "control/chunk_planner.h"
+#include "control/obs_history.h"
+#include "control/obs_input.h"
+#include "dp_bench/deploy.h"
+#include "dp_bench/spec.h"
+
+namespace dp_bench::control {
+
+struct LoopOptions {
+  int latency_steps = 0;    // see ControllerOptions
+  double deadline_s = 0.0;  // [s]
+};
+
+class ControlLoop {
+ public:
+  /// `planner` must outlive the loop. Throws Error{kUsage} for negative options.
+  ControlLoop(ChunkPlanner& planner, const ShapeMeta& shape_meta, const Horizons& horizons,
+              const LoopOptions& options = {});
+  ControlLoop(const ControlLoop&) = delete;
+  ControlLoop& operator=(const ControlLoop&) = delete;
+
+  /// Plans once, from observations of zeros, on the thread that will plan. Throws what the planner
+  /// throws.
+  void WarmUp();
+
+  void Reset(std::uint64_t seed);
+  std::span<const float> Act(std::span<const ObsView> obs);
+
+  /// Returns when no thread is planning, so that the caller may use the planner.
+  void AwaitPlanner();
+
+  const ActTiming& timing() const { return timing_; }
+  const ActCounts& counts() const { return counts_; }
+
+ private:
+  using Clock = BackgroundTask::Clock;
+
+  void Observe(std::span<const ObsView> obs);
+  void AskForPlan(std::uint64_t step);
+  bool AwaitPlan(Clock::time_point act_start);
+  void TakePlan();
+  void StartPlan();
+  void Plan() noexcept;
+  void Count(const ActTiming& timing);
+
+  ChunkPlanner& planner_;
+  const std::int64_t action_dim_;
+  const LoopOptions options_;
+
+  // of the episode
+  std::optional<std::uint64_t> seed_;  // none before the first Reset
+  std::uint64_t step_ = 0;
+  int next_ = 0;  // step of the action queue
+  bool awaits_plan_ = false;
+  ObsInput input_;
+  ObsHistory history_;
+  ActionQueue queue_;
+
+  // the plan: the planning thread's until AwaitPlan returns true
+  PlanRow row_;
+  ObsBatch obs_;
+  std::vector<float> chunks_;  // [M, Ta, Da]; row 0 is executed
+  double plan_s_ = 0.0;
+  std::exception_ptr failure_;
+
+  ActTiming timing_;
+  ActCounts counts_;
+  std::unique_ptr<BackgroundTask> background_;  // last: its thread uses the members above; or null
+};
+
+}  // namespace dp_bench::control

@@ -1,0 +1,67 @@
+#include "control/obs_history.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "dp_bench/error.h"
+
+namespace dp_bench::control {
+
+ObsBatch MakeObsBatch(std::span<const KeySpec> keys, int n_rows, int n_obs_steps) {
+  ObsBatch obs;
+  for (const KeySpec& key : keys) {
+    Shape shape = {n_rows, n_obs_steps};
+    std::ranges::copy(key.StorageShape(), std::back_inserter(shape));
+    obs.emplace(key.name, Array(key.dtype, std::move(shape)));
+  }
+  return obs;
+}
+
+ObsHistory::ObsHistory(std::span<const KeySpec> keys, int n_obs_steps) : n_obs_steps_(n_obs_steps) {
+  DPB_ASSERT(n_obs_steps >= 1);
+  for (const KeySpec& key : keys) {
+    const std::size_t frame_bytes = key.ByteSize();
+    rings_.push_back(
+        {.key = key.name,
+         .frame_bytes = frame_bytes,
+         .frames = std::vector<std::byte>(frame_bytes * static_cast<std::size_t>(n_obs_steps))});
+  }
+}
+
+std::span<std::byte> ObsHistory::Frame(int key, int index) {
+  Ring& ring = rings_[static_cast<std::size_t>(key)];
+  return std::span(ring.frames)
+      .subspan(static_cast<std::size_t>(index) * ring.frame_bytes, ring.frame_bytes);
+}
+
+std::span<const std::byte> ObsHistory::Frame(int key, int index) const {
+  const Ring& ring = rings_[static_cast<std::size_t>(key)];
+  return std::span(ring.frames)
+      .subspan(static_cast<std::size_t>(index) * ring.frame_bytes, ring.frame_bytes);
+}
+
+std::span<std::byte> ObsHistory::Next(int key) { return Frame(key, oldest_); }
+
+void ObsHistory::Push() { oldest_ = (oldest_ + 1) % n_obs_steps_; }
+
+void ObsHistory::PushAsFirst() {
+  for (int key = 0; key < static_cast<int>(rings_.size()); ++key) {
+    for (int index = 0; index < n_obs_steps_; ++index) {
+      if (index != oldest_) std::ranges::copy(Next(key), Frame(key, index).begin());
+    }
+  }
+  Push();
+}
+
+void ObsHistory::CopyWindows(std::size_t row, ObsBatch* obs) const {
+  for (int key = 0; key < static_cast<int>(rings_.size()); ++key) {
+    const Ring& ring = rings_[static_cast<std::size_t>(key)];
+    auto out = obs->find(ring.key)->second.bytes().subspan(row * ring.frames.size()).begin();
+    for (int age = 0; age < n_obs_steps_; ++age) {
+      out = std::ranges::copy(Frame(key, (oldest_ + age) % n_obs_steps_), out).out;
+    }
+  }
+}
+
+}  // namespace dp_bench::control

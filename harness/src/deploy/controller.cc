@@ -1,0 +1,111 @@
+// The part of the deployment API that needs LibTorch: a policy from a checkpoint.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "control/batch_planner.h"
+#include "control/control_loop.h"
+#include "control/env_runner_config.h"
+#include "dp_bench/deploy.h"
+#include "dp_bench/error.h"
+#include "planner/create_from_checkpoint.h"
+#include "planner/policy_planner.h"
+#include "plugin/catalogue.h"
+#include "policy/device.h"
+#include "run/run_checkpoint.h"
+
+namespace dp_bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+planner::Weights WeightsNamed(const std::string& name) {
+  if (name == "ema") return planner::Weights::kEma;
+  if (name == "model") return planner::Weights::kModel;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("ControllerOptions::weights is '{}', expected ema or model", name));
+}
+
+torch::Device DeviceNamed(const std::string& name) {
+  try {
+    return policy::OpenDevice(name);
+  } catch (Error& error) {
+    error.AddContext("from ControllerOptions::device");
+    throw;
+  }
+}
+
+run::Checkpoint OpenCheckpoint(const fs::path& path) {
+  if (!fs::is_directory(path)) {
+    throw Error(ErrorCode::kCheckpoint,
+                fmt::format("'{}' is not a folder; expected that of a checkpoint or of a run",
+                            path.string()));
+  }
+  return run::Checkpoint::Open(run::FindCheckpoint(path).folder);
+}
+
+int MicroBatch(const ControllerOptions& options, const Config& config) {
+  if (options.micro_batch > 0) return options.micro_batch;
+  if (options.micro_batch == 0) {
+    return control::EnvRunnerConfig::FromConfig(config.Sub("env_runner")).micro_batch;
+  }
+  throw Error(ErrorCode::kUsage, fmt::format("ControllerOptions::micro_batch is {}, expected 1 or "
+                                             "more",
+                                             options.micro_batch));
+}
+
+}  // namespace
+
+struct Controller::Impl {
+  Impl(const run::Checkpoint& checkpoint, torch::Device device, const ControllerOptions& options)
+      : config(
+            Config::FromJson(checkpoint.config(), (checkpoint.folder() / "config.json").string())),
+        catalogue(plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
+        policy(planner::CreateFromCheckpoint(checkpoint, config, catalogue,
+                                             WeightsNamed(options.weights), device)),
+        spec(policy->spec()),
+        planner(*policy, device, MicroBatch(options, config)),
+        loop(planner, spec.shape_meta, spec.horizons,
+             {.latency_steps = options.latency_steps, .deadline_s = options.deadline_s}),
+        batches(planner, spec.shape_meta, spec.horizons) {
+    loop.WarmUp();
+  }
+
+  Config config;
+  plugin::PluginCatalogue catalogue;
+  std::unique_ptr<Policy> policy;
+  PolicySpec spec;
+  planner::PolicyPlanner planner;
+  control::ControlLoop loop;
+  control::BatchPlanner batches;
+};
+
+Controller Controller::Load(const fs::path& checkpoint, const ControllerOptions& options) {
+  return Controller(
+      std::make_unique<Impl>(OpenCheckpoint(checkpoint), DeviceNamed(options.device), options));
+}
+
+Controller::Controller(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Controller::Controller(Controller&&) noexcept = default;
+Controller& Controller::operator=(Controller&&) noexcept = default;
+Controller::~Controller() = default;
+
+const PolicySpec& Controller::spec() const { return impl_->spec; }
+const Config& Controller::config() const { return impl_->config; }
+
+void Controller::Reset(std::uint64_t seed) { impl_->loop.Reset(seed); }
+
+std::span<const float> Controller::Act(std::span<const ObsView> obs) {
+  return impl_->loop.Act(obs);
+}
+
+void Controller::Predict(std::span<const ObsView> obs, std::span<const std::uint64_t> seeds,
+                         std::span<float> chunks) {
+  impl_->loop.AwaitPlanner();
+  impl_->batches.Plan(obs, seeds, chunks);
+}
+
+const ActTiming& Controller::timing() const { return impl_->loop.timing(); }
+const ActCounts& Controller::counts() const { return impl_->loop.counts(); }
+
+}  // namespace dp_bench

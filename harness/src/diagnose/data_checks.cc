@@ -1,0 +1,351 @@
+// See data_checks.h.
+#include "diagnose/data_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "core/sha256.h"
+
+namespace dp_bench::diagnose {
+namespace {
+
+constexpr double kMaxIdleShare = 0.3;
+constexpr double kMaxShortShare = 0.1;
+constexpr double kMaxRangeRatio = 20.0;  // full range over the range of 99.8 % of the values
+constexpr double kMaxJumpiness = 0.7;    // independent values have 1
+constexpr double kMaxRangeError = 1e-4;  // of a stated range
+
+std::string Place(const Demonstrations& data, std::int64_t step) {
+  const std::int64_t episode = data.EpisodeOf(step);
+  return fmt::format("episode {}, step {}", episode, step - data.EpisodeBegin(episode));
+}
+
+double Range(const Signal& signal, std::int64_t d) {
+  const std::vector<float> column = signal.Column(d);
+  if (column.empty()) return 0.0;
+  const auto [low, high] = std::ranges::minmax(column);
+  return static_cast<double>(high) - static_cast<double>(low);
+}
+
+bool RowsEqual(const Signal& signal, std::int64_t a, std::int64_t b) {
+  const float* values = signal.values.data();
+  return std::memcmp(values + a * signal.dim, values + b * signal.dim,
+                     static_cast<std::size_t>(signal.dim) * sizeof(float)) == 0;
+}
+
+// Compares the range of a number with the one that the files state, and names the step of an
+// extreme value that differs.
+std::optional<std::string> RangeFault(const Demonstrations& data, const Signal& signal,
+                                      std::int64_t d, double min, double max) {
+  const std::vector<float> column = signal.Column(d);
+  const auto [lowest, highest] = std::ranges::minmax_element(column);
+  const auto differs = [&](double found, double stated) {
+    const double rounding = 1e-6 * std::max(std::abs(found), std::abs(stated));
+    return !(std::abs(found - stated) <= kMaxRangeError * (max - min) + rounding);
+  };
+  if (!differs(*lowest, min) && !differs(*highest, max)) return std::nullopt;
+  const auto step = (differs(*lowest, min) ? lowest : highest) - column.begin();
+  return fmt::format("{}[{}] is {:.6g} to {:.6g} in the data, {:.6g} to {:.6g} in the files ({})",
+                     signal.name, d, *lowest, *highest, min, max, Place(data, step));
+}
+
+std::string HashOf(const Demonstrations& data, std::int64_t episode) {
+  const std::int64_t begin = data.EpisodeBegin(episode);
+  const std::int64_t count = data.EpisodeEnd(episode) - begin;
+  core::Sha256 hash;
+  for (const Signal& signal : data.signals) {
+    hash.Update(std::as_bytes(std::span(signal.values)
+                                  .subspan(static_cast<std::size_t>(begin * signal.dim),
+                                           static_cast<std::size_t>(count * signal.dim))));
+  }
+  return hash.HexDigest();
+}
+
+using EpisodeGroups = std::vector<std::vector<std::int64_t>>;
+
+// Groups of episodes that are equal byte for byte.
+EpisodeGroups EqualEpisodes(const Demonstrations& data) {
+  std::map<std::string, std::vector<std::int64_t>> by_hash;
+  for (std::int64_t i = 0; i < data.n_episodes(); ++i) by_hash[HashOf(data, i)].push_back(i);
+  EpisodeGroups groups;
+  for (auto& [hash, episodes] : by_hash) {
+    if (episodes.size() > 1) groups.push_back(std::move(episodes));
+  }
+  std::ranges::sort(groups);
+  return groups;
+}
+
+// Median |a[t + 1] - a[t]| within episodes divided by the median between distant steps.
+std::optional<double> Jumpiness(const Demonstrations& data, std::int64_t d) {
+  const Signal& action = data.action();
+  std::vector<float> neighbours;
+  std::vector<float> strangers;
+  const std::int64_t n = action.n_steps();
+  for (std::int64_t step = 0; step + 1 < n; ++step) {
+    if (data.EpisodeOf(step) != data.EpisodeOf(step + 1)) continue;
+    neighbours.push_back(std::abs(action.at(step + 1, d) - action.at(step, d)));
+    strangers.push_back(std::abs(action.at((step * 7919 + n / 3) % n, d) - action.at(step, d)));
+  }
+  if (strangers.empty()) return std::nullopt;
+  const double far = Quantile(strangers, 0.5);
+  if (far <= 1e-9) return std::nullopt;
+  return Quantile(neighbours, 0.5) / far;
+}
+
+// Pearson's correlation of action d at t and signal e at t + lag, within episodes.
+double Correlation(const Demonstrations& data, std::int64_t d, const Signal& signal, std::int64_t e,
+                   std::int64_t lag) {
+  double n = 0, sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
+  for (std::int64_t episode = 0; episode < data.n_episodes(); ++episode) {
+    const std::int64_t begin = data.EpisodeBegin(episode);
+    const std::int64_t end = data.EpisodeEnd(episode);
+    for (std::int64_t t = std::max(begin, begin - lag); t < std::min(end, end - lag); ++t) {
+      const double x = data.action().at(t, d);
+      const double y = signal.at(t + lag, e);
+      n += 1;
+      sx += x;
+      sy += y;
+      sxx += x * x;
+      syy += y * y;
+      sxy += x * y;
+    }
+  }
+  const double vx = sxx - sx * sx / n;
+  const double vy = syy - sy * sy / n;
+  if (n < 10 || vx <= 1e-12 || vy <= 1e-12) return 0.0;
+  return (sxy - sx * sy / n) / std::sqrt(vx * vy);
+}
+
+struct Follower {
+  std::string name;
+  std::int64_t lag = 0;
+  double correlation = 0.0;
+};
+
+// The observed value that correlates best with action d, at the lag with the best correlation.
+Follower BestFollower(const Demonstrations& data, std::int64_t d, std::int64_t max_lag) {
+  Follower best;
+  for (const Signal& signal : data.signals) {
+    if (signal.name == "action") continue;
+    for (std::int64_t e = 0; e < signal.dim; ++e) {
+      if (std::abs(Correlation(data, d, signal, e, 0)) < 0.5) continue;
+      for (std::int64_t lag = -max_lag; lag <= max_lag; ++lag) {
+        const double correlation = std::abs(Correlation(data, d, signal, e, lag));
+        if (correlation <= best.correlation) continue;
+        best = {fmt::format("{}[{}]", signal.name, e), lag, correlation};
+      }
+    }
+  }
+  return best;
+}
+
+// Whether all frames are equal byte for byte.
+bool IsStill(const Dataset& dataset, int key, int n_frames) {
+  const std::int64_t n_steps = dataset.episode_ends().back();
+  const std::vector<std::uint8_t> first = ReadImage(dataset, key, 0);
+  return std::ranges::all_of(Spread(n_steps, n_frames), [&](std::int64_t step) {
+    return ReadImage(dataset, key, step) == first;
+  });
+}
+
+Finding CheckFinite(const Demonstrations& data) {
+  std::vector<std::string> places;
+  std::size_t n_values = 0;
+  for (const Signal& signal : data.signals) {
+    n_values += signal.values.size();
+    const auto bad = std::ranges::find_if(signal.values, [](float x) { return !std::isfinite(x); });
+    if (bad == signal.values.end()) continue;
+    const std::int64_t step = (bad - signal.values.begin()) / signal.dim;
+    places.push_back(fmt::format("'{}' at {}", signal.name, Place(data, step)));
+  }
+  return DecideByFaults("data.not_finite", places,
+                        "first of each key: ", fmt::format("{} values are finite", n_values));
+}
+
+// If only some dimensions never change, a note.
+Finding CheckActionsChange(const Demonstrations& data) {
+  const std::int64_t dim = data.action().dim;
+  std::vector<std::string> constant;
+  for (std::int64_t d = 0; d < dim; ++d) {
+    if (Range(data.action(), d) < 1e-6) constant.push_back(std::to_string(d));
+  }
+  Finding finding =
+      DecideByFaults("data.constant_action", constant,
+                     fmt::format("dimensions without range: {} of {}: ", constant.size(), dim),
+                     fmt::format("all {} dimensions have a range", dim));
+  if (std::ssize(constant) < dim) finding.severity = Severity::kNote;
+  return finding;
+}
+
+// Steps that repeat the previous one, observation and action.
+Finding CheckIdleSteps(const Demonstrations& data) {
+  std::int64_t n_idle = 0;
+  std::int64_t n_pairs = 0;
+  for (std::int64_t step = 0; step + 1 < data.n_steps(); ++step) {
+    if (data.EpisodeOf(step) != data.EpisodeOf(step + 1)) continue;
+    ++n_pairs;
+    n_idle += std::ranges::all_of(
+        data.signals, [&](const Signal& signal) { return RowsEqual(signal, step, step + 1); });
+  }
+  const double share = n_pairs > 0 ? static_cast<double>(n_idle) / static_cast<double>(n_pairs) : 0;
+  return Decide("data.idle_steps", share > kMaxIdleShare,
+                fmt::format("{:.1f} % of the steps equal the one before", 100.0 * share));
+}
+
+// Episodes shorter than one sequence, which is then mostly padding.
+Finding CheckEpisodeLengths(const Demonstrations& data, const Horizons& horizons) {
+  std::vector<std::string> too_short;
+  for (std::int64_t i = 0; i < data.n_episodes(); ++i) {
+    const std::int64_t length = data.EpisodeEnd(i) - data.EpisodeBegin(i);
+    if (length < horizons.horizon) too_short.push_back(fmt::format("{} ({} steps)", i, length));
+  }
+  const double share =
+      static_cast<double>(too_short.size()) / static_cast<double>(data.n_episodes());
+  std::string evidence = fmt::format("{} of {} episodes have fewer than {} steps", too_short.size(),
+                                     data.n_episodes(), horizons.horizon);
+  if (!too_short.empty()) evidence += ": " + ListSome(too_short);
+  return Decide("data.short_episodes", share > kMaxShortShare, evidence);
+}
+
+Finding CheckDuplicates(const Demonstrations& data, const EpisodeGroups& equal) {
+  std::vector<std::string> groups;
+  for (const auto& group : equal) groups.push_back(fmt::format("{}", fmt::join(group, " = ")));
+  return DecideByFaults("data.duplicate_episodes", groups, "equal in every value: ",
+                        fmt::format("{} different episodes", data.n_episodes()));
+}
+
+// Episodes in both training and validation.
+Finding CheckLeakage(const EpisodeGroups& equal, const data::Split& split) {
+  const auto n_val = std::ranges::count(split.val, true);
+  if (n_val == 0) return LeaveOpen("data.leakage", "there is no validation set");
+  std::vector<std::string> leaks;
+  for (const auto& group : equal) {
+    const auto is_in = [&](const std::vector<bool>& mask) {
+      return std::ranges::any_of(
+          group, [&](std::int64_t i) { return bool(mask[static_cast<std::size_t>(i)]); });
+    };
+    if (is_in(split.train) && is_in(split.val)) {
+      leaks.push_back(fmt::format("{}", fmt::join(group, " = ")));
+    }
+  }
+  return DecideByFaults(
+      "data.leakage", leaks,
+      "in both: ", fmt::format("{} validation episodes, none of them in the training data", n_val));
+}
+
+// Single values so far from the others that they alone determine the range.
+Finding CheckOutliers(const Demonstrations& data) {
+  std::vector<std::string> found;
+  for (const Signal& signal : data.signals) {
+    for (std::int64_t d = 0; d < signal.dim; ++d) {
+      const std::vector<float> column = signal.Column(d);
+      const double inner = static_cast<double>(Quantile(column, 0.999)) -
+                           static_cast<double>(Quantile(column, 0.001));
+      const double ratio = Range(signal, d) / inner;
+      if (inner <= 1e-6 || ratio < kMaxRangeRatio) continue;
+      const float middle = Quantile(column, 0.5);
+      const auto far = std::ranges::max_element(
+          column, {}, [&](float value) { return std::abs(value - middle); });
+      found.push_back(fmt::format("'{}'[{}] is {:.4g} at {}, {:.0f} times beyond the rest",
+                                  signal.name, d, *far, Place(data, far - column.begin()), ratio));
+    }
+  }
+  return DecideByFaults("data.outliers", found, "",
+                        "no range is much wider than that of 99.8 % of its values");
+}
+
+// Actions of neighbouring steps that differ as much as those of distant steps.
+Finding CheckActionOrder(const Demonstrations& data) {
+  std::vector<float> ratios;
+  for (std::int64_t d = 0; d < data.action().dim; ++d) {
+    if (const auto ratio = Jumpiness(data, d)) ratios.push_back(static_cast<float>(*ratio));
+  }
+  if (ratios.empty())
+    return LeaveOpen("data.shuffled_actions", "no action dimension changes enough for a verdict");
+  const float median = Quantile(ratios, 0.5);
+  return Decide("data.shuffled_actions", median > kMaxJumpiness,
+                fmt::format("neighbouring actions differ {:.2f} times as much as distant "
+                            "ones (independent ones: 1)",
+                            median));
+}
+
+// Actions that belong to another step. Applies to actions that are targets, so that an observed
+// value follows them. Finds the lag at which that value correlates best. Never a fault of data that
+// dp_bench recorded, where a slow env can look like one.
+Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
+  constexpr const char* kId = "data.misaligned_actions";
+  if (data.is_recorded_here) {
+    return Decide(kId, false,
+                  "dp_bench recorded each action with the observation that it was chosen for");
+  }
+  const std::int64_t max_lag = horizons.n_action_steps;
+  std::vector<float> lags;
+  std::vector<std::string> seen;
+  for (std::int64_t d = 0; d < data.action().dim; ++d) {
+    const Follower best = BestFollower(data, d, max_lag);
+    if (best.correlation < 0.9) continue;
+    lags.push_back(static_cast<float>(best.lag));
+    seen.push_back(fmt::format("action[{}] correlates best with {} {} step(s) {} (r = {:.3f})", d,
+                               best.name, std::abs(best.lag), best.lag < 0 ? "before" : "later",
+                               best.correlation));
+  }
+  if (lags.empty()) return LeaveOpen(kId, "no action is a target for an observed value");
+  const float lag = Quantile(lags, 0.5);
+  return Decide(kId, lag < 0 || lag >= static_cast<float>(max_lag), ListSome(seen));
+}
+
+}  // namespace
+
+Findings CheckData(const Demonstrations& data, const Horizons& horizons, const data::Split* split) {
+  Findings findings = {CheckFinite(data)};
+  if (findings.front().is_problem()) return findings;  // no other check would mean anything
+  const EpisodeGroups equal = EqualEpisodes(data);
+  findings.insert(findings.end(),
+                  {CheckActionsChange(data), CheckIdleSteps(data),
+                   CheckEpisodeLengths(data, horizons), CheckDuplicates(data, equal)});
+  if (split != nullptr) findings.push_back(CheckLeakage(equal, *split));
+  findings.insert(findings.end(),
+                  {CheckOutliers(data), CheckActionOrder(data), CheckActionLag(data, horizons)});
+  return findings;
+}
+
+Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data) {
+  std::vector<std::string> wrong;
+  int n_compared = 0;
+  for (const Signal& signal : data.signals) {
+    const auto stated = dataset.RecordedRange(dataset.KeyIndex(signal.name));
+    if (!stated) continue;
+    for (std::int64_t d = 0; d < signal.dim; ++d, ++n_compared) {
+      const auto i = static_cast<std::size_t>(d);
+      if (const auto text = RangeFault(data, signal, d, stated->min[i], stated->max[i])) {
+        wrong.push_back(*text);
+      }
+    }
+  }
+  if (n_compared == 0) return LeaveOpen("data.foreign_statistics", "the format has no statistics");
+  return DecideByFaults("data.foreign_statistics", wrong, "",
+                        fmt::format("the ranges of {} numbers are right", n_compared));
+}
+
+Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames) {
+  std::vector<std::string> still;
+  std::vector<std::string> moving;
+  for (const KeySpec& key : meta.obs) {
+    if (key.type == KeyType::kLowDim) continue;
+    auto& list = IsStill(dataset, dataset.KeyIndex(key.name), n_frames) ? still : moving;
+    list.push_back(key.name);
+  }
+  if (still.empty() && moving.empty()) {
+    return LeaveOpen("data.still_camera", "there are no pictures");
+  }
+  return DecideByFaults("data.still_camera", still, fmt::format("{} frames are equal: ", n_frames),
+                        "they change: " + ListSome(moving));
+}
+
+}  // namespace dp_bench::diagnose

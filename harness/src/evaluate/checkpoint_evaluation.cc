@@ -1,0 +1,222 @@
+#include "evaluate/checkpoint_evaluation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "core/console.h"
+#include "core/exit_code.h"
+#include "core/json.h"
+#include "core/stop_signal.h"
+#include "dp_bench/error.h"
+#include "dp_bench/policy.h"
+#include "evaluate/realtime.h"
+#include "planner/policy_weights.h"
+#include "run/checkpoint.h"
+#include "run/episode_log.h"
+#include "run/run_files.h"
+#include "run/run_folder.h"
+#include "run/run_id.h"
+#include "run/seed_use.h"
+#include "task/key_check.h"
+#include "task/manifest.h"
+
+namespace dp_bench::evaluate {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kMaxEpisodeBytes = std::size_t{64} << 20;
+
+int NTest(const nlohmann::json& config) { return run::ReportSeeds(config).n; }
+
+}  // namespace
+
+run::RunFolder TakeFromFolder(CheckpointEvaluationOptions* options) {
+  const auto evaluated = run::EvaluatedCheckpoint(run::ReadRunManifest(options->resume));
+  if (!evaluated) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' is not the folder of an evaluation: its {} names no checkpoint",
+                            options->resume.string(), run::kManifestFile));
+  }
+  run::RunFolder run = run::ReadRunFolder(options->resume);
+  options->checkpoint = evaluated->folder;
+  options->weights = evaluated->weights;
+  options->experiment.config = run.config_file();
+  if (run.config.empty()) run::RequireFinished(run);
+  return run;
+}
+
+CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
+                                           core::Communicator& ranks)
+    : options_(std::move(options)), ranks_(ranks) {
+  OpenFolder();
+  std::optional<run::RunFolder> resumed;
+  if (!options_.resume.empty()) resumed = TakeFromFolder(&options_);
+  if (options_.experiment.config.empty()) {
+    options_.experiment.config = options_.checkpoint / run::kConfigFile;
+  }
+  if (options_.resume.empty()) ProvideRealtimeLatency(&options_, ranks_);
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(options_.checkpoint);
+  experiment_ = std::make_unique<task::Experiment>(options_.experiment);
+  if (resumed) RequireExtension(*resumed);
+  policy_ = experiment_->LoadPolicy(checkpoint, options_.weights);
+  if (folder_ == nullptr) folder_ = std::make_unique<task::OutputFolder>(*experiment_, ranks_);
+  evaluation_ = std::make_unique<Evaluation>(*experiment_, ranks_, folder());
+  evaluation_->SetNormalizer(planner::NormalizerOf(checkpoint));
+  task::RejectUnknownKeys(*experiment_, {.makes_policy = true, .is_of_checkpoint = true});
+  if (resumed) FindEpisodes(*resumed);
+
+  // a signal between the first file and the first episode must not end the program
+  core::CatchStopSignals();
+  folder_->Begin();
+  WriteHead();
+}
+
+void CheckpointEvaluation::OpenFolder() {
+  if (!options_.resume.empty()) {
+    folder_ =
+        std::make_unique<task::OutputFolder>(options_.resume, task::OldRun::kContinue, ranks_);
+  } else if (!options_.output.empty()) {
+    folder_ = std::make_unique<task::OutputFolder>(
+        options_.output,
+        options_.overwrites ? task::OldRun::kOverwrite : task::OldRun::kMayOverwrite, ranks_);
+  }
+}
+
+// A folder that is resumed keeps its config, except for more seeds.
+void CheckpointEvaluation::RequireExtension(const run::RunFolder& run) const {
+  constexpr std::string_view kMoreSeeds = "env_runner.n_test=";
+  const std::vector<std::string>& overrides = options_.experiment.overrides;
+  if (overrides.empty()) return;
+  if (!std::ranges::all_of(
+          overrides, [&](const std::string& value) { return value.starts_with(kMoreSeeds); })) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--resume continues with the config of '{}', of which only {}N may "
+                            "change, to a larger number; found {}. Evaluate with another config "
+                            "into another --output folder.",
+                            options_.resume.string(), kMoreSeeds, fmt::join(overrides, " ")));
+  }
+  if (ranks_.size() > 1)
+    throw Error(ErrorCode::kUsage, "more seeds for a finished evaluation need a single process");
+  const int before = NTest(core::ParseJson(run.config, run.config_file().string()));
+  const int now = NTest(nlohmann::json::parse(experiment_->config().ToJson()));
+  if (now >= before) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("'{}' has env_runner.n_test={}, which can only be raised; found {}",
+                          options_.resume.string(), before, now));
+}
+
+// The episodes of the result, if there is one, and of the journal.
+void CheckpointEvaluation::FindEpisodes(const run::RunFolder& run) {
+  if (ranks_.size() > 1) return;
+  const fs::path journal = folder() / run::kJournalFile;
+  if (fs::exists(journal)) {
+    found_ = run::EpisodeJournal::ReadEpisodes(journal, runner().metric_names(),
+                                               run::RunIdOf(run.manifest));
+  }
+  if (run.eval_log.is_null()) return;
+  const fs::path result = folder() / run::kEpisodesFile;
+  for (run::EpisodeRecord& record : run::ParseEpisodes(core::ReadTextFile(result, kMaxEpisodeBytes),
+                                                       result.string(), runner().metric_names())) {
+    const bool is_new =
+        std::ranges::find(found_, record.episode, &run::EpisodeRecord::episode) == found_.end();
+    if (is_new) found_.push_back(std::move(record));
+  }
+}
+
+// Returns the manifest. If there are more seeds now, a kill at any moment leaves a folder that the
+// same command continues: the journal without a head and the manifest without an id fit to both.
+std::string CheckpointEvaluation::ContinueHead(const std::string& manifest) {
+  std::string found = task::RequireSameManifest(folder(), manifest);
+  auto extended = nlohmann::json::parse(run::WithoutRunId(found));
+  extended["seeds"] = nlohmann::json::parse(manifest)["seeds"];
+  const std::string anonymous = extended.dump(2) + "\n";
+  const std::string config = experiment_->config().ToJson() + "\n";
+  const std::string with_id = run::WithRunId(anonymous, config);
+  if (options_.experiment.overrides.empty() || run::RunIdOf(with_id) == run::RunIdOf(found)) {
+    return found;
+  }
+  std::string rows;
+  for (const run::EpisodeRecord& record : found_) {
+    rows += run::EpisodeRow(record, runner().metric_names()) + "\n";
+  }
+  core::WriteFileAtomically(folder() / run::kJournalFile, std::string_view(rows));
+  for (const std::string_view stale :
+       {run::kEvalLogFile, run::kEpisodesFile, run::kReportFile, run::kEffectsFile}) {
+    core::RemoveAll(folder() / stale);
+  }
+  core::FsyncFolder(folder());
+  core::WriteFileAtomically(folder() / run::kManifestFile, std::string_view(anonymous));
+  core::WriteFileAtomically(folder() / run::kConfigFile, std::string_view(config));
+  core::WriteFileAtomically(folder() / run::kManifestFile, std::string_view(with_id));
+  return with_id;
+}
+
+// The manifest has the hash of the config, so it is written first.
+void CheckpointEvaluation::WriteHead() {
+  std::string manifest = task::MakeManifest(
+      *experiment_, ranks_.size(), run::CheckpointChoice{options_.checkpoint, options_.weights});
+  if (options_.resume.empty()) {
+    if (ranks_.is_root()) {
+      task::WarnOfChangedPlugins(options_.checkpoint, manifest);
+      manifest = task::WithCertificate(*experiment_, manifest);
+    }
+    manifest = ranks_.FromRoot(manifest);
+    manifest = task::WriteRunHead(folder(), manifest, experiment_->config(), ranks_);
+  } else {
+    manifest = ContinueHead(manifest);
+  }
+  if (ranks_.size() > 1) return;
+  if (!options_.resume.empty()) core::RemoveTemporaryFiles(folder());  // left by a kill
+  journal_.emplace(folder() / run::kJournalFile, runner().metric_names(), run::RunIdOf(manifest));
+}
+
+CheckpointEvaluation::~CheckpointEvaluation() = default;
+
+run::RunResult CheckpointEvaluation::Run(std::span<const int> episodes) {
+  if (journal_) return RunJournalled(episodes);
+  return evaluation_->Run(*policy_, experiment_->device(), episodes,
+                          {.stop = &core::CatchStopSignals()});
+}
+
+run::RunResult CheckpointEvaluation::RunJournalled(std::span<const int> episodes) {
+  std::vector<int> missing(episodes.begin(), episodes.end());
+  std::vector<run::EpisodeRecord> found;
+  for (const run::EpisodeRecord& record : found_) {
+    if (std::erase(missing, record.episode) > 0) found.push_back(record);
+  }
+  const auto keep = [this](const run::EpisodeRecord& record) { journal_->Append(record); };
+  run::RunResult result = evaluation_->Run(*policy_, experiment_->device(), missing,
+                                           {.stop = &core::CatchStopSignals(), .on_episode = keep});
+  std::ranges::copy(found, std::back_inserter(result.records));
+  std::ranges::sort(result.records, {}, &run::EpisodeRecord::episode);
+  if (result.is_interrupted) RecordCost(meter_, folder(), ranks_);
+  return result;
+}
+
+int CheckpointEvaluation::RunToItsEnd() {
+  std::vector<int> all(runner().jobs().size());
+  std::iota(all.begin(), all.end(), 0);
+  const run::RunResult result = Run(all);
+  if (!result.is_interrupted) return Report(result);
+  core::PrintResult("interrupted after {} of {} episodes; continue with --resume {}\n",
+                    result.records.size(), all.size(), folder().string());
+  return core::kExitInterrupted;
+}
+
+int CheckpointEvaluation::Report(const run::RunResult& result) {
+  if (!ranks_.is_root()) return 0;
+  const run::PlanningRecord planning = evaluation_->RecordPlanning(*policy_, experiment_->device());
+  RecordCost(meter_, folder(), ranks_);
+  const int exit_code = ReportEvaluation(result, planning, folder());
+  fs::remove(folder() / run::kJournalFile);
+  return exit_code;
+}
+
+}  // namespace dp_bench::evaluate

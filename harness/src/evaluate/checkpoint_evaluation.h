@@ -1,0 +1,81 @@
+// Evaluates a checkpoint into a run folder. After a kill the evaluation can be resumed.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "evaluate/evaluation.h"
+#include "run/episode_log.h"
+#include "run/run_folder.h"
+#include "task/output_folder.h"
+
+namespace dp_bench::evaluate {
+
+struct CheckpointEvaluationOptions {
+  task::ExperimentOptions experiment;  // without a config: the checkpoint's
+  std::filesystem::path checkpoint;
+  std::filesystem::path output;  // empty: a new run folder
+  std::filesystem::path
+      resume;               // folder of an interrupted evaluation, instead of checkpoint and output
+  bool overwrites = false;  // replaces an evaluation in `output`
+  std::string weights = "ema";  // or "model"
+};
+
+/// Takes checkpoint, weights and config from the folder to resume, and returns its files. Throws
+/// Error{kUsage} if it is not the folder of an evaluation, Error{kData} if its files are not of one
+/// run.
+run::RunFolder TakeFromFolder(CheckpointEvaluationOptions* options);
+
+class CheckpointEvaluation {
+ public:
+  /// Locks the folder, opens the checkpoint, checks everything, and writes manifest.json and
+  /// config.json. If it resumes, they must exist with the same content, but env_runner.n_test may
+  /// be raised: then a finished evaluation becomes an unfinished one that has its episodes. Throws
+  /// Error{kUsage} if they differ otherwise, if the folder contains another run, or if another
+  /// process writes there; Error{kCheckpoint}, Error{kConfig}. After an error the folder is
+  /// unchanged. The ranks must outlive this object.
+  CheckpointEvaluation(CheckpointEvaluationOptions options, core::Communicator& ranks);
+  ~CheckpointEvaluation();
+
+  const std::filesystem::path& folder() const { return folder_->path(); }
+
+  /// The locked folder, to keep the lock after the evaluation.
+  std::unique_ptr<task::OutputFolder> TakeFolder() { return std::move(folder_); }
+  const rollout::EnvRunner& runner() const { return evaluation_->runner(); }
+
+  /// Runs the given episodes (indices in the seed list) that the folder does not have yet, until a
+  /// stop signal. The result includes those that it has.
+  run::RunResult Run(std::span<const int> episodes);
+
+  /// Runs the whole seed list and reports. Returns the exit code, core::kExitInterrupted after a
+  /// stop signal.
+  int RunToItsEnd();
+
+  /// Writes the results into the folder and prints them. Returns the exit code.
+  int Report(const run::RunResult& result);
+
+ private:
+  void OpenFolder();
+  void WriteHead();
+  void RequireExtension(const run::RunFolder& run) const;
+  void FindEpisodes(const run::RunFolder& run);
+  std::string ContinueHead(const std::string& manifest);
+  run::RunResult RunJournalled(std::span<const int> episodes);
+
+  core::CostMeter meter_;
+  CheckpointEvaluationOptions options_;
+  core::Communicator& ranks_;
+  std::unique_ptr<task::OutputFolder> folder_;
+  std::unique_ptr<task::Experiment> experiment_;
+  std::unique_ptr<Policy> policy_;
+  std::unique_ptr<Evaluation> evaluation_;
+  std::vector<run::EpisodeRecord> found_;       // of the folder to resume
+  std::optional<run::EpisodeJournal> journal_;  // none with several ranks
+};
+
+}  // namespace dp_bench::evaluate

@@ -1,0 +1,157 @@
+#include "evaluate/evaluation.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "core/console.h"
+#include "core/progress.h"
+#include "dp_bench/error.h"
+#include "dp_bench/policy.h"
+#include "evaluate/normalizer_ranges.h"
+#include "evaluate/policy_denoising.h"
+#include "media/film_grid.h"
+#include "planner/policy_planner.h"
+#include "report/evaluation_text.h"
+#include "report/html_report.h"
+#include "rollout/shared_run.h"
+#include "run/episode_log.h"
+#include "run/run_cost.h"
+#include "run/run_files.h"
+#include "run/run_folder.h"
+
+namespace dp_bench::evaluate {
+namespace {
+
+constexpr int kFramesInStrip = 6;
+
+control::EnvRunnerConfig ReadConfig(const task::Experiment& experiment, std::optional<int> n_videos,
+                                    TestSeeds test_seeds) {
+  control::EnvRunnerConfig config =
+      control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+  config.n_videos = n_videos.value_or(config.n_videos);
+  if (test_seeds == TestSeeds::kSelection) config.test_start_seed = config.selection_start_seed;
+  return config;
+}
+
+}  // namespace
+
+Evaluation::Evaluation(const task::Experiment& experiment, core::Communicator& ranks,
+                       const std::filesystem::path& output_dir, std::optional<int> n_videos,
+                       TestSeeds test_seeds)
+    : ranks_(ranks),
+      shape_meta_(experiment.spec().shape_meta),
+      config_(ReadConfig(experiment, n_videos, test_seeds)),
+      runner_(
+          config_, [&experiment] { return experiment.CreateEnv(); }, experiment.spec().shape_meta,
+          experiment.spec().horizons, output_dir) {}
+
+void Evaluation::SetNormalizer(const Normalizer& normalizer) {
+  runner_.SetObsRanges(ObsRangesOf(normalizer, shape_meta_));
+}
+
+run::RunResult Evaluation::Run(Policy& policy, torch::Device device, const run::RunHooks& hooks) {
+  std::vector<int> all(runner_.jobs().size());
+  std::iota(all.begin(), all.end(), 0);
+  return Run(policy, device, all, hooks);
+}
+
+run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<const int> episodes,
+                               const run::RunHooks& hooks) {
+  planner::PolicyPlanner policy_planner(policy, device, config_.micro_batch);
+  TimedPlanner planner(policy_planner, device);
+  core::Progress::Output output = core::Progress::StandardError();
+  if (!ranks_.is_root()) output.file = nullptr;
+  core::Progress progress(output, 0);
+  run::RunHooks shown = hooks;
+  shown.progress = [&](const run::RunProgress& state) {
+    progress.Update({.done = state.n_done, .total = state.n_episodes, .unit = "episodes"},
+                    ranks_.size() == 1 ? "rollout" : "rollout, share of rank 0",
+                    fmt::format("mean score {:.3f}  failed {}", state.mean_score, state.n_failed));
+  };
+  run::RunResult result = rollout::RunShared(runner_, planner, ranks_, episodes, shown);
+  progress.Pause();
+  if (!planner.recorded().empty()) {
+    latency_ = planner.latency();
+    recorded_ = planner.recorded();
+  }
+  return result;
+}
+
+run::PlanningRecord Evaluation::RecordPlanning(Policy& policy, torch::Device device) const {
+  run::PolicyLatency latency = {.control_hz = runner_.env_spec().control_hz,
+                                .is_of_recorded_obs = !recorded_.empty(),
+                                .in_rollouts = latency_,
+                                .load = core::ReadMachineLoad()};
+  const std::vector<control::RecordedObs> substitute = {SyntheticObs(policy.spec())};
+  latency.alone = MeasurePlanningAlone(policy, device, recorded_.empty() ? substitute : recorded_);
+  return {.latency = std::move(latency), .denoising = RecordFirstDenoising(policy, device)};
+}
+
+std::optional<run::Denoising> Evaluation::RecordFirstDenoising(Policy& policy,
+                                                               torch::Device device) const {
+  const std::vector<run::EpisodeJob>& jobs = runner_.jobs();
+  if (jobs.empty()) return std::nullopt;
+  const auto test = std::ranges::find(jobs, "test", &run::EpisodeJob::split);
+  const int episode = test != jobs.end() ? test->episode : 0;
+  const std::optional<control::RecordedObs> first = runner_.FirstObservation(episode);
+  return first ? RecordDenoising(policy, device, *first) : std::nullopt;
+}
+
+std::map<std::string, double> MetricsOf(const run::RunResult& result) {
+  std::map<std::string, double> metrics;
+  for (const std::string split : {"train", "test"}) {
+    const run::SplitSummary summary = run::Summarize(result.records, split);
+    if (summary.n_episodes == 0) continue;
+    metrics[split + "/mean_score"] = summary.mean_score;
+    metrics[split + "/success_rate"] = summary.success_rate;
+  }
+  return metrics;
+}
+
+std::map<std::string, RgbImage> FilmStripsOf(const run::RunResult& result,
+                                             const std::filesystem::path& output_dir) {
+  std::map<std::string, RgbImage> strips;
+  for (const run::EpisodeRecord& record : result.records) {
+    if (record.video.empty()) continue;
+    strips.emplace(fmt::format("rollout/{}_{}", record.split, record.seed),
+                   media::FilmStrip(output_dir / record.video, kFramesInStrip));
+  }
+  return strips;
+}
+
+int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& planning,
+                     const std::filesystem::path& output_dir) {
+  run::WriteResults(output_dir, result, planning);
+  const run::RunFolder folder = run::ReadRunFolder(output_dir);
+  const std::string seeds = folder.seeds ? run::SeedText(*folder.seeds) + "\n" : "";
+  report::WriteHtmlReport(folder);
+  core::PrintResult("{}{}{}", report::ResultTable(result), report::FailureText(result.records),
+                    report::LatencyTable(run::Summarize(planning.latency)));
+  core::PrintResult("{:.1f} s for {} env steps, of which {:.1f} s in the policy\n", result.wall_s,
+                    result.n_env_steps, result.plan_s);
+  core::PrintResult("{}report: {}\n", seeds, folder.report_file().string());
+  for (const std::string& missing : run::MissingFilms(result.records)) {
+    core::PrintResult("{}\n", missing);
+  }
+  for (const run::EpisodeRecord& record : result.records) {
+    if (record.failure_reason) return ExitCodeFor(ErrorCode::kEnv);
+  }
+  return 0;
+}
+
+void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,
+                const core::Communicator& ranks) {
+  if (!ranks.is_root()) return;
+  run::AddCost(output_dir, meter.Read());
+  const std::string text = core::ReadTextFile(output_dir / run::kCostFile, std::size_t{1} << 20);
+  core::PrintStatus("cost: {}\n", run::Describe(run::ParseCost(text, "cost.json")));
+}
+
+}  // namespace dp_bench::evaluate

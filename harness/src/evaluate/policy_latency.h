@@ -1,0 +1,56 @@
+// Measures how long the plans of a policy take, in rollouts and alone. Measuring does not change
+// the plans.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "control/chunk_planner.h"
+#include "dp_bench/spec.h"
+#include "run/planning.h"
+
+namespace dp_bench {
+class Policy;
+}
+
+namespace dp_bench::evaluate {
+
+/// Forwards to another planner and times it. Its stages are timed until `device` has finished them.
+class TimedPlanner final : public control::ChunkPlanner {
+ public:
+  /// `planner` must outlive it.
+  TimedPlanner(control::ChunkPlanner& planner, c10::Device device)
+      : planner_(planner), device_(device) {}
+
+  int batch_size() const override { return planner_.batch_size(); }
+  void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
+            std::span<float> actions) override;
+
+  /// Covers the plans that did not throw.
+  const run::PlanningLatency& latency() const { return latency_; }
+
+  /// The first row of each of the first plans: a few dozen, or as many as fit into 64 MiB, at least
+  /// one.
+  const std::vector<control::RecordedObs>& recorded() const { return recorded_; }
+
+ private:
+  void Keep(const control::ObsBatch& obs, const control::PlanRow& row);
+
+  control::ChunkPlanner& planner_;
+  c10::Device device_;
+  run::PlanningLatency latency_;
+  std::vector<control::RecordedObs> recorded_;
+  std::size_t recorded_bytes_ = 0;
+};
+
+/// Plans single rows, as a robot does: these in turn, a few dozen times or for a few seconds, at
+/// least five times, after a warm-up that does not count.
+run::PlanningLatency MeasurePlanningAlone(Policy& policy, c10::Device device,
+                                          std::span<const control::RecordedObs> rows);
+
+/// Random numbers in the shapes of the policy's observations, for use if nothing was recorded.
+control::RecordedObs SyntheticObs(const PolicySpec& spec);
+
+}  // namespace dp_bench::evaluate

@@ -1,0 +1,318 @@
+// See policy_config.h.
+#include "interop/policy_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/json.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::interop {
+namespace {
+
+namespace fs = std::filesystem;
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 4> kTypeNames = {"STATE", "ENV", "VISUAL", "ACTION"};
+constexpr std::array<std::string_view, 3> kNormNames = {"IDENTITY", "MEAN_STD", "MIN_MAX"};
+
+constexpr const char* kPolicyType = "diffusion";
+constexpr const char* kBackbone = "resnet18";
+constexpr std::string_view kAction = "action";
+
+template <class Enum, std::size_t n>
+std::optional<Enum> Parse(const std::array<std::string_view, n>& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Enum>(found - names.begin());
+}
+
+// Calls visit(name, field) for every field that is read and written as it is.
+template <class AnyConfig, class Visitor>
+void VisitFields(AnyConfig& config, const Visitor& visit) {
+  visit("n_obs_steps", config.n_obs_steps);
+  visit("horizon", config.horizon);
+  visit("n_action_steps", config.n_action_steps);
+  visit("drop_n_last_frames", config.drop_n_last_frames);
+  visit("resize_shape", config.resize_shape);
+  visit("crop_shape", config.crop_shape);
+  visit("crop_is_random", config.crop_is_random);
+  visit("use_group_norm", config.use_group_norm);
+  visit("spatial_softmax_num_keypoints", config.spatial_softmax_num_keypoints);
+  visit("use_separate_rgb_encoder_per_camera", config.use_separate_rgb_encoder_per_camera);
+  visit("down_dims", config.down_dims);
+  visit("kernel_size", config.kernel_size);
+  visit("n_groups", config.n_groups);
+  visit("diffusion_step_embed_dim", config.diffusion_step_embed_dim);
+  visit("use_film_scale_modulation", config.use_film_scale_modulation);
+  visit("noise_scheduler_type", config.noise_scheduler_type);
+  visit("num_train_timesteps", config.num_train_timesteps);
+  visit("beta_schedule", config.beta_schedule);
+  visit("beta_start", config.beta_start);
+  visit("beta_end", config.beta_end);
+  visit("prediction_type", config.prediction_type);
+  visit("clip_sample", config.clip_sample);
+  visit("clip_sample_range", config.clip_sample_range);
+  visit("num_inference_steps", config.num_inference_steps);
+  visit("do_mask_loss_for_padding", config.do_mask_loss_for_padding);
+  visit("optimizer_lr", config.optimizer_lr);
+  visit("optimizer_betas", config.optimizer_betas);
+  visit("optimizer_eps", config.optimizer_eps);
+  visit("optimizer_weight_decay", config.optimizer_weight_decay);
+  visit("scheduler_name", config.scheduler_name);
+  visit("scheduler_warmup_steps", config.scheduler_warmup_steps);
+}
+
+// Fields that are read by name, and fields that change nothing in the network: where it runs, how
+// its training was sped up, where it is published.
+const std::set<std::string, std::less<>>& OtherFields() {
+  static const std::set<std::string, std::less<>> fields = {"type",
+                                                            "input_features",
+                                                            "output_features",
+                                                            "normalization_mapping",
+                                                            "crop_ratio",
+                                                            "vision_backbone",
+                                                            "pretrained_backbone_weights",
+                                                            "device",
+                                                            "use_amp",
+                                                            "use_peft",
+                                                            "push_to_hub",
+                                                            "repo_id",
+                                                            "private",
+                                                            "tags",
+                                                            "license",
+                                                            "pretrained_path",
+                                                            "pretrained_revision",
+                                                            "gradient_checkpointing",
+                                                            "compile_model",
+                                                            "compile_mode"};
+  return fields;
+}
+
+void RequireKnownFields(const core::JsonView& file, LerobotPolicyConfig config) {
+  std::set<std::string, std::less<>> known = OtherFields();
+  VisitFields(config, [&](const char* name, const auto&) { known.insert(name); });
+  for (const auto& [name, value] : file.Members()) {
+    if (known.contains(name)) continue;
+    file.Fail(
+        fmt::format("the field '{}' is unknown: this LeRobot is newer than the versions that "
+                    "dp_bench knows (0.3 to 0.6), and the field may change the network",
+                    name));
+  }
+}
+
+struct ReadField {
+  const core::JsonView& file;
+
+  template <class T>
+  void operator()(const char* name, T& field) const {
+    field = file.Get<T>(name);
+  }
+  template <class T>
+  void operator()(const char* name, std::optional<T>& field) const {
+    field = file.GetOptional<T>(name);
+  }
+  void operator()(const char* name, std::array<double, 2>& field) const {
+    const auto values = file.Get<std::vector<double>>(name);
+    if (values.size() != 2) {
+      file.Fail(fmt::format("{}: expected two numbers, found {}", name, values.size()));
+    }
+    std::ranges::copy(values, field.begin());
+  }
+};
+
+// The names of the members of `key` in the order of the file, which nlohmann::json sorts.
+std::vector<std::string> NamesInOrder(std::string_view text, const char* key) {
+  std::vector<std::string> names;
+  const OrderedJson json = OrderedJson::parse(text);
+  for (const auto& item : json.at(key).items()) names.push_back(item.key());
+  return names;
+}
+
+std::vector<LerobotFeature> ReadFeatures(const core::JsonView& file, std::string_view text,
+                                         const char* key) {
+  const core::JsonView section = file.At(key);
+  std::vector<LerobotFeature> features;
+  for (const std::string& name : NamesInOrder(text, key)) {
+    const core::JsonView entry = section.At(name);
+    const auto type = ParseLerobotFeatureType(entry.Get<std::string>("type"));
+    if (!type) {
+      entry.Fail(fmt::format("type: expected {}, found '{}'", fmt::join(kTypeNames, ", "),
+                             entry.Get<std::string>("type")));
+    }
+    const auto shape = entry.Get<Shape>("shape");
+    const std::size_t n_dims = type == LerobotFeatureType::kVisual ? 3 : 1;
+    if (shape.size() != n_dims || std::ranges::any_of(shape, [](auto n) { return n < 1; })) {
+      entry.Fail(
+          fmt::format("shape: expected {} positive sizes, found {}", n_dims, ToString(shape)));
+    }
+    features.push_back({.name = name, .type = *type, .shape = shape});
+  }
+  return features;
+}
+
+// The inputs that LeRobot's diffusion policy reads, in its order; others it ignores.
+std::vector<LerobotFeature> InputsOfNetwork(const core::JsonView& file,
+                                            const std::vector<LerobotFeature>& inputs) {
+  std::vector<LerobotFeature> seen;
+  const auto take = [&](auto&& is_wanted) {
+    std::ranges::copy_if(inputs, std::back_inserter(seen), is_wanted);
+  };
+  take([](const LerobotFeature& input) {
+    return input.type == LerobotFeatureType::kState && input.name == kLerobotState;
+  });
+  if (seen.empty()) file.Fail(fmt::format("input_features: expected '{}'", kLerobotState));
+  take([](const LerobotFeature& input) { return input.type == LerobotFeatureType::kVisual; });
+  take([](const LerobotFeature& input) {
+    return input.type == LerobotFeatureType::kEnv && input.name == kLerobotEnvState;
+  });
+  return seen;
+}
+
+template <class T>
+void RequireOneOf(const core::JsonView& file, const char* field, const T& found,
+                  const std::vector<T>& wanted) {
+  if (std::ranges::find(wanted, found) != wanted.end()) return;
+  file.Fail(fmt::format("{}: expected {}, found {}", field, fmt::join(wanted, " or "), found));
+}
+
+void RequireReproducible(const core::JsonView& file, const LerobotPolicyConfig& config) {
+  RequireOneOf<std::string>(file, "vision_backbone", file.Get<std::string>("vision_backbone"),
+                            {kBackbone});
+  RequireOneOf<std::string>(file, "noise_scheduler_type", config.noise_scheduler_type,
+                            {"DDPM", "DDIM"});
+  RequireOneOf<std::string>(file, "prediction_type", config.prediction_type, {"epsilon", "sample"});
+}
+
+void RequireSize(const core::JsonView& file, const char* field, const std::optional<Shape>& size) {
+  constexpr std::int64_t kMaxPixels = 1 << 20;
+  const auto is_bad = [](std::int64_t n) { return n < 1 || n > kMaxPixels; };
+  if (!size || (size->size() == 2 && std::ranges::none_of(*size, is_bad))) return;
+  file.Fail(
+      fmt::format("{}: expected [height, width] in pixels, found {}", field, ToString(*size)));
+}
+
+// Since 0.6 LeRobot derives the crop of resized pictures from crop_ratio.
+void DeriveCrop(const core::JsonView& file, LerobotPolicyConfig* config) {
+  if (!config->resize_shape) return;
+  const double ratio = file.GetOptional<double>("crop_ratio").value_or(1.0);
+  if (!(ratio > 0.0 && ratio <= 1.0)) {
+    file.Fail(fmt::format("crop_ratio: expected a number above 0, at most 1, found {}", ratio));
+  }
+  config->crop_shape.reset();
+  if (ratio == 1.0) return;
+  config->crop_shape.emplace();
+  for (const std::int64_t size : *config->resize_shape) {
+    config->crop_shape->push_back(static_cast<std::int64_t>(static_cast<double>(size) * ratio));
+  }
+}
+
+// The ratio from which LeRobot derives the crop of resized pictures.
+double CropRatio(const Shape& resized, const Shape& crop) {
+  double least = 0.0;
+  double above = 1.0;
+  for (std::size_t i = 0; i < crop.size(); ++i) {
+    const auto whole = static_cast<double>(resized.at(i));
+    least = std::max(least, static_cast<double>(crop[i]) / whole);
+    above = std::min(above, static_cast<double>(crop[i] + 1) / whole);
+  }
+  if (least < above) return (least + above) / 2.0;
+  throw Error(ErrorCode::kConfig,
+              fmt::format("LeRobot crops resized pictures by one ratio for height and width; no "
+                          "ratio makes {} of {}",
+                          ToString(crop), ToString(resized)));
+}
+
+}  // namespace
+
+std::string_view Name(LerobotFeatureType type) {
+  return kTypeNames.at(static_cast<std::size_t>(type));
+}
+std::string_view Name(LerobotNorm norm) { return kNormNames.at(static_cast<std::size_t>(norm)); }
+
+std::optional<LerobotFeatureType> ParseLerobotFeatureType(std::string_view name) {
+  return Parse<LerobotFeatureType>(kTypeNames, name);
+}
+std::optional<LerobotNorm> ParseLerobotNorm(std::string_view name) {
+  return Parse<LerobotNorm>(kNormNames, name);
+}
+
+std::vector<LerobotFeature> LerobotPolicyConfig::cameras() const {
+  std::vector<LerobotFeature> result;
+  std::ranges::copy_if(inputs, std::back_inserter(result), [](const LerobotFeature& input) {
+    return input.type == LerobotFeatureType::kVisual;
+  });
+  return result;
+}
+
+LerobotNormMap ReadLerobotNormMap(const core::JsonView& section) {
+  LerobotNormMap norms;
+  for (const auto& [name, value] : section.Members()) {
+    const auto type = ParseLerobotFeatureType(name);
+    const auto norm = ParseLerobotNorm(value.As<std::string>());
+    if (!type) continue;  // of features that a diffusion policy does not have
+    if (!norm) {
+      value.Fail(fmt::format("expected one of {}, found '{}'", fmt::join(kNormNames, ", "),
+                             value.As<std::string>()));
+    }
+    norms[*type] = *norm;
+  }
+  return norms;
+}
+
+LerobotPolicyConfig ParseLerobotPolicyConfig(std::string_view text, const fs::path& path) {
+  const std::string what = fmt::format("'{}'", path.string());
+  const nlohmann::json json = core::ParseJson(text, what, ErrorCode::kCheckpoint);
+  const core::JsonView file(json, what, ErrorCode::kCheckpoint);
+  RequireOneOf<std::string>(file, "type", file.Get<std::string>("type"), {kPolicyType});
+
+  LerobotPolicyConfig config;
+  RequireKnownFields(file, config);
+  VisitFields(config, ReadField{file});
+  RequireReproducible(file, config);
+  RequireSize(file, "resize_shape", config.resize_shape);
+  DeriveCrop(file, &config);
+  RequireSize(file, "crop_shape", config.crop_shape);
+  config.inputs = InputsOfNetwork(file, ReadFeatures(file, text, "input_features"));
+  const std::vector<LerobotFeature> outputs = ReadFeatures(file, text, "output_features");
+  if (outputs.size() != 1 || outputs[0].name != kAction ||
+      outputs[0].type != LerobotFeatureType::kAction) {
+    file.Fail(fmt::format("output_features: expected '{}' alone", kAction));
+  }
+  config.action = outputs[0];
+  config.normalization_mapping = ReadLerobotNormMap(file.At("normalization_mapping"));
+  return config;
+}
+
+std::string ToJson(const LerobotPolicyConfig& config) {
+  OrderedJson json = {{"type", kPolicyType}};
+  const auto add_feature = [&](const char* key, const LerobotFeature& feature) {
+    json[key][feature.name] = {{"type", Name(feature.type)}, {"shape", feature.shape}};
+  };
+  for (const LerobotFeature& input : config.inputs) add_feature("input_features", input);
+  add_feature("output_features", config.action);
+  for (const auto& [type, norm] : config.normalization_mapping) {
+    json["normalization_mapping"][std::string(Name(type))] = Name(norm);
+  }
+  VisitFields(config, [&](const char* name, const auto& field) {
+    if constexpr (requires { field.has_value(); }) {
+      json[name] = field ? OrderedJson(*field) : OrderedJson(nullptr);
+    } else {
+      json[name] = field;
+    }
+  });
+  json["crop_ratio"] = config.resize_shape && config.crop_shape
+                           ? CropRatio(*config.resize_shape, *config.crop_shape)
+                           : 1.0;
+  json["vision_backbone"] = kBackbone;
+  json["pretrained_backbone_weights"] = nullptr;
+  json["device"] = "cpu";
+  json["push_to_hub"] = false;
+  return json.dump(2) + "\n";
+}
+
+}  // namespace dp_bench::interop

@@ -1,0 +1,37 @@
+#include "planner/create_from_checkpoint.h"
+
+#include <string>
+#include <utility>
+
+#include "graph/graph_policy.h"
+#include "policy/guarded_policy.h"
+
+namespace dp_bench::planner {
+
+std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalogue& catalogue) {
+  const PolicySpec spec = {.shape_meta = ShapeMeta::FromConfig(config.Sub("shape_meta")),
+                           .horizons = Horizons::FromConfig(config)};
+  const Config policy = config.Sub("policy");
+  return catalogue.Create<Policy>(policy.Get<std::string>("plugin"), policy.Sub("params"), spec);
+}
+
+std::unique_ptr<Policy> CreateFromCheckpoint(const run::Checkpoint& checkpoint,
+                                             const Config& config,
+                                             plugin::PluginCatalogue& catalogue, Weights weights,
+                                             torch::Device device) {
+  std::unique_ptr<Policy> policy = CreatePolicy(config, catalogue);
+  policy->module().to(device);
+  LoadPolicyWeights(checkpoint, *policy, weights);
+  policy->module().eval();
+  return graph::WithBackend(graph::ReadBackend(config.Sub("policy")), std::move(policy),
+                            NormalizerOf(checkpoint));
+}
+
+PolicyFromCheckpoint CreateFromCheckpoint(const std::filesystem::path& folder,
+                                          plugin::PluginCatalogue& catalogue, Weights weights) {
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(folder);
+  const Config config = Config::FromJson(checkpoint.config(), (folder / "config.json").string());
+  return {.config = config, .policy = CreateFromCheckpoint(checkpoint, config, catalogue, weights)};
+}
+
+}  // namespace dp_bench::planner

@@ -1,0 +1,31 @@
+// Asks a policy for action chunks: host buffers to tensors and back, one noise stream per row.
+#pragma once
+
+#include <torch/types.h>
+
+#include "control/chunk_planner.h"
+#include "dp_bench/policy.h"
+
+namespace dp_bench::planner {
+
+/// Always runs exactly `micro_batch` rows. The noise of a row is NoiseKey{seed of the episode, env
+/// step}: it does not depend on its place in the batch or the number of earlier plans.
+class PolicyPlanner : public control::ChunkPlanner {
+ public:
+  /// `policy` must outlive the planner, have its normalizer and live on `device`.
+  PolicyPlanner(Policy& policy, torch::Device device, int micro_batch);
+
+  int batch_size() const override { return micro_batch_; }
+
+  /// Throws Error{kShape} if the policy returns anything but [M, Ta, Da], and what the policy
+  /// throws.
+  void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
+            std::span<float> actions) override;
+
+ private:
+  Policy& policy_;
+  torch::Device device_;
+  int micro_batch_;
+};
+
+}  // namespace dp_bench::planner

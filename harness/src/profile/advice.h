@@ -1,0 +1,54 @@
+// The config changes that the figures of a profile suggest, and what makes a training step smaller,
+// in the order in which to try it: first what changes no result, last what makes the policy see or
+// know less.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "task/experiment.h"
+
+namespace dp_bench::profile {
+
+struct Advice {
+  std::string key;               // "dataloader.num_workers"
+  std::string value;             // "2"
+  std::string reason;            // with the figure behind it
+  std::int64_t saved_bytes = 0;  // of memory, estimated; 0: it is for speed
+};
+
+/// The figures that the advice is based on. Shares are fractions of a step's time.
+struct TrainingFigures {
+  double data_share = 0.0;     // waiting for the loader
+  double fixed_share = 0.0;    // optimizer and EMA, which do not grow with the batch
+  double product_share = 0.0;  // operators that compute products
+  std::int64_t batch_size = 0;
+  int num_workers = 0;  // dataloader.num_workers
+  int n_cores = 0;
+  double flops = 0.0;            // achieved [FLOP/s]
+  double float32_limit = 0.0;    // measured [FLOP/s]
+  double bfloat16_limit = 0.0;   // measured [FLOP/s]
+  bool is_float32 = true;        // training.mixed_precision is no
+  double needed_bytes = 0.0;     // including everything held between steps
+  double available_bytes = 0.0;  // free memory; 0: unknown
+
+  /// Whether a step takes most of the free memory.
+  bool is_memory_short() const;
+};
+
+/// The most important first; empty if no figure suggests a change. `memory`: that of AdviseMemory,
+/// which is given if memory is short.
+std::vector<Advice> AdviseTraining(const TrainingFigures& figures,
+                                   const std::vector<Advice>& memory = {});
+
+/// Half the batch with accumulated gradients, bfloat16, gradient checkpointing, pictures of half
+/// the size, one camera less, half the encoder's channels. Each is one change of the experiment's
+/// config, with the memory that it saves: two small steps are measured on the CPU for it, larger
+/// ones estimated. Leaves out what is already so, does not apply, or saves nothing.
+std::vector<Advice> AdviseMemory(const task::Experiment& experiment);
+
+/// "  key=value: reason" lines.
+std::string AdviceLines(const std::vector<Advice>& advice);
+
+}  // namespace dp_bench::profile

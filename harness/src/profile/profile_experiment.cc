@@ -1,0 +1,278 @@
+// See profile_experiment.h. Times are measured without the recorder, which slows small operators
+// down. A few more repetitions with it give the list of operators.
+#include "profile/profile_experiment.h"
+
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/memory.h"
+#include "planner/scope_timer.h"
+#include "rollout/env_runner.h"
+#include "task/training_rig.h"
+#include "train/batches.h"
+#include "train/fit_normalizer.h"
+#include "train/train_config.h"
+
+namespace dp_bench::profile {
+namespace {
+
+constexpr int kWarmUp = 2;
+constexpr int kRecordedSteps = 5;
+constexpr int kRecordedChunks = 3;
+constexpr int kMinChunks = 5;
+constexpr int kMaxChunks = 50;
+constexpr double kSecondsOfChunks = 3.0;
+constexpr const char* kTrainStepScope = "train step";
+constexpr std::array kPhases = {train::StepPhase::kDataWait, train::StepPhase::kForward,
+                                train::StepPhase::kBackward, train::StepPhase::kOptimizer,
+                                train::StepPhase::kEma};
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Rows and columns of a product. On a GPU, a small one takes less time than its launch.
+constexpr std::int64_t kProductSize = 1024;
+constexpr std::int64_t kProductSizeOnGpu = 4096;
+// The triad is McCalpin's: three arrays, each far larger than a cache.
+constexpr std::int64_t kTriadSize = std::int64_t{1} << 24;  // numbers, 64 MiB
+constexpr int kRounds = 4;
+constexpr double kSecondsEach = 0.04;  // per round
+
+// The shortest time of `work` after a warm-up [s]. Other load on the machine only makes it longer.
+double LeastSeconds(torch::Device device, const std::function<void()>& work) {
+  work();
+  double least = std::numeric_limits<double>::infinity();
+  for (double spent = 0.0; spent < kSecondsEach;) {
+    const double start = Now();
+    work();
+    policy::Synchronize(device);
+    const double seconds = Now() - start;
+    spent += seconds;
+    least = std::min(least, seconds);
+  }
+  return least;
+}
+
+double ProductRate(torch::Device device, torch::ScalarType type) {
+  const std::int64_t size = device.is_cuda() ? kProductSizeOnGpu : kProductSize;
+  const auto options = torch::TensorOptions(device).dtype(type);
+  const torch::Tensor a = torch::ones({size, size}, options);
+  const torch::Tensor b = torch::ones({size, size}, options);
+  torch::Tensor c = torch::empty({size, size}, options);
+  const auto n = static_cast<double>(size);
+  return 2.0 * n * n * n / LeastSeconds(device, [&] { at::mm_out(c, a, b); });
+}
+
+double TriadRate(torch::Device device) {
+  const auto options = torch::TensorOptions(device).dtype(torch::kFloat32);
+  const torch::Tensor b = torch::ones({kTriadSize}, options);
+  const torch::Tensor c = torch::ones({kTriadSize}, options);
+  torch::Tensor a = torch::empty({kTriadSize}, options);
+  const double bytes = 3.0 * sizeof(float) * static_cast<double>(kTriadSize);
+  return bytes / LeastSeconds(device, [&] { at::add_out(a, b, c, 3.0); });
+}
+
+// Takes about 0.5 s on a CPU, with LibTorch's current number of threads.
+MachineLimits MeasureMachineLimits(torch::Device device) {
+  const torch::NoGradGuard no_grad;
+  MachineLimits limits = {.n_threads = at::get_num_threads()};
+  const auto raise = [](double* limit, double found) { *limit = std::max(*limit, found); };
+  // in rounds, so that a short burst of other load does not hit only one of them
+  for (int round = 0; round < kRounds; ++round) {
+    raise(&limits.float32_flops, ProductRate(device, torch::kFloat32));
+    raise(&limits.bfloat16_flops, ProductRate(device, torch::kBFloat16));
+    raise(&limits.bytes_per_second, TriadRate(device));
+  }
+  return limits;
+}
+
+// Runs `work` under a recorder and appends its events to `events`.
+template <class Work>
+RecordedWork Record(torch::Device device, int n, const std::string& scope,
+                    std::vector<OpEvent>* events, const Work& work) {
+  std::vector<OpEvent> recorded;
+  {
+    OpRecorder recorder(device);
+    for (int i = 0; i < n; ++i) work();
+    recorded = recorder.TakeEvents();
+  }
+  RecordedWork result = {.n_repetitions = n, .ops = SummarizeOps(recorded, scope)};
+  const double start_us = events->empty() ? 0.0 : events->back().end_us + 1e3;
+  const auto first = static_cast<int>(events->size());
+  double last_us = start_us;
+  for (OpEvent& event : recorded) {
+    event.begin_us += start_us;
+    event.end_us += start_us;
+    if (event.parent >= 0) event.parent += first;
+    last_us = std::max(last_us, event.end_us);
+    events->push_back(std::move(event));
+  }
+  return result;
+}
+
+TrainingProfile ProfileTraining(task::TrainingRig& rig, torch::Device device, int n_steps,
+                                std::vector<OpEvent>* events) {
+  train::StepTimer timer(Now, [device] { policy::Synchronize(device); });
+  for (int i = 0; i < kWarmUp; ++i) rig.Step(&timer);
+  timer.Reset();
+  for (int i = 0; i < n_steps; ++i) rig.Step(&timer);
+  TrainingProfile profile = {.batch_size = rig.loading().batch_size,
+                             .n_steps = n_steps,
+                             .step_s = timer.total() / n_steps};
+  for (const train::StepPhase phase : kPhases) {
+    profile.phases.emplace_back(train::NameOf(phase), timer.seconds(phase) / n_steps);
+  }
+  profile.recorded = Record(device, std::min(n_steps, kRecordedSteps), kTrainStepScope, events,
+                            [&] { rig.Step(&timer); });
+  return profile;
+}
+
+// Recorded observations, repeated if there are not enough.
+TensorMap Rows(const TensorMap& obs, std::int64_t n_rows) {
+  TensorMap rows;
+  for (const auto& [key, tensor] : obs) {
+    const torch::Tensor places =
+        torch::arange(n_rows, torch::TensorOptions(tensor.device()).dtype(torch::kInt64))
+            .remainder(tensor.size(0));
+    rows.emplace(key, tensor.index_select(0, places));
+  }
+  return rows;
+}
+
+InferenceProfile ProfileInference(Policy& policy, torch::Device device, const TensorMap& batch,
+                                  std::int64_t batch_size, std::vector<OpEvent>* events) {
+  const TensorMap obs =
+      train::ObservedSteps(Rows(batch, batch_size), policy.spec().horizons.n_obs_steps);
+  const std::string scope = fmt::format("action chunk, batch {}", batch_size);
+  const auto plan = [&] {
+    RECORD_USER_SCOPE(scope);
+    NoiseSource noise = train::BatchNoise(0, train::NoisePurpose::kSampling, 0, batch_size);
+    policy.PredictAction(obs, noise).to(torch::kCPU);
+  };
+  for (int i = 0; i < kWarmUp; ++i) plan();
+
+  InferenceProfile profile = {.batch_size = batch_size};
+  {
+    const planner::ScopeTimer timer(device);
+    const double start = Now();
+    for (int i = 0; i < kMinChunks || (i < kMaxChunks && Now() - start < kSecondsOfChunks); ++i) {
+      plan();
+    }
+    for (const auto& [name, seconds] : timer.seconds()) {
+      (name == scope ? profile.chunk : profile.stages[name]) = run::SummarizeLatency(seconds);
+    }
+  }
+  const auto steps = profile.stages.find(planner::kDenoisingStepScope);
+  if (steps != profile.stages.end()) {
+    profile.steps_per_chunk = static_cast<double>(steps->second.n) / profile.chunk.n;
+  }
+  profile.recorded = Record(device, kRecordedChunks, scope, events, plan);
+  return profile;
+}
+
+// The estimate comes from a line through two small batches; the measurement is next to it.
+std::vector<train::MemoryCheck> CheckMemory(Policy& policy, std::int64_t batch_size,
+                                            train::MixedPrecision precision) {
+  const std::int64_t small = std::max<std::int64_t>(1, batch_size / 8);
+  const std::int64_t larger = std::max(small + 1, batch_size / 4);
+  const train::StepMemory a = train::MeasureStepMemory(policy, small, precision);
+  const train::StepMemory b = train::MeasureStepMemory(policy, larger, precision);
+  std::vector<train::MemoryCheck> checks;
+  for (const std::int64_t size : {batch_size / 2, batch_size}) {
+    if (size <= larger) continue;
+    checks.push_back({.estimated = train::EstimateStepMemory(a, b, size),
+                      .measured = train::MeasureStepMemory(policy, size, precision)});
+  }
+  return checks;
+}
+
+void ProfileMemory(const task::Experiment& experiment, const task::TrainingRig& rig,
+                   ExperimentProfile* profile) {
+  const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
+  policy->SetNormalizer(train::NeutralNormalizer(
+      experiment.spec().shape_meta,
+      train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"))));
+  profile->held = train::MeasureHeldMemory(policy->module(), experiment.config());
+  profile->memory = CheckMemory(*policy, rig.loading().batch_size, rig.training().mixed_precision);
+}
+
+double ShareOf(const TrainingProfile& training, train::StepPhase phase) {
+  const auto found = std::ranges::find(training.phases, train::NameOf(phase),
+                                       &std::pair<std::string, double>::first);
+  return found->second / training.step_s;
+}
+
+TrainingFigures FiguresOf(const task::Experiment& experiment, const task::TrainingRig& rig,
+                          const ExperimentProfile& profile) {
+  const TrainingProfile& training = profile.training;
+  const WorkTotal work = training.recorded.Mean();
+  TrainingFigures figures = {
+      .data_share = ShareOf(training, train::StepPhase::kDataWait),
+      .fixed_share = ShareOf(training, train::StepPhase::kOptimizer) +
+                     ShareOf(training, train::StepPhase::kEma),
+      .product_share = work.product_us / work.self_us,
+      .batch_size = training.batch_size,
+      .num_workers = rig.loading().num_workers,
+      .n_cores = static_cast<int>(std::thread::hardware_concurrency()),
+      .flops = work.flops / training.step_s,
+      .float32_limit = profile.limits.float32_flops,
+      .bfloat16_limit = profile.limits.bfloat16_flops,
+      .is_float32 = rig.training().mixed_precision == train::MixedPrecision::kNo};
+  if (!profile.memory.empty() && experiment.device().is_cpu()) {
+    const train::StepMemory& step = profile.memory.back().measured;
+    figures.needed_bytes = static_cast<double>(profile.held.total() + step.total());
+    figures.available_bytes = static_cast<double>(core::AvailableMemory());
+  }
+  return figures;
+}
+
+}  // namespace
+
+WorkTotal RecordedWork::Mean() const {
+  WorkTotal mean = SumOf(ops);
+  for (double* value : {&mean.flops, &mean.product_us, &mean.bytes, &mean.bytes_us, &mean.self_us})
+    *value /= std::max(1, n_repetitions);
+  return mean;
+}
+
+ExperimentProfile ProfileExperiment(const task::Experiment& experiment, const Dataset& dataset,
+                                    const ProfileOptions& options,
+                                    std::unique_ptr<Policy> trained) {
+  const Config& config = experiment.config();
+  const auto runner = control::EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
+  task::TrainingRig rig(experiment, dataset);
+  ExperimentProfile profile = {.policy = config.Sub("policy").Get<std::string>("plugin"),
+                               .task = experiment.name(),
+                               .device = experiment.device().str(),
+                               .precision = train::PrecisionName(rig.training().mixed_precision),
+                               .limits = MeasureMachineLimits(experiment.device())};
+  profile.training = ProfileTraining(rig, experiment.device(), options.n_steps, &profile.events);
+
+  data::HostBatch host;
+  rig.NextBatch(&host);
+  const Batch batch = train::ToBatch(host, experiment.spec().shape_meta, experiment.device());
+  Policy& policy = trained ? *trained : rig.policy();
+  policy.module().eval();
+  policy.WeightsChanged();
+  for (const std::int64_t rows : {1, runner.micro_batch}) {
+    if (!profile.inference.empty() && rows == 1) continue;
+    profile.inference.push_back(
+        ProfileInference(policy, experiment.device(), batch.obs, rows, &profile.events));
+  }
+  ProfileMemory(experiment, rig, &profile);
+  const TrainingFigures figures = FiguresOf(experiment, rig, profile);
+  profile.advice = AdviseTraining(
+      figures, figures.is_memory_short() ? AdviseMemory(experiment) : std::vector<Advice>());
+  return profile;
+}
+
+}  // namespace dp_bench::profile

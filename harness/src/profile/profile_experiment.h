@@ -1,0 +1,85 @@
+// What `dp_bench profile` measures: where the time of a training step and of an action chunk goes,
+// how close that is to the machine's limits, and how much memory is needed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "profile/advice.h"
+#include "profile/op_recorder.h"
+#include "run/planning.h"
+#include "task/experiment.h"
+#include "train/step_memory.h"
+#include "train/step_timer.h"
+
+namespace dp_bench::profile {
+
+/// The peak rates of this machine, measured in the same minute as the code they are compared with.
+struct MachineLimits {
+  int n_threads = 0;              // of LibTorch
+  double float32_flops = 0.0;     // of a square matrix product [FLOP/s]
+  double bfloat16_flops = 0.0;    // the same in bfloat16
+  double bytes_per_second = 0.0;  // a = b + s c over arrays larger than the caches (STREAM triad)
+};
+
+struct ProfileOptions {
+  int n_steps = 20;   // timed training steps
+  int n_listed = 15;  // operators in each table
+};
+
+/// The operators of some recorded repetitions of a piece of work, summed.
+struct RecordedWork {
+  int n_repetitions = 0;
+  std::vector<OpTotal> ops;  // the largest self time first
+
+  /// Per repetition.
+  WorkTotal Mean() const;
+};
+
+struct TrainingProfile {
+  std::int64_t batch_size = 0;
+  int n_steps = 0;
+  double step_s = 0.0;                                   // mean, measured without the recorder
+  std::vector<std::pair<std::string, double>> phases{};  // mean seconds of each phase, in order
+  RecordedWork recorded;
+};
+
+struct InferenceProfile {
+  std::int64_t batch_size = 0;
+  run::LatencySummary chunk;                          // measured without the recorder
+  std::map<std::string, run::LatencySummary> stages;  // observation encoding, denoising step, ...
+  double steps_per_chunk = 0.0;                       // denoising steps
+  RecordedWork recorded;
+};
+
+struct ExperimentProfile {
+  std::string policy;
+  std::string task;
+  std::string device;
+  std::string precision;
+  MachineLimits limits;
+  TrainingProfile training;
+  std::vector<InferenceProfile> inference;  // batch 1, and env_runner.micro_batch
+  train::HeldMemory held;
+  std::vector<train::MemoryCheck> memory;  // by batch size; empty for a batch size below 3
+  std::vector<Advice> advice;
+  std::vector<OpEvent> events;  // all recorded events, for a trace
+};
+
+/// Trains on the experiment's data set for a few steps. `trained` plans the action chunks; if null,
+/// the policy in training does.
+ExperimentProfile ProfileExperiment(const task::Experiment& experiment, const Dataset& dataset,
+                                    const ProfileOptions& options, std::unique_ptr<Policy> trained);
+
+/// Tables for the terminal. Ends with a line break.
+std::string ToText(const ExperimentProfile& profile, int n_listed);
+
+/// The same figures, with all operators; times in ms, memory in bytes.
+nlohmann::json ToJson(const ExperimentProfile& profile);
+
+}  // namespace dp_bench::profile

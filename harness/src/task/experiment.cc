@@ -1,0 +1,108 @@
+#include "task/experiment.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "config/name.h"
+#include "dp_bench/error.h"
+#include "dp_bench/policy.h"
+#include "planner/create_from_checkpoint.h"
+#include "policy/device.h"
+#include "run/run_files.h"
+#include "train/clip_reach.h"
+#include "train/train_config.h"
+
+namespace dp_bench::task {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Unlike a task alone, an experiment needs a policy.
+const ExperimentOptions& RequirePolicy(const ExperimentOptions& options) {
+  if (options.config.empty() &&
+      (options.policy.empty() || (options.env.empty() && options.dataset.empty()))) {
+    throw Error(ErrorCode::kUsage,
+                "nothing to run: give --policy and --env, or --config (see --help); train needs "
+                "only --policy and --dataset");
+  }
+  return options;
+}
+
+std::string PolicyName(const Config& config) {
+  const Config policy = config.Sub("policy");
+  return config::RequireName(policy.Get<std::string>("plugin"), policy.Where("plugin"));
+}
+
+// `name` is from the command line, which checked it, or from the manifest of a run folder.
+planner::Weights WeightsOf(const std::string& name) {
+  if (name == "ema") return planner::Weights::kEma;
+  if (name == "model") return planner::Weights::kModel;
+  throw Error(ErrorCode::kData, fmt::format("the manifest.json of the run folder names the weights "
+                                            "'{}'; expected 'ema' or 'model'. Was the file edited?",
+                                            name));
+}
+
+}  // namespace
+
+Experiment::Experiment(const ExperimentOptions& options)
+    : Task(RequirePolicy(options)),
+      spec_{.shape_meta = shape_meta(), .horizons = Horizons::FromConfig(config())} {
+  PolicyName(config());  // throws if it is not a valid name
+}
+
+std::unique_ptr<Policy> Experiment::CreatePolicy() const {
+  return dp_bench::planner::CreatePolicy(config(), catalogue());
+}
+
+std::unique_ptr<Policy> Experiment::CreateSampler(int num_inference_steps) const {
+  nlohmann::json changed = nlohmann::json::parse(config().ToJson());
+  const std::string objective = train::ObjectiveOf(config());
+  const std::string section = objective == "diffusion" ? "noise_scheduler" : objective;
+  changed["policy"]["params"][section]["num_inference_steps"] = num_inference_steps;
+  const Config sampling = Config::FromJson(changed.dump(), "training.sample_steps");
+  std::unique_ptr<Policy> policy = dp_bench::planner::CreatePolicy(sampling, catalogue());
+  sampling.Sub("policy").Sub("params").RejectUnread();
+  return policy;
+}
+
+std::unique_ptr<Policy> Experiment::LoadTeacher() const {
+  const auto training = train::TrainingConfig::FromConfig(config().Sub("training"));
+  if (!training.teacher) return nullptr;
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(training.teacher->path);
+  const Config of_teacher =
+      Config::FromJson(checkpoint.config(), (training.teacher->path / run::kConfigFile).string());
+  std::unique_ptr<Policy> teacher = planner::CreateFromCheckpoint(
+      checkpoint, of_teacher, catalogue(), WeightsOf(training.teacher->weights), device());
+  for (torch::Tensor& parameter : teacher->module().parameters()) parameter.requires_grad_(false);
+  return teacher;
+}
+
+torch::Device Experiment::device() const {
+  return policy::OpenDevice(config().Sub("training").Get<std::string>("device", "cpu"));
+}
+
+std::unique_ptr<Policy> Experiment::LoadPolicy(const run::Checkpoint& checkpoint,
+                                               const std::string& weights) const {
+  RequireShapesOfEnv();
+  return planner::CreateFromCheckpoint(checkpoint, config(), catalogue(), WeightsOf(weights),
+                                       device());
+}
+
+fs::path RunFolderName(const Experiment& experiment, int n) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char date[32];
+  char time[32];
+  std::strftime(date, sizeof(date), "%Y-%m-%d", &local);
+  std::strftime(time, sizeof(time), "%H-%M-%S", &local);
+
+  const fs::path stem =
+      fs::path("runs") / date /
+      fmt::format("{}_{}_{}", time, PolicyName(experiment.config()), experiment.name());
+  return n == 1 ? stem : fs::path(fmt::format("{}_{}", stem.string(), n));
+}
+
+}  // namespace dp_bench::task

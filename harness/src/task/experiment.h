@@ -1,0 +1,49 @@
+// An experiment from the command line: a task, and a policy to train or evaluate on it.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "dp_bench/spec.h"
+#include "run/checkpoint.h"
+#include "task/task.h"
+
+namespace dp_bench {
+class Policy;
+}
+
+namespace dp_bench::task {
+
+class Experiment : public Task {
+ public:
+  /// Throws Error{kUsage} unless the options name a config, or an env and a policy.
+  explicit Experiment(const ExperimentOptions& options);
+
+  const PolicySpec& spec() const { return spec_; }
+  std::unique_ptr<Policy> CreatePolicy() const;
+
+  /// The same with another num_inference_steps in policy.params, in the section of the objective.
+  /// Throws Error{kConfig} if the policy does not read this key or refuses the number.
+  std::unique_ptr<Policy> CreateSampler(int num_inference_steps) const;
+
+  /// The policy of training.teacher, on device() and without gradients; null if there is none.
+  std::unique_ptr<Policy> LoadTeacher() const;
+
+  /// training.device, cpu by default. Throws Error{kConfig} if this machine does not have it.
+  c10::Device device() const;
+
+  /// The policy with the checkpoint's normalizer and weights ("ema" or "model"), on device().
+  std::unique_ptr<Policy> LoadPolicy(const run::Checkpoint& checkpoint,
+                                     const std::string& weights) const;
+
+ private:
+  PolicySpec spec_;
+};
+
+/// runs/<date>/<time>_<policy>_<task>; n = 1, 2, ... makes it unique.
+std::filesystem::path RunFolderName(const Experiment& experiment, int n);
+
+}  // namespace dp_bench::task

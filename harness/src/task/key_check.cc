@@ -1,0 +1,87 @@
+#include "task/key_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "config/document.h"
+#include "planner/create_from_checkpoint.h"
+#include "task/collection.h"
+#include "task/config_reference.h"
+
+namespace dp_bench::task {
+namespace {
+
+constexpr std::string_view kEnvParams = "/env/params";
+constexpr std::string_view kPolicyParams = "/policy/params";
+constexpr std::string_view kDatasetParams = "/dataset/params";
+
+bool IsBelow(std::string_view pointer, std::string_view place) {
+  return pointer == place ||
+         (pointer.starts_with(place) && pointer.substr(place.size()).starts_with('/'));
+}
+
+// The sections of a checkpoint's config that affect rollouts.
+constexpr std::string_view kRolloutSections[] = {"/env", "/policy", "/env_runner"};
+
+bool IsOfRollouts(std::string_view pointer) {
+  return std::ranges::any_of(
+      kRolloutSections, [pointer](std::string_view section) { return IsBelow(pointer, section); });
+}
+
+// Other versions may have written keys in a checkpoint's config that this version refuses, so its
+// other sections are read only if the command line changes them.
+void ReadSections(const Task& task, const KeyCheck& check) {
+  const Config& config = task.config();
+  Horizons::FromConfig(config);
+  for (const ConfigSection& section : ConfigSections()) {
+    const std::string pointer = fmt::format("/{}", section.name);
+    if (!config.Has(section.name)) continue;
+    if (!check.is_of_checkpoint || IsOfRollouts(pointer) || task.document().HasOverride(pointer)) {
+      section.read(config.Sub(section.name));
+    }
+  }
+}
+
+bool Counts(const KeyCheck& check, const std::string& pointer, bool is_override) {
+  if (is_override) return true;
+  if (check.is_of_checkpoint) return IsOfRollouts(pointer);
+  if (IsBelow(pointer, kPolicyParams)) return check.makes_policy;
+  if (IsBelow(pointer, kDatasetParams)) return check.makes_dataset;
+  return true;
+}
+
+}  // namespace
+
+void TryPolicy(const Task& task) {
+  const std::string pointer(kPolicyParams);
+  const bool has_params = !task.config().Sub("policy").Sub("params").Keys().empty();
+  if (has_params && task.document().DescribeUnread(pointer).empty()) return;
+  planner::CreatePolicy(task.config(), task.catalogue());
+}
+
+void RejectUnknownKeys(const Task& task, const KeyCheck& check) {
+  ReadSections(task, check);
+  task.RequireShapesOfEnv();
+  const config::ConfigDocument& document = task.document();
+  if (!document.DescribeUnread(std::string(kEnvParams)).empty()) task.DescribeEnv();
+  if (check.makes_policy) TryPolicy(task);
+  config::RejectUnread(
+      document.DescribeUnread("", [&check](const std::string& pointer, bool is_override) {
+        return Counts(check, pointer, is_override);
+      }));
+}
+
+std::unique_ptr<Dataset> ProvideCheckedDataset(const Task& task, KeyCheck check) {
+  std::unique_ptr<Dataset> dataset;
+  if (check.makes_policy && !check.is_of_checkpoint) TryPolicy(task);
+  if (!task.is_collected()) dataset = task.CreateDataset();
+  check.makes_dataset = true;
+  RejectUnknownKeys(task, check);
+  if (!task.is_collected()) return dataset;
+  return ProvideDatasetAlone(task) ? task.CreateDataset() : nullptr;
+}
+
+}  // namespace dp_bench::task

@@ -1,0 +1,294 @@
+#include "task/task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "config/dataset_format.h"
+#include "config/document.h"
+#include "config/loader.h"
+#include "config/name.h"
+#include "core/console.h"
+#include "core/memory.h"
+#include "data/collector.h"
+#include "data/replay_writer.h"
+#include "dp_bench/error.h"
+#include "plugin/isolated_env.h"
+#include "rollout/shape_match.h"
+#include "task/config_reference.h"
+#include "task/takeover.h"
+
+namespace dp_bench::task {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsCollected(const std::string& dataset) {
+  return !dataset.empty() && !data::ReadReplayAttributes(dataset).is_null();
+}
+
+bool NamesNothing(const ExperimentOptions& options) {
+  return options.config.empty() && options.env.empty() && options.dataset.empty();
+}
+
+std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options) {
+  if (NamesNothing(options)) {
+    throw Error(ErrorCode::kUsage, "nothing to do: give --env, or --config (see --help)");
+  }
+  config::ConfigRequest request = {.policy = options.policy,
+                                   .env = options.env,
+                                   .obs = options.obs,
+                                   .takes_env_only = options.takes_env_only,
+                                   .task = options.task,
+                                   .dataset = options.dataset,
+                                   .is_collected = IsCollected(options.dataset),
+                                   .config = options.config,
+                                   .overrides = options.overrides,
+                                   .config_dirs = options.config_dirs,
+                                   .defaults = &WithDefaults};
+  if (options.config.empty() && options.env.empty()) {  // nothing to roll out in
+    request.overrides.insert(request.overrides.begin(), "training.rollout_every=0");
+  }
+  if (!options.device.empty()) {
+    request.overrides.insert(request.overrides.begin(), "training.device=" + options.device);
+  }
+  if (options.isolate) {
+    request.overrides.insert(request.overrides.begin(),
+                             fmt::format("env_runner.isolate={}", *options.isolate));
+  }
+  // a plugin may bring its configs
+  for (const fs::path& dir : plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs)) {
+    if (fs::is_directory(dir / "configs")) request.config_dirs.push_back(dir / "configs");
+  }
+  for (fs::path& dir : DefaultConfigDirs()) request.config_dirs.push_back(std::move(dir));
+  return config::LoadConfigDocument(request);
+}
+
+constexpr const char* kMultiRun = "multi_run";
+
+std::optional<MultiRunConfig> ReadMultiRun(const Config& config) {
+  if (!config.Has(kMultiRun)) return std::nullopt;
+  const Config section = config.Sub(kMultiRun);
+  auto multi_run = MultiRunConfig::FromConfig(section);
+  section.RejectUnread();
+  return multi_run;
+}
+
+std::shared_ptr<config::ConfigDocument> LoadForOneRun(const ExperimentOptions& options) {
+  std::shared_ptr<config::ConfigDocument> document = Load(options);
+  ReadMultiRun(Config(document));
+  document->Remove(kMultiRun);
+  return document;
+}
+
+// "pusht_206" for "data/pusht 206.zarr".
+std::string NameOfDataset(const Config& config) {
+  const Config params = config.Sub("dataset").Sub("params");
+  fs::path path = params.Has("path") ? params.Get<std::string>("path") : "";
+  path = fs::absolute(path).lexically_normal();
+  std::string name = (path.has_filename() ? path : path.parent_path()).stem().string();
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  std::ranges::replace_if(
+      name, [&](char c) { return kAllowed.find(c) == std::string_view::npos; }, '_');
+  return name.empty() ? "dataset" : name.substr(0, 100);
+}
+
+// Does not count as a read of env.params.task, because only the env knows whether the key exists.
+std::string ReadName(const Config& config) {
+  const Config env = config.Sub("env");
+  if (!env.Has("plugin")) return ReadTaskName(config, NameOfDataset(config));
+  const auto plugin = config::RequireName(env.Get<std::string>("plugin"), env.Where("plugin"));
+  std::string name = ReadTaskName(config, plugin);
+  const auto params = nlohmann::json::parse(env.Sub("params").ToJson());
+  const auto task = params.find("task");
+  if (task == params.end() || !task->is_string()) return name;
+  return fmt::format(
+      "{}_{}", name,
+      config::RequireName(task->get<std::string>(), env.Sub("params").Where("task")));
+}
+
+// Reads the key with the env's values as defaults, which adds them to the config.
+void EnterKey(const KeySpec& key, const Config& config) {
+  config.Get("shape", key.shape);
+  config.Get("type", std::string(Name(key.type)));
+  config.Get("dtype", std::string(Name(key.dtype)));
+}
+
+}  // namespace
+
+std::optional<MultiRunConfig> MultiRunOf(const ExperimentOptions& options) {
+  if (NamesNothing(options)) return std::nullopt;
+  return ReadMultiRun(Config(Load(options)));
+}
+
+void PrintReferences(const Task& task) {
+  for (const std::string& line : task.document().DescribeReferences()) {
+    core::PrintStatus("{}\n", core::Printable(line));
+  }
+}
+
+std::string ReadTaskName(const Config& config, const std::string& env_plugin) {
+  return config::RequireName(
+      config.Get("name", env_plugin, "names the task in run folders, data sets and reports"),
+      config.Where("name"));
+}
+
+std::vector<fs::path> DefaultConfigDirs() {
+  std::vector<fs::path> dirs;
+  if (const char* from_environment = std::getenv("DP_BENCH_CONFIG_PATH")) {
+    std::stringstream entries(from_environment);
+    for (std::string entry; std::getline(entries, entry, ':');) dirs.emplace_back(entry);
+  }
+  dirs.emplace_back("configs");
+  const fs::path program = fs::canonical("/proc/self/exe").parent_path();
+  dirs.push_back(program / ".." / "configs");
+  dirs.push_back(program / ".." / "share" / "dp_bench" / "configs");  // of an installation
+  dirs.push_back(program / ".." / ".." / ".." / "configs");           // build/<preset>/bin
+  return dirs;
+}
+
+Task::Task(const ExperimentOptions& options)
+    : document_(LoadForOneRun(options)),
+      config_(document_),
+      catalogue_(plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
+      name_(ReadName(config_)),
+      isolation_(plugin::IsolationConfig::FromConfig(config_.Sub("env_runner"))),
+      perturbation_(rollout::ActionPerturbation::FromConfig(config_.Sub("env"))),
+      shape_meta_(ReadShapeMeta()) {}
+
+ShapeMeta Task::ReadShapeMeta() const {
+  const Config section = config_.Sub("shape_meta");
+  const bool has_obs = section.Has("obs");
+  const bool has_action = section.Has("action");
+  if (has_obs && has_action) return ShapeMeta::FromConfig(section);
+  // missing parts are the env's
+  const ShapeMeta meta = has_env() ? DescribeEnv().shape_meta : ShapesOfDataset();
+  if (!has_obs) {
+    for (const KeySpec& key : meta.obs) EnterKey(key, section.Sub("obs").Sub(key.name));
+  }
+  if (!has_action) EnterKey(meta.action, section.Sub("action"));
+  return has_obs || has_action ? ShapeMeta::FromConfig(section) : meta;
+}
+
+ShapeMeta Task::ShapesOfDataset() const {
+  if (!has_dataset()) env_name();  // throws
+  dataset_ = CreateDataset();
+  const int action = dataset_->KeyIndex("action");
+  ShapeMeta meta = {.obs = dataset_->spec().keys};
+  meta.action = meta.obs[static_cast<std::size_t>(action)];
+  meta.obs.erase(meta.obs.begin() + action);
+  return meta;
+}
+
+void Task::RequireShapesOfEnv() const {
+  if (!has_env() || !document_->HasOverride("/shape_meta")) return;
+  rollout::MatchObsKeys(DescribeEnv().shape_meta, shape_meta_);
+}
+
+bool Task::has_env() const { return config_.Sub("env").Has("plugin"); }
+
+std::string Task::env_name() const {
+  if (has_env()) return config_.Sub("env").Get<std::string>("plugin");
+  throw Error(ErrorCode::kUsage,
+              "this needs an env, and the config names none: give --env. A policy that was trained "
+              "on a data set alone: dp_bench eval --checkpoint CHECKPOINT --env ENV");
+}
+
+std::string Task::EnvVersion() const {
+  return catalogue_.Find(PluginKind::kEnv, env_name()).version;
+}
+
+plugin::PluginPlace Task::EnvPlugin() const {
+  return catalogue_.Find(PluginKind::kEnv, env_name()).place();
+}
+
+EnvSpec Task::DescribeEnv() const {
+  const Config params = config_.Sub("env").Sub("params");
+  return isolation_.is_enabled ? plugin::DescribeIsolatedEnv(EnvPlugin(), params, isolation_)
+                               : catalogue_.DescribeEnv(env_name(), params);
+}
+
+std::unique_ptr<Env> Task::CreateEnv() const {
+  const Config params = config_.Sub("env").Sub("params");
+  std::unique_ptr<Env> env = isolation_.is_enabled
+                                 ? plugin::CreateIsolatedEnv(EnvPlugin(), params, isolation_)
+                                 : catalogue_.Create<Env>(env_name(), params);
+  return perturbation_ ? rollout::PerturbActions(std::move(env), *perturbation_) : std::move(env);
+}
+
+bool Task::is_collected() const {
+  return has_env() && config_.Has("collect") && !config_.Sub("dataset").Has("plugin");
+}
+
+bool Task::has_dataset() const { return is_collected() || config_.Sub("dataset").Has("plugin"); }
+
+data::CollectRequest Task::MakeCollectRequest() const {
+  DescribeEnv();  // adds its defaults, which are part of the origin
+  const auto collect = data::CollectConfig::FromConfig(config_.Sub("collect"));
+  nlohmann::json origin =
+      data::CollectionOrigin(config_.Sub("env").ToJson(), EnvVersion(), collect);
+  std::function<std::unique_ptr<data::FirstActor>()> first_actor_factory;
+  if (collect.takeover) {
+    origin["takeover"] = TakeoverOrigin(*collect.takeover);
+    first_actor_factory = [this, path = collect.takeover->checkpoint] {
+      return LoadFirstActor(path, DescribeEnv(), catalogue());
+    };
+  }
+  return {.env_factory = [this] { return CreateEnv(); },
+          .first_actor_factory = std::move(first_actor_factory),
+          .config = collect,
+          .origin = origin,
+          .env_sha256 = catalogue_.Find(PluginKind::kEnv, env_name()).Sha256(),
+          .output = data::CollectionPath(name_, origin, collect.n_episodes)};
+}
+
+namespace {
+
+/// Half of the memory that is free now, and at least what the plugin takes by default [MiB].
+std::int64_t MemoryForPictures() {
+  constexpr std::int64_t kPluginDefault = 4096;
+  return std::max(kPluginDefault, (core::AvailableMemory() / 2) >> 20);
+}
+
+/// Only the keys that the policy uses: an env may record more cameras.
+nlohmann::json CollectedParams(const fs::path& path, const ShapeMeta& shapes) {
+  nlohmann::json keys = {{"action", {{"array", "data/action"}}}};
+  for (const KeySpec& key : shapes.obs) {
+    keys[key.name] = {{"array", "data/" + key.name}, {"type", Name(key.type)}};
+  }
+  return {{"path", path.string()}, {"keys", keys}, {"memory_limit_mb", MemoryForPictures()}};
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> Task::CreateDataset() const {
+  if (dataset_) return std::move(dataset_);
+  for (const std::string& note : document_->notes()) core::LogInfo(note);
+  const std::string plugin = dataset_plugin();
+  if (!is_collected())
+    return catalogue_.Create<Dataset>(plugin, config_.Sub("dataset").Sub("params"));
+  const nlohmann::json params = CollectedParams(*dataset_path(), shape_meta_);
+  return catalogue_.Create<Dataset>(plugin, Config::FromJson(params.dump(), "collected data set"));
+}
+
+std::string Task::dataset_plugin() const {
+  return is_collected() ? config::kReplayPlugin : config_.Sub("dataset").Get<std::string>("plugin");
+}
+
+std::optional<fs::path> Task::dataset_path() const {
+  if (is_collected()) return MakeCollectRequest().output;
+  const Config params = config_.Sub("dataset").Sub("params");
+  return params.Has("path") ? std::optional<fs::path>(params.Get<std::string>("path"))
+                            : std::nullopt;
+}
+
+}  // namespace dp_bench::task

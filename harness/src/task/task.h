@@ -1,0 +1,125 @@
+// The task of a command line: config, env and dataset. Verbs with a policy use Experiment, which
+// adds it.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/collector.h"
+#include "dp_bench/config.h"
+#include "dp_bench/dataset.h"
+#include "dp_bench/env.h"
+#include "plugin/catalogue.h"
+#include "plugin/isolated_env.h"
+#include "rollout/perturbed_env.h"
+#include "task/multi_run.h"
+
+namespace dp_bench::config {
+class ConfigDocument;
+}
+
+namespace dp_bench::task {
+
+/// Command-line options of an experiment.
+struct ExperimentOptions {
+  std::string policy;
+  std::string env;
+  std::string obs;
+  bool takes_env_only = false;  // with `env`, for the config of a checkpoint; see ConfigRequest
+  std::string task;
+  std::string dataset;
+  std::string device;
+  std::filesystem::path config;
+  std::optional<bool> isolate;         // env_runner.isolate
+  std::vector<std::string> overrides;  // "a.b.c=value"
+  std::vector<std::filesystem::path> config_dirs;
+  std::vector<std::filesystem::path> plugin_dirs;
+};
+
+/// The section `multi_run` of the options' config; none if there is none.
+std::optional<MultiRunConfig> MultiRunOf(const ExperimentOptions& options);
+
+/// The top-level key "name", by default the name of the env plugin.
+std::string ReadTaskName(const Config& config, const std::string& env_plugin);
+
+class Task {
+ public:
+  /// The task of one training: the section `multi_run` is checked and removed, so that each of its
+  /// runs has the config of a single one. Throws Error{kUsage} if the options name no env, data set
+  /// or config.
+  explicit Task(const ExperimentOptions& options);
+
+  const Config& config() const { return config_; }
+
+  /// Records where each key of the config is from and whether it was read.
+  const config::ConfigDocument& document() const { return *document_; }
+
+  plugin::PluginCatalogue& catalogue() const { return catalogue_; }
+
+  /// The config's name and env.params.task: "pusht_image", "kuavo_dualarm_pick_place". Without an
+  /// env, the name of the data set's folder.
+  const std::string& name() const { return name_; }
+
+  /// The config's shape_meta. If obs or action is missing, it is taken from the env, or without one
+  /// from the data set, and added to the config.
+  const ShapeMeta& shape_meta() const { return shape_meta_; }
+
+  /// Throws Error{kShape} if the command line changed shape_meta to something that the env does not
+  /// offer. Otherwise this would fail later with a misleading error about data or weights.
+  void RequireShapesOfEnv() const;
+
+  /// Whether the config names an env. A training needs only a data set.
+  bool has_env() const;
+
+  /// Throws Error{kUsage} if there is no env, as all that follow.
+  std::string env_name() const;
+  std::string EnvVersion() const;
+  /// Describes the env without creating it. Adds the defaults of its params to the config.
+  EnvSpec DescribeEnv() const;
+  /// env_runner.isolate puts it into a separate process, env.perturb perturbs its actions.
+  std::unique_ptr<Env> CreateEnv() const;
+
+  /// Whether the env's expert collects the dataset: the config has a section `collect`, and its
+  /// section `dataset` has no plugin.
+  bool is_collected() const;
+
+  /// Whether it has a dataset: one that is collected, or one that a plugin reads.
+  bool has_dataset() const;
+
+  /// The section `collect`, with the folder where `run` keeps its datasets as output.
+  data::CollectRequest MakeCollectRequest() const;
+
+  /// Throws Error{kData} if it does not exist; see ProvideDataset in collection.h.
+  std::unique_ptr<Dataset> CreateDataset() const;
+
+  /// The plugin that reads the dataset, and the dataset's file or folder if it has one.
+  std::string dataset_plugin() const;
+  std::optional<std::filesystem::path> dataset_path() const;
+
+ private:
+  ShapeMeta ReadShapeMeta() const;
+  ShapeMeta ShapesOfDataset() const;
+  plugin::PluginPlace EnvPlugin() const;
+
+  std::shared_ptr<config::ConfigDocument> document_;
+  Config config_;
+  mutable plugin::PluginCatalogue catalogue_;  // loads on demand; thread-safe
+  std::string name_;
+  plugin::IsolationConfig isolation_;
+  std::optional<rollout::ActionPerturbation> perturbation_;
+  mutable std::unique_ptr<Dataset> dataset_;  // opened for its shapes; the next one created
+  ShapeMeta shape_meta_;
+};
+
+/// Prints the references in the config with their values on standard error.
+void PrintReferences(const Task& task);
+
+/// Folders with configs if --config-dir is not given: DP_BENCH_CONFIG_PATH, ./configs, and those of
+/// the build or installation that the program belongs to.
+std::vector<std::filesystem::path> DefaultConfigDirs();
+
+}  // namespace dp_bench::task

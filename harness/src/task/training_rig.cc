@@ -1,0 +1,79 @@
+#include "task/training_rig.h"
+
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "dp_bench/error.h"
+#include "train/fit_normalizer.h"
+
+namespace dp_bench::task {
+namespace {
+
+data::BatchLoaderOptions LoaderOptions(const Policy& policy,
+                                       const train::DataLoaderConfig& config) {
+  data::BatchLoaderOptions options = {.batch_size = config.batch_size,
+                                      .drop_last = true,
+                                      .n_obs_steps = policy.n_train_obs_steps(),
+                                      .n_threads = config.num_workers};
+  for (const KeySpec& key : policy.spec().shape_meta.obs) options.keys.push_back(key.name);
+  return options;
+}
+
+}  // namespace
+
+TrainingRig::TrainingRig(const Experiment& experiment, const Dataset& dataset)
+    : parallel_(alone_),
+      loading_(train::DataLoaderConfig::FromConfig(experiment.config().Sub("dataloader"), true)),
+      step_(std::make_unique<train::TrainStep>(
+          train::TrainStep::Parts{.config = experiment.config(),
+                                  .create_policy = [&] { return experiment.CreatePolicy(); },
+                                  .device = experiment.device(),
+                                  .parallel = parallel_,
+                                  .grad_scaler = grad_scaler_})),
+      loader_(std::make_unique<data::BatchLoader>(
+          dataset, data::MakeTrainingSampler(dataset, experiment.spec().horizons),
+          LoaderOptions(policy(), loading_))) {
+  data::RequireSequences(dataset, experiment.spec().horizons);
+  if (loader_->num_batches() == 0) {
+    throw Error(ErrorCode::kData,
+                fmt::format("the dataset has {} sequences, less than one batch of {}; lower "
+                            "dataloader.batch_size",
+                            loader_->sampler().size(), loading_.batch_size));
+  }
+  policy().SetNormalizer(train::FitNormalizer(
+      dataset, experiment.spec().shape_meta,
+      train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"))));
+  step_->StartGradScaler();
+  policy().module().train();
+}
+
+void TrainingRig::NextBatch(data::HostBatch* host) {
+  if (epoch_ == 0) loader_->StartEpoch(epoch_++);
+  while (!loader_->Next(host)) loader_->StartEpoch(epoch_++);
+}
+
+void TrainingRig::Step(train::StepTimer* timer) {
+  RECORD_USER_SCOPE("train step");
+  timer->Start();
+  {
+    RECORD_USER_SCOPE(train::NameOf(train::StepPhase::kDataWait));
+    NextBatch(&host_);
+    timer->Lap(train::StepPhase::kDataWait);
+  }
+  TrainOn(host_, timer);
+}
+
+void TrainingRig::TrainOn(data::HostBatch& host, train::StepTimer* timer) {
+  const std::int64_t window = training().gradient_accumulate_every;
+  const train::StepPlace place = {.global_step = n_steps_,
+                                  .window_rows = window * loading_.batch_size,
+                                  .ends_window = (n_steps_ + 1) % window == 0,
+                                  .lr = step_->optimizer().config().lr};
+  step_->Run(host, place, *timer);
+  ++n_steps_;
+}
+
+}  // namespace dp_bench::task

@@ -1,0 +1,62 @@
+#include "view/window/viewer.h"
+
+#include <string>
+#include <utility>
+
+#include "core/console.h"
+#include "core/output_file.h"
+#include "media/png.h"
+#include "view/window/window.h"
+
+namespace dp_bench::view {
+namespace {
+
+constexpr double kLongestSleepS = 0.25;  // a new picture wakes the window sooner
+
+constexpr const char* kKeys =
+    "space pause, . step, + faster, - slower, c camera, r restart, n next episode, q quit";
+
+void PrintEnded(const PlayerStatus& status) {
+  core::PrintResult("{} {}: {} steps", status.is_recording ? "episode" : "seed", status.episode,
+                    status.step);
+  if (!status.is_recording) core::PrintResult(", score {:.3f}", status.score);
+  if (status.success) core::PrintResult(", success");
+  if (!status.note.empty()) core::PrintResult(", {}", status.note);
+  if (!status.failure.empty()) core::PrintResult(", failed: {}", status.failure);
+  core::PrintResult("\n");
+}
+
+}  // namespace
+
+void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_stage) {
+  Window window(options.width, options.height, "dp_bench view");
+  core::PrintResult("{}\n", kKeys);
+  PlayerThread player({.player = options.player,
+                       .width = options.width,
+                       .height = options.height,
+                       .make_stage = std::move(make_stage),
+                       .on_picture = &Window::Wake});
+
+  RgbImage picture(options.width, options.height);
+  PlayerStatus status;
+  Pointer pointer;
+  bool is_closed = false;
+  while (!is_closed && !status.is_finished) {
+    for (const char key : window.WaitForEvents(kLongestSleepS)) {
+      if (const auto command = CommandOf(key)) player.Post(*command);
+      is_closed = is_closed || key == 'q';
+    }
+    is_closed = is_closed || window.is_closed();
+    if (const Pointer now = window.pointer(); now != pointer) player.Point(pointer = now);
+
+    const bool was_over = status.is_over;
+    if (!player.TakePicture(&picture, &status)) continue;
+    window.Show(picture);
+    window.SetTitle(Title(status));
+    if (status.is_over && !was_over) PrintEnded(status);
+  }
+  if (options.screenshot.empty()) return;
+  core::WriteOutput(options.screenshot, std::string_view(media::EncodePng(window.Capture())));
+}
+
+}  // namespace dp_bench::view

@@ -1,0 +1,123 @@
+// Faults planted in a trained checkpoint are found.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "core/random_streams.h"
+#include "harness/diagnose/faults/planted_fault.h"
+#include "train/fit_normalizer.h"
+
+namespace dp_bench::diagnose {
+namespace {
+
+void FitToPixels(Subject& subject) {
+  subject.is_trained = true;
+  subject.edit_normalizer = [](Normalizer::Fields& fields) {
+    const KeyStats pixels = {
+        .min = {0, 0}, .max = {512, 512}, .mean = {256, 256}, .std = {9, 9}, .count = 9};
+    fields.at("agent_pos") = train::FitKey("agent_pos", pixels, NormalizeMode::kLimits).second;
+  };
+}
+
+void DrawAnew(const std::string& name, std::span<float> values) {
+  RandomStream random(name.size(), core::kInitStream);
+  for (float& value : values) value = 0.05F * random.Normal();
+}
+
+void CutOffTheCondition(const std::string& name, std::span<float> values) {
+  if (name.find("cond_encoder") != std::string::npos) std::ranges::fill(values, 1e-4F);
+}
+
+void Multiply(float factor, std::span<float> values) {
+  for (float& value : values) value *= factor;
+}
+
+/// A multiple of the network's output.
+Plant OutputTimes(float factor) {
+  return EmaWeights([factor](const std::string& name, std::span<float> values) {
+    if (name.find("final_conv.1.") != std::string::npos) Multiply(factor, values);
+  });
+}
+
+/// A policy that samples the opposite of its actions.
+class Mirrored : public Policy {
+ public:
+  explicit Mirrored(std::unique_ptr<Policy> inner) : inner_(std::move(inner)) {}
+
+  const PolicySpec& spec() const override { return inner_->spec(); }
+  torch::nn::Module& module() override { return inner_->module(); }
+  void SetNormalizer(const Normalizer& normalizer) override { inner_->SetNormalizer(normalizer); }
+  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
+    return -inner_->PredictAction(obs, noise);
+  }
+  LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override {
+    return inner_->ComputeLoss(batch, noise);
+  }
+  void WeightsChanged() override { inner_->WeightsChanged(); }
+
+ private:
+  std::unique_ptr<Policy> inner_;
+};
+
+void MirrorActions(Subject& subject) {
+  subject.is_trained = true;
+  subject.wrap = [](std::unique_ptr<Policy> inner) {
+    return std::make_unique<Mirrored>(std::move(inner));
+  };
+}
+
+const std::vector<Case> kCheckpointFaults = {
+    {"StatisticsOfOtherData", "normalizer.wrong_statistics", FitToPixels},
+    {"WeightsAllZero", "weights.broken",
+     EmaWeights([](auto&, auto values) { Multiply(0.0F, values); })},
+    {"WeightsExploded", "weights.broken",
+     EmaWeights([](auto&, auto values) { Multiply(1e6F, values); })},
+    {"EmaThatLags", "weights.ema_lags",
+     EmaWeights([](auto&, auto values) { Multiply(0.8F, values); })},
+    {"NeverTrained", "weights.untrained", EmaWeights(DrawAnew)},
+    {"WrongPredictionType", "weights.prediction_type",
+     Trained({kScheduler + "prediction_type=sample"})},
+    {"OutputTimesAHundred", "D.prediction", OutputTimes(100.0F)},
+    {"OutputTimesThree", "D.predicted_x0", OutputTimes(3.0F)},
+    {"MirroredActions", "sampling.no_better_than_mean", MirrorActions},
+    {"ClipSampleOff", "sampling.out_of_range",
+     Trained({kScheduler + "clip_sample=false", kScheduler + "timestep_spacing=trailing"})},
+    {"OneDenoisingStep", "sampling.too_few_steps", Trained({kScheduler + "num_inference_steps=1"})},
+    {"ObservationsWithoutEffect", "sampling.observations_ignored", EmaWeights(CutOffTheCondition)},
+};
+
+class CheckpointFault : public testing::TestWithParam<Case> {};
+
+TEST_P(CheckpointFault, IsNamed) { ExpectNamed(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Planted, CheckpointFault, testing::ValuesIn(kCheckpointFaults), NameOf);
+
+TEST(CheckpointFaults, ABetterSamplerIsConfirmedAsANote) {
+  ExpectConfirmed(
+      {"", "sampling.variant",
+       Trained({kScheduler + "clip_sample=false", kScheduler + "timestep_spacing=trailing"})});
+}
+
+TEST(CheckpointFaults, ManyClippedValuesAreANote) {
+  ExpectConfirmed({"", "sampling.many_clipped", OutputTimes(100.0F)});
+}
+
+TEST(CheckpointFaults, AClipRangeThatIsTooWideIsANote) {
+  ExpectConfirmed({"", "sampling.clip_range_wide", Trained({kScheduler + "clip_sample_range=20"})});
+}
+
+TEST(CheckpointFaults, AHealthyCheckpointClipsAsItShould) {
+  Subject subject;
+  Trained({})(subject);
+  const Findings findings = DiagnoseSubject(subject);
+  for (const char* id : {"sampling.many_clipped", "sampling.clip_range_wide"}) {
+    const Finding* finding = Find(findings, id);
+    ASSERT_NE(finding, nullptr) << id;
+    EXPECT_EQ(finding->verdict, Judgement::kRejected) << finding->evidence;
+  }
+}
+
+}  // namespace
+}  // namespace dp_bench::diagnose

@@ -1,0 +1,103 @@
+// Faults planted in the data are named.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "core/random_streams.h"
+#include "harness/diagnose/faults/planted_fault.h"
+
+namespace dp_bench::diagnose {
+namespace {
+
+// Moves the actions `by` steps later in time, across the edges of episodes.
+void ShiftActions(ReachDataset& data, int by) {
+  const std::vector<float> before = data.action;
+  const auto n = std::ssize(before);
+  for (std::ptrdiff_t i = 0; i < n; ++i) {
+    const std::ptrdiff_t from = std::clamp<std::ptrdiff_t>(i - 2 * by, 0, n - 1);
+    data.action[static_cast<std::size_t>(i)] = before[static_cast<std::size_t>(from)];
+  }
+}
+
+void ShuffleActions(ReachDataset& data) {
+  RandomStream random(3, core::kShuffleStream);
+  const auto n = static_cast<std::uint32_t>(data.n_steps());
+  for (std::uint32_t i = n - 1; i > 0; --i) {
+    const std::uint32_t j = random.UniformInt(i + 1);
+    for (std::uint32_t d = 0; d < 2; ++d) std::swap(data.action[2 * i + d], data.action[2 * j + d]);
+  }
+}
+
+// Every step three times in a row.
+void StandStill(ReachDataset& data) {
+  for (std::vector<float>* values : {&data.action, &data.agent_pos, &data.goal}) {
+    for (std::size_t i = 0; i < values->size(); ++i) {
+      (*values)[i] = (*values)[i / 6 * 6 + i % 2];
+    }
+  }
+}
+
+void RepeatEpisodes(ReachDataset& data) {
+  const std::int64_t n = data.n_steps();
+  const std::size_t n_episodes = data.ends.size();
+  for (std::vector<float>* values : {&data.action, &data.agent_pos, &data.goal}) {
+    const std::vector<float> once = *values;
+    values->insert(values->end(), once.begin(), once.end());
+  }
+  for (std::size_t i = 0; i < n_episodes; ++i) data.ends.push_back(n + data.ends[i]);
+}
+
+void CutShort(ReachDataset& data) {
+  data.ends.clear();
+  const std::int64_t n = std::ssize(data.action) / 2;
+  for (std::int64_t end = 5; end <= n; end += 5) data.ends.push_back(end);
+}
+
+void Scale(float factor, std::vector<float>* values) {
+  for (float& value : *values) value *= factor;
+}
+
+void SwapRedAndBlue(ReachDataset& data) {
+  for (std::size_t i = 0; i < data.image.size(); i += 3)
+    std::swap(data.image[i], data.image[i + 2]);
+}
+
+void ShrinkObservations(ReachDataset& data) {
+  Scale(0.01F, &data.agent_pos);
+  Scale(0.01F, &data.goal);
+}
+
+const std::vector<Case> kDataFaults = {
+    {"NanInTheData", "data.not_finite",
+     Data([](auto& data) { data.agent_pos[77] = std::numeric_limits<float>::quiet_NaN(); })},
+    {"ActionsThatNeverChange", "data.constant_action",
+     Data([](auto& data) { std::ranges::fill(data.action, 0.5F); })},
+    {"IdleSteps", "data.idle_steps", Data(StandStill)},
+    {"EpisodesTwice", "data.duplicate_episodes", Data(RepeatEpisodes)},
+    {"ValidationInTraining", "data.leakage", Data(RepeatEpisodes)},
+    {"EpisodesShorterThanTheHorizon", "data.short_episodes", Data(CutShort)},
+    {"AGlitch", "data.outliers", Data([](auto& data) { data.agent_pos[100] = 400.0F; })},
+    {"ShuffledActions", "data.shuffled_actions", Data(ShuffleActions)},
+    {"ActionsTooLate", "data.misaligned_actions", Data([](auto& data) { ShiftActions(data, 3); })},
+    {"ActionsTooEarly", "data.misaligned_actions",
+     Data([](auto& data) { ShiftActions(data, -5); })},
+    {"StillCamera", "data.still_camera",
+     Data([](auto& data) { std::ranges::fill(data.image, std::uint8_t{9}); }), true},
+    {"ActionsInOtherUnits", "data.actions_outside_limits",
+     Data([](auto& data) { Scale(57.3F, &data.action); })},
+    {"AnotherRate", "data.rate", Data([](auto& data) { data.set_fps(30.0); })},
+    {"SwappedChannels", "data.swapped_channels", Data(SwapRedAndBlue), true},
+    {"ObservationsInOtherUnits", "env.observations_outside_data", Data(ShrinkObservations)},
+};
+
+class DataFault : public testing::TestWithParam<Case> {};
+
+TEST_P(DataFault, IsNamed) { ExpectNamed(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Planted, DataFault, testing::ValuesIn(kDataFaults), NameOf);
+
+}  // namespace
+}  // namespace dp_bench::diagnose

@@ -1,0 +1,84 @@
+// Operations and bytes of operators, counted by hand.
+#include "profile/op_work.h"
+
+#include <gtest/gtest.h>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
+
+#include <functional>
+#include <vector>
+
+#include "profile/op_recorder.h"
+
+namespace dp_bench::profile {
+namespace {
+
+WorkTotal WorkOf(const std::function<void()>& work) {
+  OpRecorder recorder;
+  {
+    RECORD_USER_SCOPE("test");
+    work();
+  }
+  return SumOf(SummarizeOps(recorder.TakeEvents(), "test"));
+}
+
+TEST(OpWork, OfAMatrixProductIsTwoPerMultiplyAdd) {
+  const torch::Tensor a = torch::ones({3, 5});
+  const torch::Tensor b = torch::ones({5, 7});
+  const WorkTotal work = WorkOf([&] { torch::mm(a, b); });
+  EXPECT_EQ(work.flops, 2 * 3 * 5 * 7);
+  EXPECT_EQ(work.bytes, 4 * (3 * 5 + 5 * 7 + 3 * 7));
+}
+
+TEST(OpWork, CountsAProductOnceHoweverItIsReached) {
+  const torch::Tensor x = torch::ones({2, 3, 5});
+  const torch::Tensor w = torch::ones({7, 5});
+  const torch::Tensor bias = torch::ones({7});
+  EXPECT_EQ(WorkOf([&] { torch::linear(x, w, bias); }).flops, 2 * 6 * 5 * 7);
+  EXPECT_EQ(WorkOf([&] { torch::matmul(x, w.t()); }).flops, 2 * 6 * 5 * 7);
+  EXPECT_EQ(WorkOf([&] { torch::bmm(x, torch::ones({2, 5, 4})); }).flops, 2 * 2 * 3 * 5 * 4);
+}
+
+TEST(OpWork, OfAConvolutionCountsItsOutputs) {
+  const torch::Tensor x = torch::ones({2, 3, 8, 6});
+  const torch::Tensor w = torch::ones({5, 3, 3, 3});
+  const auto stride2 = torch::nn::functional::Conv2dFuncOptions().stride(2).padding(1);
+  EXPECT_EQ(WorkOf([&] { torch::nn::functional::conv2d(x, w, stride2); }).flops,
+            2 * (2 * 4 * 3) * 5 * (3 * 9));
+}
+
+TEST(OpWork, OfTheGradientsOfAConvolutionIsTwiceThatOfTheConvolution) {
+  const torch::Tensor x = torch::ones({2, 3, 8, 6}).requires_grad_();
+  const torch::Tensor w = torch::ones({5, 3, 3, 3}).requires_grad_();
+  torch::Tensor y;
+  const double forward = WorkOf([&] { y = torch::conv2d(x, w).sum(); }).flops;
+  EXPECT_EQ(forward, 2 * (2 * 6 * 4) * 5 * (3 * 9));
+  EXPECT_EQ(WorkOf([&] { y.backward(); }).flops, 2 * forward);
+}
+
+TEST(OpWork, OfOurOwnKernelsComesFromTheirOperands) {
+  const auto flops = [](const char* name, const std::vector<c10::IValue>& operands) {
+    const c10::ArrayRef<const c10::IValue> inputs(operands.data(), operands.size());
+    return ProductFlops(name, inputs).value_or(0.0);
+  };
+  const torch::Tensor q = torch::ones({2, 4, 6});
+  const torch::Tensor kv = torch::ones({2, 5, 12});
+  const torch::Tensor qkv = torch::ones({2, 4, 18});
+  EXPECT_EQ(flops("dp_bench::attention", {q, kv}), 2 * 2 * (2 * 4 * 5 * 6));
+  EXPECT_EQ(flops("dp_bench::attention", {qkv, torch::Tensor()}), 2 * 2 * (2 * 4 * 4 * 6));
+  EXPECT_EQ(flops("dp_bench::attention_backward", {q, kv}), 4 * 2 * (2 * 4 * 5 * 6));
+  EXPECT_EQ(flops("dp_bench::product", {torch::ones({7, 5}), torch::ones({3, 5})}), 2 * 3 * 5 * 7);
+  EXPECT_EQ(flops("aten::add", {q, q}), 0.0);
+}
+
+TEST(OpWork, ViewsAndAllocationsMoveNothing) {
+  const torch::Tensor x = torch::ones({4, 6});
+  const WorkTotal work = WorkOf([&] { torch::empty({1000}).view({10, 100}).select(0, 1); });
+  EXPECT_EQ(work.bytes, 0);
+  EXPECT_EQ(work.flops, 0);
+  EXPECT_EQ(WorkOf([&] { x.t().contiguous(); }).bytes,
+            3 * 4 * 24);  // copy_ reads and writes `self`
+}
+
+}  // namespace
+}  // namespace dp_bench::profile

@@ -1,0 +1,154 @@
+// What is checked before a data set is copied: numbers, rates and keys.
+#include "task/dataset_conversion.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "data/replay_writer.h"
+#include "dp_bench/error.h"
+#include "plugin/catalogue.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench::task {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class DatasetConversionTest : public testing::Test {
+ protected:
+  // Two episodes of three steps. The second number of `state` at step 4 is `odd`.
+  fs::path Write(const std::string& name, double fps, float odd = 1.0F) {
+    const fs::path path = scratch_.path() / name;
+    data::ReplayDatasetWriter writer(
+        path, "test",
+        {.keys = {{.name = "action", .shape = {1}}, {.name = "state", .shape = {2}}}, .fps = fps});
+    for (int step = 0; step < 6; ++step) {
+      if (step % 3 == 0) writer.BeginEpisode({.n_steps = 3, .task = ""});
+      const std::vector<float> action = {static_cast<float>(step)};
+      const std::vector<float> state = {0.0F, step == 4 ? odd : 1.0F};
+      const std::vector<std::span<const std::byte>> values = {std::as_bytes(std::span(action)),
+                                                              std::as_bytes(std::span(state))};
+      writer.Append(values);
+    }
+    writer.Finish();
+    return path;
+  }
+
+  void Convert(const DatasetConversion& request) {
+    ConvertDatasets(std::span(&request, 1), catalogue_, [](const ConversionProgress&) {});
+  }
+
+  double RateIn(const fs::path& path) { return OpenDataset(path, {}, catalogue_)->spec().fps; }
+
+  std::vector<std::string> KeysIn(const fs::path& path, const std::string& asked) {
+    std::vector<std::string> names;
+    const auto dataset = OpenDataset(path, {.keys = asked}, catalogue_);
+    for (const KeySpec& key : dataset->spec().keys) {
+      names.push_back(fmt::format("{} {}", key.name, ToString(key.shape)));
+    }
+    return names;
+  }
+
+  const ScratchFolder scratch_;
+  const fs::path output_ = scratch_.path() / "out.zarr";
+  plugin::PluginCatalogue catalogue_{{DPB_PLUGIN_DIR}};
+};
+
+TEST_F(DatasetConversionTest, NumbersThatAreNotFiniteAreNamedAndNothingIsWritten) {
+  for (const float odd : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    const fs::path source = Write(fmt::format("{}.zarr", odd), 10.0, odd);
+    for (const char* format : {"zarr", "lerobot"}) {
+      EXPECT_THAT(
+          MessageOf(ErrorCode::kNumeric,
+                    [&] { Convert({.sources = {source}, .output = output_, .format = format}); }),
+          AllOf(HasSubstr(fmt::format("'state' holds {} at step 4, element 1 (step 1 of "
+                                      "episode 1)",
+                                      odd)),
+                HasSubstr(source.string())));
+    }
+    EXPECT_EQ(std::distance(fs::directory_iterator(scratch_.path()), {}), 1) << "only the source";
+    fs::remove_all(source);
+  }
+}
+
+TEST_F(DatasetConversionTest, TheFirstOfTwoOutputsIsNotBegunIfTheSecondIsRefused) {
+  const fs::path source = Write("source.zarr", 10.0, std::nanf(""));
+  const std::vector<DatasetConversion> both = {
+      {.sources = {source}, .output = output_, .format = "zarr", .episodes = {{0}}},
+      {.sources = {source}, .output = scratch_.path() / "b", .format = "zarr", .episodes = {{1}}}};
+  MessageOf(ErrorCode::kNumeric,
+            [&] { ConvertDatasets(both, catalogue_, [](const ConversionProgress&) {}); });
+  EXPECT_FALSE(fs::exists(output_));
+}
+
+TEST_F(DatasetConversionTest, OnlyStepsThatAreCopiedNeedToBeFinite) {
+  const fs::path source = Write("source.zarr", 10.0, std::nanf(""));
+  Convert({.sources = {source}, .output = output_, .format = "zarr", .drop_last = 2});
+  EXPECT_EQ(OpenDataset(output_, {}, catalogue_)->episode_ends().back(), 2);
+}
+
+TEST_F(DatasetConversionTest, AnUnknownRateStaysUnknownOrIsAskedFor) {
+  const fs::path source = Write("source.zarr", 0.0);
+  Convert({.sources = {source}, .output = output_, .format = "zarr"});
+  EXPECT_EQ(RateIn(output_), 0.0);
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage,
+                        [&] {
+                          Convert({.sources = {source},
+                                   .output = scratch_.path() / "lerobot",
+                                   .format = "lerobot"});
+                        }),
+              AllOf(HasSubstr("does not say at which rate"), HasSubstr("--fps 30")));
+  EXPECT_FALSE(fs::exists(scratch_.path() / "lerobot"));
+  const fs::path with_rate = scratch_.path() / "with_rate.zarr";
+  Convert({.sources = {source}, .reading = {.fps = 30.0}, .output = with_rate, .format = "zarr"});
+  EXPECT_EQ(RateIn(with_rate), 30.0);
+}
+
+TEST_F(DatasetConversionTest, ARateThatIsGivenHoldsForDataSetsThatDoNotSayTheirs) {
+  const fs::path unknown = Write("unknown.zarr", 0.0);
+  const fs::path known = Write("known.zarr", 30.0);
+  const auto merge = [&](DatasetReading reading) {
+    Convert({.sources = {unknown, known}, .reading = reading, .output = output_, .format = "zarr"});
+  };
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { merge({}); }),
+              AllOf(HasSubstr("rate unknown"), HasSubstr("30 Hz"), HasSubstr("with --fps")));
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { merge({.fps = 20.0}); }),
+              HasSubstr("says that it has 30 Hz"));
+  EXPECT_FALSE(fs::exists(output_));
+  merge({.fps = 30.0});
+  EXPECT_EQ(RateIn(output_), 30.0);
+}
+
+TEST_F(DatasetConversionTest, KeysAreNamedOrMapped) {
+  const fs::path source = Write("source.zarr", 10.0);
+  EXPECT_THAT(KeysIn(source, ""), ElementsAre("action [1]", "state [2]"));
+  EXPECT_THAT(KeysIn(source, "action"), ElementsAre("action [1]"));
+  EXPECT_THAT(KeysIn(source, R"({"action": {}, "x": {"array": "data/state", "begin": 1}})"),
+              ElementsAre("action [1]", "x [1]"));
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { KeysIn(source, "action,,state"); }),
+              HasSubstr("expected names, each once"));
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { KeysIn(source, "{action}"); }),
+              HasSubstr("not an object in JSON"));
+}
+
+TEST_F(DatasetConversionTest, AToleranceIsForLeRobotAlone) {
+  const fs::path source = Write("source.zarr", 10.0);
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kUsage, [&] { OpenDataset(source, {.tolerance_s = 0.01}, catalogue_); }),
+      HasSubstr("is zarr"));
+}
+
+}  // namespace
+}  // namespace dp_bench::task

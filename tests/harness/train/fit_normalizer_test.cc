@@ -1,0 +1,222 @@
+// The normalizer compared with plain numpy, and its state in a checkpoint.
+#include "train/fit_normalizer.h"
+
+#include <gtest/gtest.h>
+
+#include "dp_bench/error.h"
+#include "dp_bench/normalizer.h"
+#include "planner/policy_weights.h"
+#include "policy/normalize_mode.h"
+#include "support/golden.h"
+
+namespace dp_bench::policy {
+namespace {
+
+// float32 arithmetic on values up to a few hundred, relative to the largest one
+constexpr double kTolerance = 2e-6;
+
+const run::Safetensors& Reference() { return Golden("normalizer"); }
+
+torch::Tensor GoldenTensor(const std::string& name) {
+  return ToTensor(Reference().tensors.at(name));
+}
+
+std::vector<double> GoldenNumbers(const std::string& name) {
+  const auto values = Reference().tensors.at(name).as<double>();
+  return {values.begin(), values.end()};
+}
+
+KeyStats GoldenStats() {
+  return {.min = GoldenNumbers("min"),
+          .max = GoldenNumbers("max"),
+          .mean = GoldenNumbers("mean"),
+          .std = GoldenNumbers("std"),
+          .count = 50};
+}
+
+double Difference(const torch::Tensor& found, const torch::Tensor& expected) {
+  const double scale = std::max(1.0, expected.abs().max().item<double>());
+  return (found - expected).abs().max().item<double>() / scale;
+}
+
+class NormalizerModes : public testing::TestWithParam<const char*> {};
+
+TEST_P(NormalizerModes, AgreesWithNumpy) {
+  const std::string mode = GetParam();
+  const Normalizer normalizer({train::FitKey("keypoint", GoldenStats(), ParseNormalizeMode(mode))});
+  const Normalizer::Field& field = normalizer.fields().at("keypoint");
+  EXPECT_EQ(field.scale.sizes(), torch::IntArrayRef({18}));
+  EXPECT_LE(Difference(field.scale, GoldenTensor(mode + ".scale")), kTolerance);
+  EXPECT_LE(Difference(field.offset, GoldenTensor(mode + ".offset")), kTolerance);
+
+  const torch::Tensor data = GoldenTensor("data");  // [50, 9, 2]
+  const torch::Tensor normalized = normalizer.Normalize("keypoint", data);
+  EXPECT_EQ(normalized.scalar_type(), torch::kFloat32);
+  EXPECT_EQ(normalized.sizes(), data.sizes());
+  EXPECT_LE(Difference(normalized, GoldenTensor(mode + ".normalized")), kTolerance);
+  EXPECT_LE(Difference(normalizer.Unnormalize("keypoint", normalized), data), kTolerance);
+}
+
+TEST_P(NormalizerModes, NamesTheDimensionsWithoutRange) {
+  const Normalizer normalizer(
+      {train::FitKey("keypoint", GoldenStats(), ParseNormalizeMode(GetParam()))});
+  EXPECT_EQ(normalizer.fields().at("keypoint").zero_range_dims, (std::vector<int>{3, 4}));
+  const torch::Tensor flat = normalizer.Normalize("keypoint", GoldenTensor("data").view({50, 18}));
+  EXPECT_LE(flat.select(1, 3).abs().max().item<double>(), 1e-4);
+}
+
+TEST_P(NormalizerModes, SurvivesTheStateDict) {
+  const Normalizer normalizer(
+      {train::FitKey("observation.state", GoldenStats(), ParseNormalizeMode(GetParam())),
+       train::FitKey("image", {}, NormalizeMode::kImage)});
+  const Normalizer restored = planner::NormalizerFromState(planner::NormalizerState(normalizer));
+  ASSERT_EQ(restored.fields().size(), 2U);
+  const Normalizer::Field& before = normalizer.fields().at("observation.state");
+  const Normalizer::Field& after = restored.fields().at("observation.state");
+  EXPECT_TRUE(torch::equal(before.scale, after.scale));
+  EXPECT_TRUE(torch::equal(before.offset, after.offset));
+  EXPECT_EQ(before.stats.min, after.stats.min);
+  EXPECT_EQ(before.stats.std, after.stats.std);
+  EXPECT_EQ(before.stats.count, after.stats.count);
+  EXPECT_EQ(before.mode, after.mode);
+  EXPECT_EQ(before.zero_range_dims, after.zero_range_dims);
+  EXPECT_EQ(restored.fields().at("image").mode, NormalizeMode::kImage);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fitted, NormalizerModes, testing::Values("limits", "gaussian"));
+
+TEST(Normalizer, LimitsMapTheRangeToMinusOneAndOne) {
+  const Normalizer normalizer(
+      {train::FitKey("action", {.min = {0.0, -4.0}, .max = {512.0, 4.0}}, NormalizeMode::kLimits)});
+  const torch::Tensor x = torch::tensor({{0.0F, -4.0F}, {512.0F, 4.0F}, {256.0F, 0.0F}});
+  EXPECT_TRUE(torch::equal(normalizer.Normalize("action", x),
+                           torch::tensor({{-1.0F, -1.0F}, {1.0F, 1.0F}, {0.0F, 0.0F}})));
+}
+
+TEST(Normalizer, IdentityChangesNothing) {
+  const Normalizer normalizer(
+      {train::FitKey("action", {.min = {0.0}, .max = {9.0}}, NormalizeMode::kIdentity)});
+  const torch::Tensor x = torch::tensor({{3.5F}, {-2.0F}});
+  EXPECT_TRUE(torch::equal(normalizer.Normalize("action", x), x));
+  EXPECT_TRUE(torch::equal(normalizer.Unnormalize("action", x), x));
+}
+
+TEST(Normalizer, ImagesOfBytesAndOfUnitFloatsMeanTheSame) {
+  const Normalizer normalizer({train::FitKey("image", {}, NormalizeMode::kImage)});
+  const torch::Tensor bytes = torch::tensor({0, 51, 255}, torch::kUInt8).view({1, 1, 3});
+  const torch::Tensor expected = torch::tensor({-1.0F, -0.6F, 1.0F}).view({1, 1, 3});
+  EXPECT_LE(Difference(normalizer.Normalize("image", bytes), expected), kTolerance);
+  EXPECT_LE(Difference(normalizer.Normalize("image", bytes / 255.0), expected), kTolerance);
+  EXPECT_LE(Difference(normalizer.Unnormalize("image", expected), bytes / 255.0), kTolerance);
+}
+
+TEST(Normalizer, ColoursGetMeanZeroAndDeviationOnePerChannel) {
+  const Normalizer normalizer({train::FitKey(
+      "image", {.mean = {0.2, 0.4, 0.6}, .std = {0.1, 0.2, 0.4}}, NormalizeMode::kImageGaussian)});
+  const torch::Tensor bytes = torch::tensor({51, 102, 255}, torch::kUInt8).view({1, 3, 1, 1});
+  const torch::Tensor expected = torch::tensor({0.0F, 0.0F, 1.0F}).view({1, 3, 1, 1});
+  const auto images = bytes.expand({2, 3, 4, 5});
+  const auto wanted = expected.expand({2, 3, 4, 5});
+  EXPECT_LE(Difference(normalizer.Normalize("image", images), wanted), kTolerance);
+  EXPECT_LE(Difference(normalizer.Normalize("image", images / 255.0), wanted), kTolerance);
+  EXPECT_LE(Difference(normalizer.Unnormalize("image", wanted), images / 255.0), kTolerance);
+}
+
+TEST(Normalizer, DepthOfMillimetresAndOfMetresMeansTheSameAndIsClipped) {
+  const Normalizer normalizer(
+      {train::FitKey("depth", {.min = {0.5}, .max = {1.5}}, NormalizeMode::kDepth)});
+  const torch::Tensor metres = torch::tensor({0.0F, 0.5F, 0.75F, 1.5F, 9.0F}).view({1, 1, 5});
+  const torch::Tensor millimetres = (metres * 1000.0).to(torch::kUInt16);
+  const torch::Tensor expected = torch::tensor({0.0F, 0.0F, 0.25F, 1.0F, 1.0F}).view({1, 1, 5});
+  EXPECT_LE(Difference(normalizer.Normalize("depth", metres), expected), kTolerance);
+  EXPECT_LE(Difference(normalizer.Normalize("depth", millimetres), expected), kTolerance);
+  const torch::Tensor inside = metres.narrow(2, 1, 3);
+  EXPECT_LE(Difference(normalizer.Unnormalize("depth", expected.narrow(2, 1, 3)), inside),
+            kTolerance);
+}
+
+TEST(Normalizer, ImageModesSurviveTheStateDict) {
+  const Normalizer normalizer(
+      {train::FitKey("image", {.mean = {0.2}, .std = {0.1}}, NormalizeMode::kImageGaussian),
+       train::FitKey("depth", {.min = {0.5}, .max = {1.5}}, NormalizeMode::kDepth)});
+  const Normalizer restored = planner::NormalizerFromState(planner::NormalizerState(normalizer));
+  for (const auto& [key, field] : normalizer.fields()) {
+    EXPECT_EQ(restored.fields().at(key).mode, field.mode);
+    EXPECT_TRUE(torch::equal(restored.fields().at(key).scale, field.scale));
+    EXPECT_TRUE(torch::equal(restored.fields().at(key).offset, field.offset));
+  }
+}
+
+template <class Function>
+void ExpectError(ErrorCode code, const std::string& message, const Function& function) {
+  try {
+    function();
+    FAIL() << "no error; expected: " << message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code);
+    EXPECT_EQ(std::string(error.what()), message);
+  }
+}
+
+TEST(Normalizer, AMissingKeyIsAnErrorThatListsTheKeys) {
+  const Normalizer normalizer(
+      {train::FitKey("action", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kLimits),
+       train::FitKey("image", {}, NormalizeMode::kImage)});
+  ExpectError(ErrorCode::kData, "the normalizer has no key 'agent_pos'; it has: action, image",
+              [&] { normalizer.Normalize("agent_pos", torch::zeros({1})); });
+}
+
+TEST(Normalizer, RejectsAShapeThatIsNotTheKeys) {
+  const Normalizer normalizer({train::FitKey("keypoint", GoldenStats(), NormalizeMode::kLimits)});
+  ExpectError(ErrorCode::kShape,
+              "'keypoint' has shape [4, 6]; its last sizes must multiply to the 18 values that its "
+              "normalizer was fitted to",
+              [&] {
+                normalizer.Normalize("keypoint", torch::zeros({4, 6}));
+              });
+}
+
+TEST(Normalizer, RejectsImagesWithOtherChannelsThanItWasFittedTo) {
+  const Normalizer normalizer(
+      {train::FitKey("image", {.mean = {0.2}, .std = {0.1}}, NormalizeMode::kImageGaussian)});
+  ExpectError(ErrorCode::kShape,
+              "'image' has shape [2, 3, 4, 5]; expected [..., 1, height, width], the channels that "
+              "its normalizer was fitted to",
+              [&] {
+                normalizer.Normalize("image", torch::zeros({2, 3, 4, 5}));
+              });
+}
+
+TEST(Normalizer, RejectsADepthRangeWithoutExtent) {
+  ExpectError(ErrorCode::kData, "the depth range of 'depth' is 1.5 to 1.5 m; expected min < max",
+              [&] { train::FitKey("depth", {.min = {1.5}, .max = {1.5}}, NormalizeMode::kDepth); });
+}
+
+TEST(Normalizer, RejectsStatisticsThatAreNotFinite) {
+  ExpectError(ErrorCode::kNumeric,
+              "max of 'action' is inf in dimension 1; the dataset holds values that are not finite",
+              [&] {
+                train::FitKey("action", {.min = {0.0, 0.0}, .max = {1.0, INFINITY}},
+                              NormalizeMode::kLimits);
+              });
+}
+
+TEST(Normalizer, RejectsAnUnknownMode) {
+  ExpectError(
+      ErrorCode::kConfig,
+      "'minmax' is not a normalization mode; the modes are limits, gaussian, identity, image, "
+      "image_gaussian, depth",
+      [] { ParseNormalizeMode("minmax"); });
+}
+
+TEST(Normalizer, AStateWithoutOffsetIsAnError) {
+  const Normalizer normalizer(
+      {train::FitKey("action", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kLimits)});
+  TensorMap state = planner::NormalizerState(normalizer);
+  state.erase("action.offset");
+  ExpectError(ErrorCode::kCheckpoint, "the normalizer's state has no tensor 'action.offset'",
+              [&] { planner::NormalizerFromState(state); });
+}
+
+}  // namespace
+}  // namespace dp_bench::policy
