@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <ranges>
 
 #include "core/console.h"
 #include "dp_bench/error.h"
@@ -18,6 +17,12 @@ namespace {
 double MachineMemory() {
   return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+std::vector<std::string_view> NamesOf(const KeyConfigs& keys) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, key] : keys) names.emplace_back(name);
+  return names;
 }
 
 }  // namespace
@@ -84,7 +89,7 @@ KeyConfigs CompleteKeys(const KeyConfigs& asked, const std::function<const KeyCo
           ErrorCode::kConfig,
           fmt::format("dataset key '{}': {} has no key of this name, and no {} is given for "
                       "it; its keys are: {}",
-                      name, path, source, fmt::join(all() | std::views::keys, ", ")));
+                      name, path, source, fmt::join(NamesOf(all()), ", ")));
     }
     const bool has_channels = !key.names.empty() || key.is_sliced() || !key.shape.empty();
     KeyConfig own = has_channels ? key : full->second;
