@@ -5,9 +5,10 @@ python python/examples/film.py [--seed 3] [--output pusht.gif]
 
 import argparse
 
-import dp_bench  # noqa: F401 (registers the environment)
 import gymnasium
 import numpy as np
+
+import dp_bench  # noqa: F401 (registers the environment)
 
 
 def push_towards_goal(info: dict[str, np.ndarray]) -> np.ndarray:

@@ -5,8 +5,9 @@ python python/examples/random_rollout.py [--episodes 3]
 
 import argparse
 
-import dp_bench  # noqa: F401 (registers the environment)
 import gymnasium
+
+import dp_bench  # noqa: F401 (registers the environment)
 
 
 def main() -> None:

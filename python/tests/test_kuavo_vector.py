@@ -8,11 +8,11 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+from equality import assert_equal
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import dp_bench
-from equality import assert_equal
 
 N = 3
 ID = "dp_bench/KuavoPickPlace-v0"

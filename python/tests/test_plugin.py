@@ -6,11 +6,11 @@ import pathlib
 import gymnasium
 import numpy as np
 import pytest
+from equality import assert_equal
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import dp_bench
-from equality import assert_equal
 
 ID = "dp_bench/Plugin-v0"
 needs_installation = pytest.mark.skipif(

@@ -6,12 +6,12 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
+from equality import assert_equal
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space
 
 import dp_bench
-from equality import assert_equal
 
 N = 5
 OBS_TYPES = ["state", "environment_state_agent_pos", "pixels", "pixels_agent_pos"]
@@ -144,7 +144,7 @@ def test_a_loop_of_random_actions_ends_and_restarts_episodes():
 
 
 def test_equals_an_async_vector_env():
-    make_env = lambda: gymnasium.make("dp_bench:dp_bench/PushT-v0")  # noqa: E731
+    make_env = lambda: gymnasium.make("dp_bench:dp_bench/PushT-v0")
     peer = AsyncVectorEnv([make_env] * 2)
     ours = make(2)
     try:
