@@ -97,7 +97,7 @@ class FrameReader {
   /// The frame that the decoder delivers next. False at the end of the file.
   bool Read(AVFrame* frame);
 
-  /// Goes on at the key frame at or before this time, in the stream's units.
+  /// Continues at the key frame at or before this time, in the stream's units.
   void Seek(std::int64_t timestamp);
 
  private:
