@@ -18,7 +18,7 @@ pkg_check_modules(hdf5 REQUIRED IMPORTED_TARGET hdf5)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 find_package(glfw3 3.3 REQUIRED)
 find_package(MPI COMPONENTS C)              # optional: training over several processes
-find_package(Arrow)                         # optional: LeRobot data sets
+find_package(Arrow)                         # optional: LeRobot datasets
 if(NOT Arrow_FOUND)
   message(STATUS "The dataset plugin lerobot is not built: it needs the pyarrow wheel; run scripts/setup.sh")
 endif()

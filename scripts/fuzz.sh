@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets and runs them, two at a time, each from its seeds in tests/fuzz/corpus; those of data sets of
+# Builds the fuzz targets and runs them, two at a time, each from its seeds in tests/fuzz/corpus; those of datasets of
 # LeRobot are in tests/data/lerobot.
 #   scripts/fuzz.sh [SECONDS | --runs N] [TARGET...]     a minute of every target by default
 # Runs with a time limit start with the same random numbers, so that a test run finds what the previous one found.

@@ -27,7 +27,7 @@ CameraParameters ParametersOf(const mjModel& model, const mjData& data, int came
   view.type = mjCAMERA_FIXED;
   view.fixedcamid = camera;
   std::array<float, 2> vertical = {};
-  std::array<float, 2> horizontal = {};  // zeros: follow from the shape of the picture
+  std::array<float, 2> horizontal = {};  // zeros: follow from the shape of the image
   std::array<float, 2> clip = {};
   mjv_cameraFrustum(vertical.data(), horizontal.data(), clip.data(), &model, &view);
   const double near = clip[0];

@@ -16,7 +16,7 @@ std::unique_ptr<GlSystem> FindSystem() {
   const std::string_view wanted = variable == nullptr ? "" : variable;
   if (wanted != "" && wanted != "egl" && wanted != "osmesa") {
     throw Error(ErrorCode::kEnv,
-                fmt::format("MUJOCO_GL is '{}', but pictures are drawn without a display by 'egl' "
+                fmt::format("MUJOCO_GL is '{}', but images are drawn without a display by 'egl' "
                             "or 'osmesa'; set one of these, or unset it",
                             wanted));
   }
@@ -48,9 +48,9 @@ GlSystem& HeadlessGl() {
   static const pid_t process_id = ::getpid();
   if (::getpid() != process_id) {
     throw Error(ErrorCode::kEnv,
-                "cannot render: this process was forked from one that had drawn a picture, and has "
+                "cannot render: this process was forked from one that had drawn an image, and has "
                 "no threads to draw with; start processes another way (in Python: 'spawn' or "
-                "'forkserver'), or before the first picture");
+                "'forkserver'), or before the first image");
   }
   return system;
 }

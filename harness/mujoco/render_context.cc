@@ -26,7 +26,7 @@ class SceneContext {
   SceneContext(const mjModel& model, std::uint64_t asset_key, const RenderSettings& settings,
                int width, int height)
       : asset_key_(asset_key), settings_(settings) {
-    // shares the model's arrays and changes only the picture settings
+    // shares the model's arrays and changes only the image settings
     mjModel configured = model;
     configured.vis.global.offwidth = width;
     configured.vis.global.offheight = height;
@@ -55,7 +55,7 @@ class SceneContext {
     return asset_key_ == asset_key && settings_ == settings;
   }
 
-  // The size only grows, so envs with different pictures do not evict each other's context.
+  // The size only grows, so envs with different images do not evict each other's context.
   RenderContext& AtLeast(int width, int height) {
     mjrContext& mujoco = context_.mujoco;
     if (mujoco.offWidth < width || mujoco.offHeight < height) {

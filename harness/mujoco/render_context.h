@@ -16,7 +16,7 @@ namespace dp_bench::mujoco {
 /// Copies of a model have equal ids, whatever their colours, lights and cameras.
 std::uint64_t AssetKey(const mjModel& model);
 
-/// One context, and the memory for its pictures.
+/// One context, and the memory for its images.
 struct RenderContext {
   mjrContext mujoco;
   std::vector<std::uint8_t> rgba;  // [height * width * 4], rows from the bottom
@@ -26,7 +26,7 @@ struct RenderContext {
 /// The turn to use OpenGL: while a thread holds it, no other thread of the process uses OpenGL.
 /// Every OpenGL call needs it: to draw, finish, read, make, resize and free, and to make a context
 /// current. Mesa's software renderer inspects the draws of all other threads' contexts without a
-/// lock (22.3: llvmpipe_is_resource_referenced, when a picture is read and when a shadow map that
+/// lock (22.3: llvmpipe_is_resource_referenced, when an image is read and when a shadow map that
 /// was just drawn is sampled), and crashes if they change meanwhile. It already draws with all
 /// cores. NVIDIA's driver draws eight times as fast in turns as when four threads draw together
 /// (docs/benchmarks.md). Not recursive.

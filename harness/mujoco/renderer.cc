@@ -24,7 +24,7 @@ mjvOption SurfacesOnly() {
   return option;
 }
 
-// Copies a picture with rows from the bottom to one with rows from the top, without alpha.
+// Copies an image with rows from the bottom to one with rows from the top, without alpha.
 void CopyRgb(std::span<const std::uint8_t> rgba, std::size_t width, std::size_t height,
              std::size_t stride, std::uint8_t* rgb) {
   for (std::size_t row = 0; row < height; ++row) {

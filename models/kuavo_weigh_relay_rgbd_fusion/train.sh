@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Trains this policy again, in four steps: demonstrations, a first policy, the expert's way out of its mistakes, and the
 # policy of this folder, which learns on from the first one. Run it again after an interruption, and it continues.
-# Usage: models/kuavo_weigh_relay_rgbd_fusion/train.sh [FOLDER]      data sets and runs; default runs/weigh_relay_rgbd
+# Usage: models/kuavo_weigh_relay_rgbd_fusion/train.sh [FOLDER]      datasets and runs; default runs/weigh_relay_rgbd
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 folder=${1:-runs/weigh_relay_rgbd}
 dp_bench=build/release/bin/dp_bench
 config=configs/experiment/kuavo_weigh_relay_rgbd_small.json
-# the pictures take 20 GB; those beyond this limit are read again and again, which takes longer and changes nothing
+# the images take 20 GB; those beyond this limit are read again and again, which takes longer and changes nothing
 memory_mb=$(awk '/MemAvailable/ {print int($2 / 2048)}' /proc/meminfo)
 
 run() {  # run FOLDER ARGUMENTS...: or continues it

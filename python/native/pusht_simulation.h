@@ -47,7 +47,7 @@ class PushtSimulation final : public Simulation {
   SimulationSpec spec_;
   Seeding seeding_;
   pusht::PushtPhysics physics_;
-  std::optional<pusht::Point> target_;  // of the latest step, for pictures
+  std::optional<pusht::Point> target_;  // of the latest step, for images
   double coverage_ = 0.0;               // 0 after a reset
 };
 

@@ -173,7 +173,7 @@ def test_refuses_a_bad_reset(arguments, message):
 
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_an_error_of_a_simulation_is_raised(num_threads):
-    """In a process where pictures cannot be drawn."""
+    """In a process where images cannot be drawn."""
     code = (
         "import dp_bench\n"
         f"env = dp_bench.KuavoVectorEnv(2, obs_type='rgb', num_threads={num_threads})\n"

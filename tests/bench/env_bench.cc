@@ -1,4 +1,4 @@
-// PushT without pictures on one core: env steps with their observation along the pushing traces of
+// PushT without images on one core: env steps with their observation along the pushing traces of
 // tests/golden/pusht.safetensors. tests/bench/peers/pusht_env_bench.py runs this and the peer.
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,4 @@
-// The cost of pictures: one camera, and control steps of the dual-arm env in rgbd mode (three
+// The cost of images: one camera, and control steps of the dual-arm env in rgbd mode (three
 // cameras, colour and depth) on one thread and on two.
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,4 @@
-// PushT with pictures on one core: one observation, one env step with its observation, one video
+// PushT with images on one core: one observation, one env step with its observation, one video
 // frame. The peer's side is peers/pusht_render_bench.py.
 #include <benchmark/benchmark.h>
 

@@ -120,7 +120,7 @@ class Trace {
   std::vector<Part> parts_;
 };
 
-/// The visible data after `step` steps. Includes a picture only at some steps, because drawing may
+/// The visible data after `step` steps. Includes an image only at some steps, because drawing may
 /// be slow.
 inline void AddView(Env& env, int step, Trace& trace) {
   if (step % kStepsPerObservation != 0 && step != kSteps) return;
@@ -135,7 +135,7 @@ inline void AddView(Env& env, int step, Trace& trace) {
   if (step % kStepsPerPicture != 0) return;
   RgbImage frame(40, 30);
   env.Render(&frame);
-  trace.Add("the picture" + after, frame.pixels.data(), frame.pixels.size());
+  trace.Add("the image" + after, frame.pixels.data(), frame.pixels.size());
 }
 
 /// Plays steps [begin, end) of the actions of `seed` from the current state.

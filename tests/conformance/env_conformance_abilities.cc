@@ -216,7 +216,7 @@ TEST(CameraConformance, PicturesRepeatAndChangeNothing) {
   EXPECT_TRUE(AreEqual(found, wanted));
 }
 
-// Visible marks are inside the picture; otherwise both numbers are NaN.
+// Visible marks are inside the image; otherwise both numbers are NaN.
 void ExpectMarks(std::span<const float> xy, const char* of) {
   for (std::size_t i = 0; i < xy.size(); i += 2) {
     const bool is_hidden = std::isnan(xy[i]) && std::isnan(xy[i + 1]);

@@ -68,7 +68,7 @@ ENV = {
     "writes_after_picture": ("*.EveryNumberIsFinite", "'picture': expected 192 bytes, [8, 8, 3] uint8, found a write after them"),
     "unknown_key": ("*.EveryNumberIsFinite", "expected an observation of the spec, goal, picture, position; found 'positions'"),
     "wrong_type": ("*.EveryNumberIsFinite", "observation 'goal': expected Buffer<T> of float32, as in the spec, found uint8"),
-    "own_frame_size": ("*.LookingChangesNothing", "expected a picture of 1 x 1 in 3 bytes, found 320 x 240"),
+    "own_frame_size": ("*.LookingChangesNothing", "expected an image of 1 x 1 in 3 bytes, found 320 x 240"),
     # the expert
     "never_succeeds": ("*.SucceedsAtLeastOnce", "expected the expert to succeed in one of 5 episodes"),
     "expert_walks_away": ("*.SucceedsAtLeastOnce", "expected the expert to succeed in one of 5 episodes"),

@@ -1,4 +1,4 @@
-// Copies of the data sets in tests/data/lerobot, in which the targets replace one file.
+// Copies of the datasets in tests/data/lerobot, in which the targets replace one file.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class LeRobotFolder {
 
   std::filesystem::path path() const { return folder_.path() / "data"; }
 
-  /// Opens the data set, with times that may be a second off, with other bytes in `file`, and reads
+  /// Opens the dataset, with times that may be a second off, with other bytes in `file`, and reads
   /// the first and the last step of every key. Afterwards the file is as before.
   void ReadWith(const std::string& file, std::span<const std::byte> bytes) const {
     const std::filesystem::path place = path() / file;

@@ -1,4 +1,4 @@
-// A JSON file of a LeRobot data set, as each of those in meta/. Versions 2.1 and 3.0.
+// A JSON file of a LeRobot dataset, as each of those in meta/. Versions 2.1 and 3.0.
 #include "lerobot_folder.h"
 
 using namespace dp_bench;

@@ -1,5 +1,5 @@
-// A Parquet file, as each of those of a LeRobot data set: tasks, episodes, and the rows with
-// numbers and pictures.
+// A Parquet file, as each of those of a LeRobot dataset: tasks, episodes, and the rows with
+// numbers and images.
 #include "lerobot_folder.h"
 
 using namespace dp_bench;

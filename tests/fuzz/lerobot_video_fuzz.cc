@@ -1,4 +1,4 @@
-// An MP4 file, as the video of a camera of a LeRobot data set. The seeds are H.264, HEVC and AV1.
+// An MP4 file, as the video of a camera of a LeRobot dataset. The seeds are H.264, HEVC and AV1.
 #include "lerobot_folder.h"
 
 using namespace dp_bench;

@@ -182,7 +182,7 @@ void AddTensors(const fs::path& root, const fs::path& scratch) {
   Corpus(root / "checkpoint").Add("unsealed", first.dump() + rest);
 }
 
-// A data set as `collect` writes it.
+// A dataset as `collect` writes it.
 void WriteReplay(const fs::path& folder) {
   const std::vector<KeySpec> keys = {
       {.name = "action", .shape = {2}, .dtype = DType::kFloat32},

@@ -1,4 +1,4 @@
-// A .zarr.zip, opened as a data set with a memory limit, and read.
+// A .zarr.zip, opened as a dataset with a memory limit, and read.
 #include <vector>
 
 #include "data/zarr/store.h"

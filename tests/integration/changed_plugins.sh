@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A plugin that is another file than in the training, in the other run or in the collection is named; episodes of two
-# builds of an env never get into one data set. Also: a run folder is as good as a checkpoint.
+# builds of an env never get into one dataset. Also: a run folder is as good as a checkpoint.
 # Usage: changed_plugins.sh <dp_bench program> <configs folder> <folder with libdpb_env_faulty.so>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -28,7 +28,7 @@ expect_exit 0 "3 episodes" "${collect[@]}" 3
 expect_exit 0 "collected before" "${train[@]}" again
 silent
 
-echo "another build of the env is named by eval, by compare, and where its data set is used"
+echo "another build of the env is named by eval, by compare, and where its dataset is used"
 echo >>plugins/libdpb_env_faulty.so  # the library stays what it is
 expect_exit 0 "the env plugin 'faulty' changed since the training: version 0.1.0, sha256" "${evaluate[@]}" other
 expect_exit 0 "ran different builds of the env plugin" "$dp_bench" compare same other

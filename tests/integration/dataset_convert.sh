@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Data sets in other formats: there and back without loss, also when the program is killed many times on the way, and
+# Datasets in other formats: there and back without loss, also when the program is killed many times on the way, and
 # what is refused; videos, encoded and copied. `collect --format` does the same for new demonstrations.
 # Usage: dataset_convert.sh <dp_bench program> <configs folder> [number of kills]
 set -euo pipefail
@@ -9,7 +9,7 @@ configs=$2
 n_kills=${3:-12}
 enter_scratch_folder
 "$dp_bench" plugins >plugins.txt
-grep -q '^writer *lerobot' plugins.txt || { echo "SKIPPED: the writer of LeRobot data sets was not built"; exit 77; }
+grep -q '^writer *lerobot' plugins.txt || { echo "SKIPPED: the writer of LeRobot datasets was not built"; exit 77; }
 
 collect=("$dp_bench" collect --config-dir "$configs" --env point_mass --episodes 300)
 "${collect[@]}" --output source.zarr >collect.txt 2>&1 || fail "$(cat collect.txt)"
@@ -142,7 +142,7 @@ videos = {int(path.stem[-6:]): path for path in pathlib.Path("lacking").rglob("e
 videos[longest].write_bytes(videos[shortest].read_bytes())
 pathlib.Path("lacking.txt").write_text(f"in episode {longest}, frame {lengths[shortest]} of 'observation.image'")
 PYTHON
-expect_exit 6 "$(cat lacking.txt)" "$dp_bench" dataset check --all-pictures lacking
+expect_exit 6 "$(cat lacking.txt)" "$dp_bench" dataset check --all-images lacking
 
 echo "what is refused"
 expect_exit 2 "there is no episode 300" "$dp_bench" dataset trim source.zarr other --episodes 5,300

@@ -42,10 +42,10 @@ mkdir elsewhere
 cd elsewhere
 expect_exit 1 "24 of the 40 episodes that it was trained on are enough" \
   "$dp_bench" diagnose --checkpoint ../run/checkpoints/latest --rollouts 0
-grep -q "data set: .*, 24 episodes" out.txt || fail "$(cat out.txt)"
+grep -q "dataset: .*, 24 episodes" out.txt || fail "$(cat out.txt)"
 grep -q "REJECTED     normalizer.wrong_statistics" out.txt || fail "$(cat out.txt)"
 grep -q "the values of .* keys lie in the fitted range" out.txt || fail "$(cat out.txt)"
-expect_exit 1 "data set: .*, 30 episodes" \
+expect_exit 1 "dataset: .*, 30 episodes" \
   "$dp_bench" diagnose --checkpoint ../run/checkpoints/latest --rollouts 0 collect.n_episodes=30
 cd ..
 
@@ -58,7 +58,7 @@ grep -q "<polyline" page.html || fail "the page has no plot"
 grep -q '"train_predicted_x0_std"' run/logs.json.txt || fail "the log has no ranges: $(head -c 600 run/logs.json.txt)"
 grep -q "log, first tenth" report.md || fail "the log is not in the tables"
 
-echo "what its sampling does, with the data set and without"
+echo "what its sampling does, with the dataset and without"
 expect_exit 1 "sampling.no_better_than_mean" "$dp_bench" diagnose --sampling run
 grep -q "recorded observations" out.txt || fail "not for recorded observations: $(cat out.txt)"
 grep -q "limits maps the actions to \[-1, 1\]; predictions are clipped to +-1, which cuts none" out.txt ||

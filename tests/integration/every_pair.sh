@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every policy on every env, with every kind of observation that both support: 20 training steps and an evaluation of
-# two episodes. Then a policy with pictures is evaluated by 1, 2 and 8 workers; each episode's hash covers states,
+# two episodes. Then a policy with images is evaluated by 1, 2 and 8 workers; each episode's hash covers states,
 # actions and pixels.
 # Usage: every_pair.sh <dp_bench program> <configs folder>
 set -euo pipefail
@@ -20,7 +20,7 @@ rgbd_fusion=(--policy rgbd_fusion policy.params.crop_shape=null policy.params.re
              "policy.params.obs_encoder=$fusion" policy.params.denoiser.n_layer=2
              policy.params.denoiser.n_emb=64)
 
-# tasks that collect a few demonstrations of small pictures
+# tasks that collect a few demonstrations of small images
 kuavo=(--env kuavo_dualarm collect.n_episodes=2 env.params.image_width=32 env.params.image_height=24
        env_runner.max_steps=12)
 pusht=(--env pusht_expert collect.n_episodes=2 env_runner.max_steps=20)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The policy in examples/ is built against an installation, keeps its contract, and trains on numbers and pictures of an
+# The policy in examples/ is built against an installation, keeps its contract, and trains on numbers and images of an
 # HDF5 file.
 # Usage: examples.sh <dp_bench program> <configs folder> <build folder>
 set -euo pipefail

@@ -99,7 +99,7 @@ def warn_and_refuse():
 
     changed(add("names", np.array(["a"], "S4")), text="obs/names (it holds texts)")
     changed(add("pair", np.zeros(1, [("a", "f4"), ("b", "i4")])), text="obs/pair (it holds a compound type)")
-    changed(add("masks", np.zeros((1, 16, 20, 1), np.uint8)), text="obs/masks (pictures with 1 channel")
+    changed(add("masks", np.zeros((1, 16, 20, 1), np.uint8)), text="obs/masks (images with 1 channel")
     changed(remove("data/demo_1/actions"), text="without an array 'actions' (1): data/demo_1")
     changed(remove("data/demo_1/obs/pose"), code=6, text="/data/demo_1/obs/pose: expected an array")
     assert "is_open" in changed(add("is_open", np.array([True])))

@@ -84,7 +84,7 @@ done
 echo "a policy without stages is no error"
 expect_exit 0 "names no stages" "${inspect[@]}" --policy constant_action --env point_mass
 
-echo "a data set: of a task, and by its path"
+echo "a dataset: of a task, and by its path"
 expect_json 'found["n_episodes"] == 5 and found["n_problems"] == 0 and [k["name"] for k in found["keys"]] == ["action", "agent_pos", "goal"]' \
   "${inspect[@]}" --env point_mass collect.n_episodes=5 collect.start_seed=1000020 --html data.html
 grep -q "<svg" data.html || fail "the page has no plot"
@@ -124,7 +124,7 @@ for option in --batch-size --batch-sizes --check; do
   expect_exit 2 "not in range" "${unet[@]}" "$option" 0
 done
 
-echo "an env without a data set is described, with a shape_meta for its task config"
+echo "an env without a dataset is described, with a shape_meta for its task config"
 cat >bare.json <<'JSON'
 {"name": "bare", "env": {"plugin": "point_mass", "params": {"image_size": 12}}}
 JSON

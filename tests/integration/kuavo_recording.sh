@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A data set in the layout of real Kuavo recordings, which LeRobot wrote: what inspect says about it, and a training of
+# A dataset in the layout of real Kuavo recordings, which LeRobot wrote: what inspect says about it, and a training of
 # rgbd_fusion on its colours and depths.
 # Usage: kuavo_recording.sh <dp_bench program> <configs folder>
 set -euo pipefail

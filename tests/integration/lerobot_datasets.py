@@ -1,11 +1,11 @@
-"""LeRobot opens the data sets that dp_bench writes: every frame, task, name and statistic.
+"""LeRobot opens the datasets that dp_bench writes: every frame, task, name and statistic.
 
     python tests/integration/lerobot_datasets.py <dp_bench program>
 
-Needs LeRobot 0.6.1 (pip install 'lerobot[dataset]==0.6.1', Python 3.12 or later). LeRobot records a data set with
-pictures; dp_bench converts it to version 2.1, from there to 3.0, to zarr and back to 3.0. LeRobot records another one
+Needs LeRobot 0.6.1 (pip install 'lerobot[dataset]==0.6.1', Python 3.12 or later). LeRobot records a dataset with
+images; dp_bench converts it to version 2.1, from there to 3.0, to zarr and back to 3.0. LeRobot records another one
 with videos in AV1, H.264 and HEVC, depth and rewards; dp_bench copies it to version 2.1 and back. Then dp_bench encodes
-the same pictures itself.
+the same images itself.
 """
 import logging
 import pathlib
@@ -49,7 +49,7 @@ def record(root: pathlib.Path) -> None:
 
 
 def film(kind: str) -> dict:
-    """The features of a data set with two cameras and depth, as videos or as images."""
+    """The features of a dataset with two cameras and depth, as videos or as images."""
     names = ["height", "width", "channels"]
     return {
         "observation.state": {"dtype": "float32", "shape": (3,), "names": ["shoulder", "elbow", "gripper"]},
@@ -110,7 +110,7 @@ def compare_statistics(found: dict, wanted: dict) -> None:
         for name, value in statistics.items():
             ours = np.asarray(found[feature][name])
             assert ours.shape == np.shape(value), (feature, name, ours.shape)
-            # quantiles: a bin of the histogram. LeRobot sums float32: with smooth pictures, its deviation is 7e-4 off
+            # quantiles: a bin of the histogram. LeRobot sums float32: with smooth images, its deviation is 7e-4 off
             tolerance = 0 if name == "count" else 1e-6 + span * 1e-3
             assert (np.abs(ours - np.asarray(value)) <= tolerance).all(), (feature, name, ours, value)
 
@@ -167,7 +167,7 @@ def check_copies(program: str, root: pathlib.Path, codec: str) -> None:
 
 
 def check_encoded(program: str, root: pathlib.Path, pictures: pathlib.Path, codec: str) -> None:
-    """Videos by dp_bench: LeRobot decodes frames near the pictures, and their statistics are exact."""
+    """Videos by dp_bench: LeRobot decodes frames near the images, and their statistics are exact."""
     wanted = LeRobotDataset("test/pictures", root=pictures)
     output = convert(program, pictures, root / f"encoded_{codec}", "--format", "lerobot", "--param", f"codec={codec}",
                      "--param", "video_files_size_in_mb=0.005")

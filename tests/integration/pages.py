@@ -1,5 +1,5 @@
 """Opens the pages that dp_bench writes in headless Chromium: no message on the console, nothing fetched
-from elsewhere, every picture drawn, every video decoded, no sideways scrolling on a phone.
+from elsewhere, every image drawn, every video decoded, no sideways scrolling on a phone.
 
     pages.py <dp_bench program> <configs folder>
 
@@ -26,7 +26,7 @@ Promise.all(videos.map(video => {
   return video.play().then(() => video.videoWidth > 0 && !video.error, why => String(why));
 })).then(played => done({
   played: played,
-  pictures: [...document.images].map(image => image.complete && image.naturalWidth > 0),
+  images: [...document.images].map(image => image.complete && image.naturalWidth > 0),
   fetched: performance.getEntriesByType('resource').map(entry => entry.name)
     .filter(name => !name.startsWith('file:') && !name.startsWith('data:')),
   overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
@@ -92,7 +92,7 @@ def check(browser, page, n_videos):
         if found["played"] != [True] * n_videos:
             fail(f"{name}: wanted {n_videos} videos that play, found {found['played']}")
         if not all(found["pictures"]):
-            fail(f"{name}: {found['pictures'].count(False)} pictures are not drawn")
+            fail(f"{name}: {found['pictures'].count(False)} images are not drawn")
         if found["overflow"] > 0:
             fail(f"{name}: {found['overflow']} px wider than the window")
         if found["text"] < 200:

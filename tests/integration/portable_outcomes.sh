@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The outcome of a policy without pictures does not depend on the processor, as long as it has AVX2 and FMA; that of a
-# policy with pictures does not depend on the number of threads. The same checkpoint is evaluated with the instruction
+# The outcome of a policy without images does not depend on the processor, as long as it has AVX2 and FMA; that of a
+# policy with images does not depend on the number of threads. The same checkpoint is evaluated with the instruction
 # sets of LibTorch, MKL and oneDNN switched, and on an emulated processor without AVX-512 where QEMU is installed.
 # Usage: portable_outcomes.sh <dp_bench program> <configs folder>
 set -euo pipefail
@@ -57,7 +57,7 @@ for checkpoint in "$models/pusht_unet_hybrid" transformer/checkpoints/latest; do
 done
 
 
-# with pictures, the number of threads changes nothing
+# with images, the number of threads changes nothing
 train pictures --policy unet_hybrid --env pusht_expert_image "policy.params.down_dims=[16,32]" \
   policy.params.n_groups=4 \
   'policy.params.obs_encoder={"resnet_width": 16, "resnet_stages": 3, "spatial_softmax_num_keypoints": 8}'

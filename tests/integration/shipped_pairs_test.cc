@@ -128,7 +128,7 @@ TEST(ShippedPairs, AllAreInTheTable) {
 TEST(ShippedPairs, RunOrAreRefusedAsTheTableSays) {
   const ScratchFolder scratch;
   const fs::path before = fs::current_path();
-  fs::current_path(scratch.path());  // without data sets
+  fs::current_path(scratch.path());  // without datasets
   for (const auto& [pair, what] : DocumentedPairs()) {
     SCOPED_TRACE(pair.first + " on " + pair.second);
     if (what == kRuns) {

@@ -36,7 +36,7 @@ train_briefly "$dp_bench" "$configs" second
 expect_exit 2 "other" "$dp_bench" collect --config-dir "$configs" --env point_mass --episodes 14 --output corrections.zarr \
   collect.start_seed=5000 'collect.takeover={"checkpoint": "second", "max_steps": 31}'
 
-echo "the policy learns on from its weights, with both data sets"
+echo "the policy learns on from its weights, with both datasets"
 "$dp_bench" dataset merge alone.zarr corrections.zarr --output both.zarr >out.txt 2>&1 || fail "$(cat out.txt)"
 "$dp_bench" train --config first/config.json --dataset both.zarr --output corrected \
   'training.init_checkpoint={"path": "first/checkpoints/latest", "normalizer": true}' >out.txt 2>&1 || fail "$(cat out.txt)"

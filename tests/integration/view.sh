@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dp_bench view on a virtual display: expert, policy, recordings; the window's picture is checked.
+# dp_bench view on a virtual display: expert, policy, recordings; the window's image is checked.
 # Usage: view.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"

@@ -107,7 +107,7 @@ cmp -s whole/episodes.jsonl evalhalf/episodes.jsonl && fail "float16 changed not
 expect_exit 2 "only for --format dp_bench" "$dp_bench" export --checkpoint whole --dtype float16 --format onnx --output bad8
 expect_exit 2 "not in {" "$dp_bench" export --checkpoint whole --dtype int8 --output bad8
 
-echo "a data set grows, is read by its own keys, and refuses episodes of another origin"
+echo "a dataset grows, is read by its own keys, and refuses episodes of another origin"
 collect=("$dp_bench" collect --config-dir "$configs" --env point_mass --output own.zarr)
 "${collect[@]}" --episodes 6 >collect.txt 2>&1 || fail "$(cat collect.txt)"
 "${collect[@]}" --episodes 10 >collect.txt 2>&1 || fail "$(cat collect.txt)"
@@ -175,7 +175,7 @@ expect_exit 2 "folder of one seed" "$dp_bench" run --resume seeds --checkpoint e
 expect_exit 2 "42 twice" "${seeds[@]}" --seeds 42,42 --output bad5
 expect_exit 2 "omit --seeds" "$dp_bench" run --resume seeds --seeds 42
 
-echo "a data set is enough for a training, which resumes, and the policy is evaluated later"
+echo "a dataset is enough for a training, which resumes, and the policy is evaluated later"
 no_env=(--config-dir "$configs" --policy unet_hybrid --dataset own.zarr "policy.params.down_dims=[16,32]" policy.params.n_groups=4
         training.num_epochs=2 training.lr_warmup_steps=2 dataloader.batch_size=32)
 "$dp_bench" train "${no_env[@]}" --output no_env >out.txt 2>&1 || fail "$(cat out.txt)"

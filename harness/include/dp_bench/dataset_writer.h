@@ -20,12 +20,12 @@ struct EpisodeHead {
   std::string task;          // what the robot is told to do; formats without tasks leave it out
 };
 
-/// Writes episodes to one data set. After a kill, a new writer with the same params continues; at
+/// Writes episodes to one dataset. After a kill, a new writer with the same params continues; at
 /// most the episodes of the last seconds are lost. Used by one thread.
 ///
 /// Every writer reads these params: `path`, the file or folder to write; `source`, a text that says
 /// where the episodes come from. Its constructor throws Error{kUsage} and changes nothing if `path`
-/// holds something else than an unfinished data set of this writer, or one of another source. It
+/// holds something else than an unfinished dataset of this writer, or one of another source. It
 /// throws Error{kShape} for keys that the format cannot hold.
 class DPB_API DatasetWriter {
  public:
@@ -43,11 +43,11 @@ class DPB_API DatasetWriter {
   /// storage order. After the last of its steps, the episode is complete.
   virtual void Append(std::span<const std::span<const std::byte>> values) = 0;
 
-  /// Makes the data set readable under its path. Only the destructor may be called afterwards.
+  /// Makes the dataset readable under its path. Only the destructor may be called afterwards.
   /// Throws Error{kUsage} if there is no episode.
   virtual void Finish() = 0;
 
-  /// For the user, a line each: how pictures are stored, with or without loss, and what is left
+  /// For the user, a line each: how images are stored, with or without loss, and what is left
   /// out. Not every writer has something to say.
   virtual std::vector<std::string> Notes() const;
 

@@ -106,7 +106,7 @@ class DPB_API ObsWriter {
   std::span<const std::span<std::byte>> buffers_;
 };
 
-/// An RGB8 picture, [height, width, 3], top row first.
+/// An RGB8 image, [height, width, 3], top row first.
 struct RgbImage {
   RgbImage(int w, int h)
       : width(w),
@@ -186,14 +186,14 @@ class DPB_API Env {
   /// rendered frame, in [0, 1] from the top left.
   void PointerAction(double x, double y, std::span<float> action) const;
 
-  /// A camera in the current state, for pictures of this size. `camera`: an index into the
+  /// A camera in the current state, for images of this size. `camera`: an index into the
   /// declared ones.
   CameraParameters GetCamera(int camera, int width, int height) const;
   /// Draws what one camera sees.
   void RenderCamera(int camera, RgbImage* frame);
 
-  /// The positions of the robot's hands in the picture that Render draws: (x, y) of each mark,
-  /// [n_marks, 2], from the top left, in [0, 1] inside the picture; NaN for a mark that the picture
+  /// The positions of the robot's hands in the image that Render draws: (x, y) of each mark,
+  /// [n_marks, 2], from the top left, in [0, 1] inside the image; NaN for a mark that the image
   /// cannot show. With them, films and reports show the plan next to the executed path.
   void StateMarks(int width, int height, std::span<float> xy) const;
   /// The same for the state that `action`, [Da], would reach if it were executed completely.

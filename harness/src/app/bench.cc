@@ -74,7 +74,7 @@ double MedianSeconds(int repetitions, const std::function<void()>& work, bool wa
 }
 
 // Steps with uniform actions, each held for ten steps so that an absolute target is reached. A
-// repetition ends after kSeconds: an env that draws large pictures makes a few steps a second.
+// repetition ends after kSeconds: an env that draws large images makes a few steps a second.
 void BenchEnv(const task::Task& task, int repetitions) {
   const std::unique_ptr<Env> env = task.CreateEnv();
   const EnvSpec& spec = env->spec();
@@ -203,7 +203,7 @@ int BenchDataset(const BenchVerbOptions& options) {
   const auto loading = train::DataLoaderConfig::FromConfig(
       config.Sub("dataloader", "how batches are read"), /*shuffle_default=*/true);
   plugin::PluginCatalogue catalogue = OpenCatalogue(asked.plugin_dirs);
-  const Config source = config.Sub("dataset", "the data set");
+  const Config source = config.Sub("dataset", "the dataset");
   const auto plugin = source.Require<std::string>("plugin", "the plugin that reads it");
   const Config params = source.Sub("params", "for the plugin");
   std::unique_ptr<Dataset> dataset;

@@ -1,4 +1,4 @@
-// dp_bench dataset: copies data sets into other formats, and takes them apart or puts them
+// dp_bench dataset: copies datasets into other formats, and takes them apart or puts them
 // together.
 #include "dp_bench/dataset.h"
 
@@ -40,8 +40,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConvertDetails =
     R"(Formats: lerobot (version 3.0, or 2.1 with --param version=v2.1), zarr (what `dp_bench collect` writes),
-and those of other writer plugins. Numbers arrive bit for bit. In LeRobot data sets, videos of LeRobot sources
-are copied without decoding, and other pictures are PNG; --param codec=av1 (h264, hevc) encodes them, with loss.
+and those of other writer plugins. Numbers arrive bit for bit. In LeRobot datasets, videos of LeRobot sources
+are copied without decoding, and other images are PNG; --param codec=av1 (h264, hevc) encodes them, with loss.
 After an interruption, the same command continues.
 
 Examples:
@@ -71,7 +71,7 @@ struct DatasetVerbOptions {
 // --fps, which only some verbs need.
 void AddRateOption(CLI::App* app, DatasetVerbOptions* options) {
   app->add_option("--fps", options->conversion.reading.fps,
-                  "Steps per second of a data set that does not say them")
+                  "Steps per second of a dataset that does not say them")
       ->check(CLI::Range(reader::kMinFps, reader::kMaxFps));
 }
 
@@ -91,7 +91,7 @@ void AddWriterOptions(CLI::App* app, DatasetVerbOptions* options) {
 }
 
 void AddSourceAndOutput(CLI::App* app, DatasetVerbOptions* options) {
-  app->add_option("source", options->source, "A data set of dp_bench, diffusion_policy or LeRobot")
+  app->add_option("source", options->source, "A dataset of dp_bench, diffusion_policy or LeRobot")
       ->required();
   app->add_option("output", options->conversion.output, "The folder to write, which must not exist")
       ->required();
@@ -154,7 +154,7 @@ int Split(const DatasetVerbOptions& options) {
   }
   if (val.episodes->empty()) {
     throw Error(ErrorCode::kUsage,
-                fmt::format("--val-ratio {} leaves no episode of {} for the second data set",
+                fmt::format("--val-ratio {} leaves no episode of {} for the second dataset",
                             options.val_ratio, n));
   }
   return Copy({train, val}, options);
@@ -209,7 +209,7 @@ void AddMerge(CLI::App* app, DatasetVerbOptions* options) {
       "The sources need the same keys and rate. Their episodes follow one another.\n\n"
       "Example:\n"
       "  dp_bench dataset merge data/monday.zarr data/tuesday.zarr --output data/both.zarr");
-  app->add_option("sources", options->conversion.sources, "Two or more data sets")
+  app->add_option("sources", options->conversion.sources, "Two or more datasets")
       ->required()
       ->expected(2, -1);
   app->add_option("--output", options->conversion.output,
@@ -226,7 +226,7 @@ void AddSplit(CLI::App* app, DatasetVerbOptions* options) {
   AddSourceAndOutput(app, options);
   app->add_option("second", options->second_output, "The folder for the validation episodes")
       ->required();
-  app->add_option("--val-ratio", options->val_ratio, "Part of the episodes in the second data set")
+  app->add_option("--val-ratio", options->val_ratio, "Part of the episodes in the second dataset")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app->add_option_function<std::string>(
@@ -266,7 +266,7 @@ void AddReadingOptions(CLI::App* app, task::DatasetReading* reading) {
                   "Only these keys, such as agent_pos,action; or an object in JSON, as "
                   "dataset.params.keys (default: all)");
   app->add_option("--tolerance", reading->tolerance_s,
-                  "Of LeRobot data sets: how far times may be from frame / fps, in seconds "
+                  "Of LeRobot datasets: how far times may be from frame / fps, in seconds "
                   "(dataset.params.tolerance_s)");
 }
 
@@ -317,23 +317,23 @@ Verb AddDataset(CLI::App* app) {
     return command;
   };
   const auto add_source = [&](CLI::App* command) {
-    command->add_option("source", options->source, "A data set")->required();
+    command->add_option("source", options->source, "A dataset")->required();
   };
   CLI::App* const info = add("info", "Show keys, episodes and tasks", &Info);
   add_source(info);
   AddRateOption(info, options.get());
   CLI::App* const check = add("check", "Look for faults; exit code 1 if there is one", &Check);
   add_source(check);
-  check->add_flag("--all-pictures", options->reads_all_pictures,
-                  "Decode every picture, not only a sample: finds frames that videos lack");
-  CLI::App* const convert = add("convert", "Copy a data set into another format", &CopyOne);
+  check->add_flag("--all-images", options->reads_all_pictures,
+                  "Decode every image, not only a sample: finds frames that videos lack");
+  CLI::App* const convert = add("convert", "Copy a dataset into another format", &CopyOne);
   convert->footer(kConvertDetails);
   AddSourceAndOutput(convert, options.get());
   AddWriterOptions(convert, options.get());
-  AddMerge(add("merge", "Put several data sets together",
+  AddMerge(add("merge", "Put several datasets together",
                [](const DatasetVerbOptions& o) { return Copy({o.conversion}, o); }),
            options.get());
-  AddSplit(add("split", "Divide a data set into training and validation", &Split), options.get());
+  AddSplit(add("split", "Divide a dataset into training and validation", &Split), options.get());
   AddTrim(add("trim", "Copy some episodes, or parts of them", &CopyOne), options.get());
   return [options, commands] {
     for (const auto& [command, run] : commands) {

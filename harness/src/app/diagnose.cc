@@ -36,7 +36,7 @@ findings, points to watch, advice, and conclusion.
 
 --sampling is a quick look at a checkpoint: it plans a few chunks and prints for each denoising step
 the ranges, the clipped values and how the predicted x_0 changes, and the error against recorded
-chunks if the data set is at hand; else the env supplies the observations.
+chunks if the dataset is at hand; else the env supplies the observations.
 
 Examples:
   dp_bench diagnose --policy unet_hybrid --env point_mass
@@ -141,7 +141,7 @@ bool TakeSample(const fs::path& checkpoint, task::ExperimentOptions* asked) {
   return kEpisodes < n_trained;
 }
 
-// The data set, if it exists on this machine.
+// The dataset, if it exists on this machine.
 std::unique_ptr<Dataset> DatasetAtHand(const task::Experiment& experiment) {
   const std::optional<fs::path> path = experiment.dataset_path();
   if (path && !fs::exists(*path)) return nullptr;
@@ -191,7 +191,7 @@ int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
         experiment, {.makes_policy = true, .is_of_checkpoint = !folder.empty()});
   } catch (Error& fault) {
     if (!folder.empty() && fault.code() == ErrorCode::kData) {
-      fault.AddContext("--dataset PATH names another data set, and --sampling needs none");
+      fault.AddContext("--dataset PATH names another dataset, and --sampling needs none");
     }
     throw;
   }

@@ -151,7 +151,7 @@ Checkup CheckDisplay() {
   }
   return {.health = Health::kMissing,
           .found = "there is none",
-          .advice = "only `dp_bench view` needs one; films and pictures do not"};
+          .advice = "only `dp_bench view` needs one; films and images do not"};
 }
 
 // One second of film, written and read.
@@ -189,7 +189,7 @@ Config ParamsOf(plugin::PluginCatalogue& catalogue, const std::string& env,
   }
 }
 
-// Takes one step and draws one picture.
+// Takes one step and draws one image.
 void TryEnv(const plugin::PluginPlace& place, const Config& params) {
   const std::unique_ptr<Env> env = plugin::CreateIsolatedEnv(place, params, {});
   const EnvSpec& spec = env->spec();
@@ -250,7 +250,7 @@ const char* Name(Health health) {
 
 // Checks processor, memory, folders, LibTorch and its devices, MPI, display, films and every
 // plugin. An env is created in a process of its own in each observation mode, takes one step and
-// draws one picture; a crash is a result like any other. `report` gets each result when it is
+// draws one image; a crash is a result like any other. `report` gets each result when it is
 // known.
 void CheckMachine(const DoctorOptions& options, const std::function<void(const Checkup&)>& report) {
   plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);

@@ -43,7 +43,7 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
 
 void AddEnvOptions(CLI::App* app, task::ExperimentOptions* experiment, CLI::Option* resume) {
   app->add_option("--env", experiment->env,
-                  "Env for a policy that was trained on a data set alone, or another one than the "
+                  "Env for a policy that was trained on a dataset alone, or another one than the "
                   "training's: configs/task/<env>.json")
       ->excludes(resume);
   app->add_option("--obs", experiment->obs, "With --env: configs/task/<env>_<obs>.json")

@@ -99,7 +99,7 @@ Verb AddFilm(CLI::App* app) {
   app->add_option("run", options->run, "Run folder, or one of its checkpoints")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app->add_option("--output", options->output, "Video (.mp4) or picture (.gif, .png) to write")
+  app->add_option("--output", options->output, "Video (.mp4) or image (.gif, .png) to write")
       ->required();
   app->add_option("--only", options->only, "all, successes or failures")
       ->check(CLI::IsMember({"all", "successes", "failures"}))

@@ -190,7 +190,7 @@ int InspectTheData(const InspectVerbOptions& options) {
   return dataset == nullptr ? core::kExitInterrupted : Show(*dataset, task.name(), options);
 }
 
-// Everything but a data set alone has a config.
+// Everything but a dataset alone has a config.
 void RequireNoReading(const InspectVerbOptions& options) {
   const task::ExperimentOptions& asked = options.experiment;
   const bool has_config = !(asked.env.empty() && asked.config.empty() && asked.policy.empty() &&

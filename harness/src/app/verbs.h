@@ -60,10 +60,10 @@ void RequireFreeFolder(const std::filesystem::path& output);
 int Train(const task::ExperimentOptions& options, const std::filesystem::path& output,
           core::Communicator& ranks);
 
-/// --keys and --tolerance, for verbs that read a data set without a config.
+/// --keys and --tolerance, for verbs that read a dataset without a config.
 void AddReadingOptions(CLI::App* app, task::DatasetReading* reading);
 
-/// Copies data sets, with a progress bar. Stop signals interrupt it. Returns the exit code.
+/// Copies datasets, with a progress bar. Stop signals interrupt it. Returns the exit code.
 int ConvertWithProgress(std::vector<task::DatasetConversion> conversions,
                         plugin::PluginCatalogue& catalogue);
 

@@ -121,7 +121,7 @@ int ViewDataset(const ViewVerbOptions& options) {
   double control_hz = dataset->spec().fps;
   if (seeds.empty() && control_hz == 0.0) {
     control_hz = task.DescribeEnv().control_hz;
-    core::PrintStatus("the data set does not say its rate; it is shown at the env's {:g} Hz\n",
+    core::PrintStatus("the dataset does not say its rate; it is shown at the env's {:g} Hz\n",
                       control_hz);
   }
   if (seeds.empty()) {

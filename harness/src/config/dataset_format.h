@@ -1,4 +1,4 @@
-// The formats of data sets that are known by their files. A new format is a line of the table in
+// The formats of datasets that are known by their files. A new format is a line of the table in
 // dataset_format.cc.
 #pragma once
 
@@ -18,7 +18,7 @@ inline constexpr const char* kLeRobotFormat = "lerobot";
 inline constexpr const char* kHdf5Format = "hdf5";
 inline constexpr const char* kReplayPlugin = "zarr_replay";
 
-/// The format of the data set at `path`; zarr if none recognizes it.
+/// The format of the dataset at `path`; zarr if none recognizes it.
 const DatasetFormat& FormatOf(const std::filesystem::path& path);
 
 /// Whether the dataset plugin is the reader of a known format.

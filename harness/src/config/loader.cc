@@ -272,7 +272,7 @@ fs::path NameOf(const fs::path& path) {
 // The file of an origin "configs/task/pusht.json:7".
 std::string FileOf(const std::string& origin) { return origin.substr(0, origin.rfind(':')); }
 
-// What the file that names another data set says about it. A copy in another folder has the same
+// What the file that names another dataset says about it. A copy in another folder has the same
 // name. What another plugin's params mean is not known, so they stay.
 void LeaveOutOtherData(const std::string& path, JsonSource* merged) {
   const std::string other = TextAt(kDatasetPath, *merged);

@@ -35,8 +35,8 @@ struct ConfigRequest {
 
 /// Loads and merges. A file may have "include": a path or a list of paths relative to itself. Later
 /// includes win over earlier ones, and the file's own keys win over all includes. Objects merge key
-/// by key, everything else is replaced. What belongs to a data set (`dataset` without `val_ratio`)
-/// gives way to a file that names another dataset plugin, and to the path of another data set; the
+/// by key, everything else is replaced. What belongs to a dataset (`dataset` without `val_ratio`)
+/// gives way to a file that names another dataset plugin, and to the path of another dataset; the
 /// document's notes say so for the path. Then references are resolved (config/references.h), except
 /// in the config.json of a run or checkpoint, where they were resolved when it was written. Throws
 /// Error{kConfig} naming file and line.

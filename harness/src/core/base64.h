@@ -1,4 +1,4 @@
-// Base64 (RFC 4648), for pictures and videos inside a page.
+// Base64 (RFC 4648), for images and videos inside a page.
 #pragma once
 
 #include <string>

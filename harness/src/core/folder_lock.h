@@ -1,4 +1,4 @@
-// Lets only one process at a time write into a folder. Otherwise runs and data sets would mix their
+// Lets only one process at a time write into a folder. Otherwise runs and datasets would mix their
 // rows.
 #pragma once
 

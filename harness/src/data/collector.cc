@@ -34,7 +34,7 @@ constexpr const char* kEnvSha256 = "env_sha256";  // in .zattrs
 constexpr std::size_t kFewFailures = 40;  // with fewer, an expert is not judged
 constexpr std::size_t kFailuresPerSuccess = 4;
 
-// The attributes of a data set: the result of every seed so far.
+// The attributes of a dataset: the result of every seed so far.
 struct CollectionLog {
   std::vector<std::uint64_t> seeds;  // per episode
   std::vector<bool> successes;       // per episode
@@ -62,7 +62,7 @@ CollectionLog CollectionLog::FromJson(const json& attributes, std::size_t n_epis
   attributes.at("n_steps").get_to(log.n_steps);
   if (log.seeds.size() < n_episodes || log.successes.size() < n_episodes) {
     throw Error(ErrorCode::kData,
-                fmt::format(".zattrs lists {} seeds, but the data set has {} episodes",
+                fmt::format(".zattrs lists {} seeds, but the dataset has {} episodes",
                             log.seeds.size(), n_episodes));
   }
   log.seeds.resize(n_episodes);
@@ -86,7 +86,7 @@ json CollectionLog::ToJson(double fps) const {
           {"dp_bench", kVersion}};
 }
 
-// Data sets of versions before 0.2 do not say which file of the plugin made them.
+// Datasets of versions before 0.2 do not say which file of the plugin made them.
 bool IsOfAnotherEnv(const json& attributes, const CollectRequest& request) {
   return attributes.contains(kEnvSha256) && !request.env_sha256.empty() &&
          attributes.at(kEnvSha256) != request.env_sha256;
@@ -214,7 +214,7 @@ CollectReport ReportOf(const CollectionLog& log) {
 
 }  // namespace
 
-// A complete data set is not opened for writing: other processes may be reading it.
+// A complete dataset is not opened for writing: other processes may be reading it.
 std::optional<CollectReport> FindCollection(const CollectRequest& request) {
   const json attributes = ReadReplayAttributes(request.output);
   if (attributes.is_null() || attributes.at("origin") != request.origin ||

@@ -1,4 +1,4 @@
-// Collects episodes of an env's expert into a data set on disk. Its content depends only on the
+// Collects episodes of an env's expert into a dataset on disk. Its content depends only on the
 // origin and the number of episodes: not on workers, their order, or interruptions.
 #pragma once
 
@@ -176,10 +176,10 @@ struct CollectProgress {
 using CollectProgressFn = std::function<void(const CollectProgress&)>;
 
 struct CollectReport {
-  int n_episodes = 0;  // in the data set
+  int n_episodes = 0;  // in the dataset
   int n_before = 0;    // of these, in it before
   std::int64_t n_steps = 0;
-  std::vector<SeedFailure> failures;  // of seeds that are not in the data set
+  std::vector<SeedFailure> failures;  // of seeds that are not in the dataset
   double wall_s = 0.0;
   bool is_interrupted = false;
   bool is_of_another_env = false;  // another build of the env plugin made these episodes
@@ -194,7 +194,7 @@ std::optional<CollectReport> FindCollection(const CollectRequest& request);
 /// expert may be another one.
 CollectReport Collect(const CollectRequest& request, const CollectProgressFn& progress = {});
 
-// The origin of a collected data set. Data sets with equal origins hold the same episodes.
+// The origin of a collected dataset. Datasets with equal origins hold the same episodes.
 
 /// `env_section`: {"plugin", "params"} with all defaults, as JSON text. The numbers of episodes and
 /// workers are not part of it, because they do not change the first n episodes.

@@ -99,8 +99,8 @@ ReplayWriter::ReplayWriter(fs::path folder, std::vector<KeySpec> keys, const jso
     CreateGroups();
     OpenArrays();
   } catch (const fs::filesystem_error& error) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot prepare the data set '{}': {}",
-                                            folder_.string(), error.what()));
+    throw Error(ErrorCode::kIo,
+                fmt::format("cannot prepare the dataset '{}': {}", folder_.string(), error.what()));
   }
 }
 
@@ -121,7 +121,7 @@ void ReplayWriter::Identify() {
     throw Error(
         ErrorCode::kUsage,
         fmt::format(
-            "{} exists and is not a data set that dp_bench collected; give another output folder",
+            "{} exists and is not a dataset that dp_bench collected; give another output folder",
             folder_.string()));
   }
   attributes_ = {{kOrigin, origin_}};
@@ -150,7 +150,7 @@ void ReplayWriter::OpenArrays() {
   for (const KeySpec& key : keys_) {
     const fs::path array = folder_ / zarr::kDataFolder / key.name;
     arrays_.emplace_back(array, LayoutOf(key), n_steps_);
-    // numbers can have the shape of pictures
+    // numbers can have the shape of images
     core::WriteFileAtomically(array / zarr::kAttributesFile,
                               json{{zarr::kTypeAttribute, Name(key.type)}}.dump(4));
   }
@@ -229,7 +229,7 @@ void ReplayDatasetWriter::Append(std::span<const std::span<const std::byte>> val
 
 void ReplayDatasetWriter::Finish() {
   if (n_episodes() == 0) {
-    throw Error(ErrorCode::kUsage, "the data set would have no episode");
+    throw Error(ErrorCode::kUsage, "the dataset would have no episode");
   }
   Commit(/*is_complete=*/true);
 }

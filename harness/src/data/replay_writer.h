@@ -95,7 +95,7 @@ class ReplayWriter {
 /// absent.
 nlohmann::json ReadReplayAttributes(const std::filesystem::path& folder);
 
-// Writes the episodes of any data set into a replay buffer (replay_writer.h).
+// Writes the episodes of any dataset into a replay buffer (replay_writer.h).
 
 class ReplayDatasetWriter final : public DatasetWriter {
  public:

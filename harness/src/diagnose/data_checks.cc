@@ -342,7 +342,7 @@ Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames)
     list.push_back(key.name);
   }
   if (still.empty() && moving.empty()) {
-    return LeaveOpen("data.still_camera", "there are no pictures");
+    return LeaveOpen("data.still_camera", "there are no images");
   }
   return DecideByFaults("data.still_camera", still, fmt::format("{} frames are equal: ", n_frames),
                         "they change: " + ListSome(moving));

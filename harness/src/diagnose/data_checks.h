@@ -18,7 +18,7 @@ Findings CheckData(const Demonstrations& data, const Horizons& horizons,
 /// of other data. Open if the format has none.
 Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data);
 
-/// Cameras whose pictures never change, from `n_frames` of them.
+/// Cameras whose images never change, from `n_frames` of them.
 Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames = 64);
 
 }  // namespace dp_bench::diagnose

@@ -1,4 +1,4 @@
-// The low-dimensional keys of a data set in memory, as input of the checks. Torch-free.
+// The low-dimensional keys of a dataset in memory, as input of the checks. Torch-free.
 #pragma once
 
 #include <cstdint>

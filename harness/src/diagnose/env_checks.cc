@@ -134,7 +134,7 @@ Finding CheckActionLimits(const EnvSpec& env, const Demonstrations& data) {
 }
 
 Finding CheckRate(const EnvSpec& env, double fps) {
-  if (fps <= 0.0) return LeaveOpen("data.rate", "the data set does not give its rate");
+  if (fps <= 0.0) return LeaveOpen("data.rate", "the dataset does not give its rate");
   return Decide("data.rate", std::abs(fps / env.control_hz - 1.0) > 0.01,
                 fmt::format("{:g} Hz recorded, {:g} Hz in the env", fps, env.control_hz));
 }
@@ -169,7 +169,7 @@ Finding CheckChannelOrder(const FirstObservations& first, const Dataset& dataset
                                as_it_is, reversed));
     is_swapped = is_swapped || (as_it_is > 50.0 && reversed < as_it_is / 4.0);
   }
-  if (seen.empty()) return LeaveOpen("data.swapped_channels", "there are no colour pictures");
+  if (seen.empty()) return LeaveOpen("data.swapped_channels", "there are no colour images");
   return Decide("data.swapped_channels", is_swapped,
                 fmt::format("squared distance of the mean colours in standard errors: {}",
                             fmt::join(seen, ", ")));

@@ -27,8 +27,7 @@ constexpr std::uint64_t kNoiseSeed = 7;
 SamplingSample SampleForData(const SamplingInspectionCase& subject) {
   const std::vector<bool> all(subject.dataset->episode_ends().size(), true);
   const Probe probe(*subject.dataset, subject.policy, all, kChunks, /*n_batches=*/1, kNoiseSeed);
-  if (probe.size() == 0)
-    throw Error(ErrorCode::kData, "the data set has no sequence to sample for");
+  if (probe.size() == 0) throw Error(ErrorCode::kData, "the dataset has no sequence to sample for");
   return RecordSampling(subject.policy, subject.normalizer, probe);
 }
 

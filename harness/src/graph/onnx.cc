@@ -25,7 +25,7 @@ struct Dim {
   std::string computed;
 };
 
-// The weights of a resize of one axis with antialiasing, [out, in]. The pictures are two columns
+// The weights of a resize of one axis with antialiasing, [out, in]. The images are two columns
 // wide, because LibTorch gets those of one column wrong.
 Tensor ResizeWeights(std::int64_t in, std::int64_t out) {
   const Tensor unit = torch::eye(in).view({in, 1, in, 1}).repeat({1, 1, 1, 2});

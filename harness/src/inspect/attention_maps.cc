@@ -63,7 +63,7 @@ std::string Picture(const AttentionMap& map, const AttentionShares& shares, bool
       {.rows = map.rows, .columns = map.columns, .shares = shares, .has_labels = has_labels});
 }
 
-// A map with its pictures and the columns that each head looks at most.
+// A map with its images and the columns that each head looks at most.
 Json PictureJson(const AttentionMap& map) {
   Json heads = Json::array();
   for (const AttentionShares& head : map.heads) {

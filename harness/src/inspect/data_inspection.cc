@@ -16,7 +16,7 @@
 namespace dp_bench::inspect {
 namespace {
 
-// A picture of at most `max_width` columns from bytes [H, W, C].
+// An image of at most `max_width` columns from bytes [H, W, C].
 class FrameDrawing {
  public:
   FrameDrawing(const KeySpec& key, int max_width) : key_(key) {
@@ -114,7 +114,7 @@ double Element(const std::uint8_t* bytes, DType dtype, std::size_t i) {
   return value;
 }
 
-// Statistics of a sample of pictures. Depth leaves out pixels without a measurement.
+// Statistics of a sample of images. Depth leaves out pixels without a measurement.
 KeyInspection InspectPictures(const Dataset& dataset, int index, int n_frames) {
   const KeySpec& key = dataset.spec().keys[static_cast<std::size_t>(index)];
   KeyInspection inspection = {.spec = key, .stats = {}};

@@ -1,4 +1,4 @@
-// The content of a data set and its faults: as text, as JSON and as a page.
+// The content of a dataset and its faults: as text, as JSON and as a page.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace dp_bench::inspect {
 
 struct KeyInspection {
   KeySpec spec;
-  KeyStats stats;             // per dimension; for pictures per channel, in their own units
-  std::int64_t n_frames = 0;  // the statistics cover all steps, or this many sampled pictures
+  KeyStats stats;             // per dimension; for images per channel, in their own units
+  std::int64_t n_frames = 0;  // the statistics cover all steps, or this many sampled images
 };
 
-/// A picture of one step, and the actions commanded then.
+/// An image of one step, and the actions commanded then.
 struct SampleFrame {
   std::string key;
   std::int64_t episode = 0;
@@ -39,7 +39,7 @@ struct ValueCurve {
 
 struct DataInspection {
   std::string name;
-  double fps = 0.0;                   // 0 if the data set does not say it
+  double fps = 0.0;                   // 0 if the dataset does not say it
   std::vector<std::int64_t> lengths;  // of the episodes, in steps
   std::vector<KeyInspection> keys;
   diagnose::Findings faults;
@@ -51,13 +51,13 @@ struct DataInspection {
 
 struct DataInspectionOptions {
   int n_frames = 6;        // shown per camera
-  int n_statistics = 256;  // pictures per camera in the statistics
+  int n_statistics = 256;  // images per camera in the statistics
   int n_curves = 3;        // episodes whose values are shown
   int n_actions = 16;      // shown on a frame
   int max_width = 320;     // of a frame [px]; larger ones are subsampled
 };
 
-/// Reads all numbers and a sample of the pictures. Throws Error{kData} for a data set without steps
+/// Reads all numbers and a sample of the images. Throws Error{kData} for a dataset without steps
 /// or without an action.
 DataInspection InspectData(const Dataset& dataset, const std::string& name,
                            const DataInspectionOptions& options = {});
@@ -65,7 +65,7 @@ DataInspection InspectData(const Dataset& dataset, const std::string& name,
 std::string ToText(const DataInspection& inspection);
 nlohmann::json ToJson(const DataInspection& inspection);
 
-/// A self-contained HTML file: keys, statistics, lengths, values, pictures, faults.
+/// A self-contained HTML file: keys, statistics, lengths, values, images, faults.
 void WriteDataPage(const DataInspection& inspection, const std::filesystem::path& file);
 
 }  // namespace dp_bench::inspect

@@ -21,7 +21,7 @@ struct PolicyInspectionOptions {
   int n_levels = 3;                                             // of modules
 };
 
-/// Runs the policy on the CPU on synthetic batches; reads no data set. The result has "policy",
+/// Runs the policy on the CPU on synthetic batches; reads no dataset. The result has "policy",
 /// "task", "batch_size", "stages", the modules, and "memory" in bytes: what is held between steps,
 /// the two measured steps behind the estimates, a step per entry of `batch_sizes`, and the "check"
 /// of `checked_batch_size`.

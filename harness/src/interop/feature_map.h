@@ -29,7 +29,7 @@ std::vector<FeatureBinding> BindFeatures(const std::vector<LerobotFeature>& feat
                                          const ShapeMeta& shape_meta,
                                          std::span<const std::string> asked);
 
-/// The features of a data set that is written for LeRobot, with their keys, in the order of
+/// The features of a dataset that is written for LeRobot, with their keys, in the order of
 /// LeRobot's policies. What is not asked for: keys keep names that LeRobot has; another image is
 /// "observation.images.<key>"; numbers are joined to "observation.state", and if there is no
 /// camera, all but the first of these keys to "observation.environment_state", because LeRobot's

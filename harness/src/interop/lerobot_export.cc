@@ -79,7 +79,7 @@ void RequireWithinLerobot(const Settings& settings, bool has_camera) {
   if (settings.GetOptional<Shape>("/resize_shape")) settings.Require("/resize_first", {true});
 }
 
-// The crop in pixels; fractions are of the pictures, or with resize_first of what they become.
+// The crop in pixels; fractions are of the images, or with resize_first of what they become.
 std::optional<Shape> CropOf(const Settings& settings, const Shape& image) {
   const auto asked = settings.GetOptional<std::vector<double>>("/crop_shape");
   if (!asked) return std::nullopt;

@@ -205,7 +205,7 @@ KeyStats StatsOf(const std::vector<const Normalizer::Field*>& fields, LerobotNor
         stats.max.push_back((1.0 - offset[i]) / scale[i]);
       }
     }
-    // not needed, but a LeRobot data set has them
+    // not needed, but a LeRobot dataset has them
     if (norm != LerobotNorm::kMeanStd) {
       Append(field->stats.mean, &stats.mean);
       Append(field->stats.std, &stats.std);

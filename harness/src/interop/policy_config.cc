@@ -196,7 +196,7 @@ void RequireSize(const core::JsonView& file, const char* field, const std::optio
       fmt::format("{}: expected [height, width] in pixels, found {}", field, ToString(*size)));
 }
 
-// Since 0.6 LeRobot derives the crop of resized pictures from crop_ratio.
+// Since 0.6 LeRobot derives the crop of resized images from crop_ratio.
 void DeriveCrop(const core::JsonView& file, LerobotPolicyConfig* config) {
   if (!config->resize_shape) return;
   const double ratio = file.GetOptional<double>("crop_ratio").value_or(1.0);
@@ -211,7 +211,7 @@ void DeriveCrop(const core::JsonView& file, LerobotPolicyConfig* config) {
   }
 }
 
-// The ratio from which LeRobot derives the crop of resized pictures.
+// The ratio from which LeRobot derives the crop of resized images.
 double CropRatio(const Shape& resized, const Shape& crop) {
   double least = 0.0;
   double above = 1.0;
@@ -222,7 +222,7 @@ double CropRatio(const Shape& resized, const Shape& crop) {
   }
   if (least < above) return (least + above) / 2.0;
   throw Error(ErrorCode::kConfig,
-              fmt::format("LeRobot crops resized pictures by one ratio for height and width; no "
+              fmt::format("LeRobot crops resized images by one ratio for height and width; no "
                           "ratio makes {} of {}",
                           ToString(crop), ToString(resized)));
 }

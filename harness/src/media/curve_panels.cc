@@ -25,7 +25,7 @@ constexpr std::array<Colour, 8> kCurveColours = {{{31, 119, 180},
                                                   {227, 119, 194},
                                                   {140, 86, 75}}};
 
-// The part of the picture in which the values of a panel are drawn.
+// The part of the image in which the values of a panel are drawn.
 struct PanelFrame {
   double left = 0.0;
   double top = 0.0;

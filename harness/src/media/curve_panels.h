@@ -1,4 +1,4 @@
-// A picture of small plots in rows, all with one scale.
+// An image of small plots in rows, all with one scale.
 #pragma once
 
 #include <string>

@@ -48,7 +48,7 @@ void CopyPlane(const AVFrame& frame, bool is_swapped, std::span<float> out) {
   }
 }
 
-// Before the planes of a packed picture.
+// Before the planes of a packed image.
 struct PackedHeader {
   int format;  // AV_PIX_FMT_NONE: there are no planes
   int colorspace;
@@ -155,7 +155,7 @@ void DecodedPicture::ToGrey(std::span<float> out) {
   if (first.depth != 8) {
     throw Error(
         ErrorCode::kMedia,
-        fmt::format("libav: expected a picture of one number per pixel, found {}", format.name));
+        fmt::format("libav: expected an image of one number per pixel, found {}", format.name));
   }
   std::vector<std::uint8_t>& rgb = conversion_->rgb;
   rgb.resize(3 * out.size());
@@ -218,7 +218,7 @@ namespace {
 // TIFF files (TIFF 6.0) with one floating-point number per pixel, in which LeRobot stores depth in
 // metres. libav reads only whole numbers.
 
-// One uncompressed picture of float32. The rows follow each other through all strips.
+// One uncompressed image of float32. The rows follow each other through all strips.
 struct FloatTiff {
   int width = 0;   // [px]
   int height = 0;  // [px]
@@ -468,7 +468,7 @@ DecodedPicture& PictureDecoder::Decode(std::span<const std::byte> file, int widt
   }
   AvCheck(av_new_packet(packet, static_cast<int>(file.size())), "av_new_packet");
   std::memcpy(packet->data, file.data(), file.size());
-  packet->flags |= AV_PKT_FLAG_KEY;  // or else PNG adds the pixels of the picture before
+  packet->flags |= AV_PKT_FLAG_KEY;  // or else PNG adds the pixels of the image before
   int result = avcodec_send_packet(decoder, packet);
   av_packet_unref(packet);
   if (result >= 0) result = avcodec_receive_frame(decoder, picture_.frame());

@@ -1,4 +1,4 @@
-// Decoded pictures: of a file in memory, or of a video (video_frames.h).
+// Decoded images: of a file in memory, or of a video (video_frames.h).
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ struct AVFrame;
 
 namespace dp_bench::media {
 
-/// A picture as its codec delivers it. It belongs to the decoder that returned it.
+/// An image as its codec delivers it. It belongs to the decoder that returned it.
 class DecodedPicture {
  public:
   DecodedPicture();
@@ -23,7 +23,7 @@ class DecodedPicture {
   int width() const;   // [px]
   int height() const;  // [px]
 
-  /// Bits per pixel of a picture that may hold depth: 8, or more if it was stored with more, as
+  /// Bits per pixel of an image that may hold depth: 8, or more if it was stored with more, as
   /// grey or as the luma of a video; 32 for floating-point numbers.
   int grey_bits() const;
 
@@ -36,12 +36,12 @@ class DecodedPicture {
   /// colours of 8 bits: the mean of red, green and blue.
   void ToGrey(std::span<float> out);
 
-  /// Copies a picture in YUV 4:2:0 with 8 bits, as nearly all videos have, to PackedBytes bytes:
+  /// Copies an image in YUV 4:2:0 with 8 bits, as nearly all videos have, to PackedBytes bytes:
   /// half of the memory of its RGB. Returns whether it is one.
   bool Pack(std::span<std::byte> out) const;
   static std::size_t PackedBytes(int width, int height);
 
-  /// Becomes a picture that Pack copied, and reads its pixels where they are. False if Pack
+  /// Becomes an image that Pack copied, and reads its pixels where they are. False if Pack
   /// returned false.
   bool Unpack(std::span<const std::byte> packed, int width, int height);
 
@@ -62,7 +62,7 @@ class DecodedPicture {
   std::unique_ptr<Conversion> conversion_;
 };
 
-/// Decodes pictures one after another. Used by one thread at a time.
+/// Decodes images one after another. Used by one thread at a time.
 class PictureDecoder {
  public:
   PictureDecoder();
@@ -71,7 +71,7 @@ class PictureDecoder {
   /// Decodes a PNG, JPEG, JPEG 2000, JPEG XL, TIFF, BMP or WebP file in memory. Throws
   /// Error{kMedia} if it is none, is damaged, has another size, or libavcodec was built without its
   /// decoder (JPEG XL); a much larger size is refused before pixels are allocated. Width 0: any
-  /// size of at most 64 megapixels. The picture is valid until the next call.
+  /// size of at most 64 megapixels. The image is valid until the next call.
   DecodedPicture& Decode(std::span<const std::byte> file, int width, int height);
 
  private:

@@ -1,4 +1,4 @@
-// Cairo cannot draw into pictures of three bytes per pixel. So it draws a mask of how much of each
+// Cairo cannot draw into images of three bytes per pixel. So it draws a mask of how much of each
 // pixel a shape covers, and the colour is blended in by that share.
 #include "media/drawing.h"
 
@@ -52,7 +52,7 @@ bool IsDrawn(const PicturePoint& p) {
   return std::abs(p.x) < kFarthest && std::abs(p.y) < kFarthest;  // false for NaN
 }
 
-// Pixels of a picture; `right` and `bottom` are the first outside.
+// Pixels of an image; `right` and `bottom` are the first outside.
 struct Box {
   int left = 0;
   int top = 0;
@@ -60,7 +60,7 @@ struct Box {
   int bottom = 0;
 };
 
-// The area within `reach` of the points, cut to the picture.
+// The area within `reach` of the points, cut to the image.
 Box BoxAround(std::span<const PicturePoint> points, double reach, const RgbImage& image) {
   PicturePoint low = {std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
   PicturePoint high = {std::numeric_limits<double>::lowest(),

@@ -1,5 +1,5 @@
-// Lines, dots and captions over a picture, through cairo. Shapes are clipped at the picture's
-// borders, and equal calls give equal pixels. Any thread may draw, but each picture belongs to one
+// Lines, dots and captions over an image, through cairo. Shapes are clipped at the picture's
+// borders, and equal calls give equal pixels. Any thread may draw, but each image belongs to one
 // thread. Throws Error{kMedia} if cairo fails.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace dp_bench::media {
 
 using Colour = std::array<std::uint8_t, 3>;  // RGB
 
-/// A position in a picture [px], from its top left corner. The centre of the first pixel is (0.5,
+/// A position in an image [px], from its top left corner. The centre of the first pixel is (0.5,
 /// 0.5).
 struct PicturePoint {
   double x = 0.0;

@@ -31,7 +31,7 @@ void Paste(const RgbImage& picture, int left, int top, RgbImage* canvas) {
 
 int CaptionHeight(int picture_height) { return std::max(11, picture_height / 14); }
 
-// One film and its current picture.
+// One film and its current image.
 class Tile {
  public:
   explicit Tile(const GridFilm& film)
@@ -65,7 +65,7 @@ class Tile {
   bool has_ended_ = false;
 };
 
-// All films, advanced one picture at a time.
+// All films, advanced one image at a time.
 class Grid {
  public:
   Grid(const std::vector<GridFilm>& films, int n_columns)
@@ -82,7 +82,7 @@ class Grid {
 
   double fps() const { return tiles_.front()->fps(); }
 
-  /// The next picture, or null when every film has ended.
+  /// The next image, or null when every film has ended.
   const RgbImage* Next() {
     if (std::ranges::all_of(tiles_, [](const auto& tile) { return tile->has_ended(); })) {
       return nullptr;
@@ -110,7 +110,7 @@ void RequireKnownFormat(const std::filesystem::path& path) {
   const std::filesystem::path extension = path.extension();
   if (extension == ".mp4" || extension == ".gif") return;
   throw Error(ErrorCode::kUsage,
-              fmt::format("cannot write '{}': a film is a video, .mp4, or a picture, .gif or .png; "
+              fmt::format("cannot write '{}': a film is a video, .mp4, or an image, .gif or .png; "
                           "give a name that ends in one of them",
                           path.string()));
 }
@@ -163,7 +163,7 @@ RgbImage FilmStrip(const std::filesystem::path& video, int n_frames) {
 
 void WriteFilmStrips(const std::vector<GridFilm>& films, const std::filesystem::path& path,
                      const FilmGridOptions& options) {
-  if (films.empty()) throw Error(ErrorCode::kUsage, "a picture of films needs at least one");
+  if (films.empty()) throw Error(ErrorCode::kUsage, "an image of films needs at least one");
   if (options.n_columns < 2) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("a film strip has at least 2 columns, found {}", options.n_columns));

@@ -15,7 +15,7 @@ struct GridFilm {
   std::filesystem::path path;
   Colour frame_colour = {};  // of the line around it
   std::string caption = {};  // drawn in its corner by DrawCaption
-  int n_repeats = 1;         // how often each picture is shown: 3 is slow motion
+  int n_repeats = 1;         // how often each image is shown: 3 is slow motion
 };
 
 struct FilmGridOptions {
@@ -25,12 +25,12 @@ struct FilmGridOptions {
 
 /// Writes a film (.mp4 or .gif) of all films at once, in rows of `n_columns`, at the frame rate of
 /// the first. Each tile has the size of the largest film. A film that ends early stays at its last
-/// picture. Throws Error{kMedia} naming the file that cannot be read or written, Error{kUsage}
+/// image. Throws Error{kMedia} naming the file that cannot be read or written, Error{kUsage}
 /// without films.
 void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::path& path,
                    const FilmGridOptions& options = {});
 
-/// Writes a picture (.png) with a row for each film: its FilmStrip of `options.n_columns` frames
+/// Writes an image (.png) with a row for each film: its FilmStrip of `options.n_columns` frames
 /// and its caption. A row is as wide as the widest. Throws Error{kMedia} naming the file that
 /// cannot be read or written, Error{kUsage} without films or with less than two columns.
 void WriteFilmStrips(const std::vector<GridFilm>& films, const std::filesystem::path& path,

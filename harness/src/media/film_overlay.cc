@@ -21,7 +21,7 @@ constexpr double kPathOpacity = 0.8;
 
 using Points = std::vector<PicturePoint>;
 
-// Sizes that fit the picture [px].
+// Sizes that fit the image [px].
 struct Measures {
   explicit Measures(const RgbImage& frame)
       : side(std::min(frame.width, frame.height)),

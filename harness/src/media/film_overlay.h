@@ -1,4 +1,4 @@
-// What a film shows over the env's own picture: the plan, the executed path, the step and the
+// What a film shows over the env's own image: the plan, the executed path, the step and the
 // score.
 #pragma once
 
@@ -33,7 +33,7 @@ inline constexpr std::array<HandColours, 2> kHands = {
     {{{255, 122, 0}, {176, 104, 40}, {214, 30, 140}},
      {{0, 178, 255}, {40, 112, 150}, {50, 80, 255}}}};
 
-/// Draws the moment over `frame`. Lines, dots and letters scale with the picture.
+/// Draws the moment over `frame`. Lines, dots and letters scale with the image.
 void DrawOverlay(const FilmMoment& moment, RgbImage* frame);
 
 }  // namespace dp_bench::media

@@ -1,4 +1,4 @@
-// PNG files (W3C Portable Network Graphics, second edition): lossless pictures.
+// PNG files (W3C Portable Network Graphics, second edition): lossless images.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace dp_bench::media {
 
-/// Encodes an RGB8 picture as the bytes of a file. Throws Error{kMedia} if libavcodec fails, for
-/// example on a picture without pixels.
+/// Encodes an RGB8 image as the bytes of a file. Throws Error{kMedia} if libavcodec fails, for
+/// example on an image without pixels.
 std::string EncodePng(const RgbImage& picture);
 
 /// Encodes grey levels of 16 bits, [height, width], as the bytes of a file.

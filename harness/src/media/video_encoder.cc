@@ -25,7 +25,7 @@ namespace {
 struct KnownEncoder {
   VideoCodec codec;
   const char* name;
-  int min_side;  // [px] of pictures that it accepts
+  int min_side;  // [px] of images that it accepts
 };
 
 // The first one that fits is taken.

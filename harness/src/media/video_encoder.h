@@ -1,6 +1,6 @@
 // Video in an MP4 file (ISO/IEC 14496-12). H.264 is for films of rollouts, which play everywhere,
 // including browsers; HEVC and AV1 are for recordings. A name that ends in .gif gives an animated
-// GIF of 256 fixed colours instead, for pages that show only pictures.
+// GIF of 256 fixed colours instead, for pages that show only images.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ std::string_view Name(VideoCodec codec);
 /// The inverse. Throws Error{kMedia} for other names.
 VideoCodec ParseVideoCodec(std::string_view name);
 
-/// The encoder of libav for pictures of this size [px]: libx264; libx265; libsvtav1, or libaom-av1
-/// if that is missing or the pictures are too small for it. `is_present` says whether libav has
+/// The encoder of libav for images of this size [px]: libx264; libx265; libsvtav1, or libaom-av1
+/// if that is missing or the images are too small for it. `is_present` says whether libav has
 /// one. Throws Error{kMedia} naming those that it has if there is none.
 std::string FindVideoEncoder(VideoCodec codec, int width, int height,
                              const std::function<bool(const std::string&)>& is_present);

@@ -21,7 +21,7 @@ constexpr std::size_t kFramesOfDecoder = 16;
 // Decoding this many frames takes as long as the seek itself.
 constexpr int kFramesPerSeek = 1;
 
-// Films and pictures, also from elsewhere.
+// Films and images, also from elsewhere.
 constexpr const char* kFilmContainers =
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,gif,image2,png_pipe";
 constexpr std::int64_t kMaxFilmPixels = std::int64_t{1} << 28;

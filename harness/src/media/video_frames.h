@@ -29,7 +29,7 @@ class VideoFrames {
 
   /// The frame whose time is nearest to `time`, the earlier one of two, whatever was read before.
   /// Throws Error{kMedia} naming the file if it is more than `tolerance` [s] away, or if the data
-  /// is damaged. The picture is valid until the next call.
+  /// is damaged. The image is valid until the next call.
   DecodedPicture& At(double time, double tolerance, const Pass& pass = nullptr);
 
   /// How many frames were decoded so far.

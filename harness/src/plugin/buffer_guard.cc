@@ -19,7 +19,7 @@ constexpr std::byte kGuardByte{0xA5};
 // In float32 numbers: a NaN that no computation gives.
 constexpr std::uint32_t kUnwritten = 0x7FB1A5ED;
 
-// In pictures: a pattern that is equal to a written byte by chance only, once in 256. Of 64
+// In images: a pattern that is equal to a written byte by chance only, once in 256. Of 64
 // neighbours, 16 are not equal by chance in the lifetime of a machine.
 constexpr std::size_t kBlock = 64;
 constexpr std::ptrdiff_t kMaxEqual = 16;

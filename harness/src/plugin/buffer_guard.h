@@ -11,7 +11,7 @@
 namespace dp_bench::plugin {
 
 /// The buffers of some keys: the observations of an env, or the action of its expert. Numbers
-/// (low_dim) are checked every time. Pictures are checked once after each `StartEpisode`, because
+/// (low_dim) are checked every time. Images are checked once after each `StartEpisode`, because
 /// filling and copying them takes time; only NaN and Inf in float32 depth are found every time.
 /// Allocates nothing after its construction.
 class BufferGuard {

@@ -129,7 +129,7 @@ void EnvGuard::KeepSize(const char* name, RgbImage* frame, const Draw& draw) {
     if (frame->width == width && frame->height == height && frame->pixels.size() == size) return;
     throw Error(
         ErrorCode::kPlugin,
-        fmt::format("expected a picture of {} x {} in {} bytes, found {} x {} in {} "
+        fmt::format("expected an image of {} x {} in {} bytes, found {} x {} in {} "
                     "bytes. Draw at the size of `frame`, and do not change it.",
                     width, height, size, frame->width, frame->height, frame->pixels.size()));
   });

@@ -1,5 +1,5 @@
 // The messages between host and env process. Requests and answers go over a socket, one packet
-// each; arrays, pictures and texts are in shared memory (shared_memory.h). The process is
+// each; arrays, images and texts are in shared memory (shared_memory.h). The process is
 // dp_bench_env_worker, or the program of a hosted env (dp_bench/hosted_env.h).
 #pragma once
 
@@ -55,13 +55,13 @@ inline const char* Name(EnvCommand command) {
 struct Request {
   EnvCommand command = EnvCommand::kQuit;
   std::int32_t camera = 0;
-  std::int32_t width = 0;  // of a frame or of the picture with marks [px]
+  std::int32_t width = 0;  // of a frame or of the image with marks [px]
   std::int32_t height = 0;
   std::uint64_t seed = 0;
   double x = 0.0;  // of a pointer
   double y = 0.0;
   std::uint64_t input_size = 0;   // bytes at the beginning of the shared memory
-  std::uint64_t bulk_offset = 0;  // where texts and pictures of the answer go
+  std::uint64_t bulk_offset = 0;  // where texts and images of the answer go
   std::uint64_t memory_size = 0;  // of the shared memory
 };
 static_assert(sizeof(Request) == 64);

@@ -56,7 +56,7 @@ class EnvSession {
   /// called.
   bool has_observation() const { return has_observation_; }
 
-  /// Makes room for a picture of this many bytes.
+  /// Makes room for an image of this many bytes.
   void ReserveBulk(std::size_t size);
 
  private:

@@ -74,7 +74,7 @@ decltype(auto) WatchCall(const PluginPlace& place, const char* during, Call&& ca
 /// checks the calls.
 std::unique_ptr<Env> GuardPlugin(std::unique_ptr<Env> env, PluginPlace place);
 
-/// The same data set with every call guarded. The spec and the ends of the episodes are checked
+/// The same dataset with every call guarded. The spec and the ends of the episodes are checked
 /// now.
 std::unique_ptr<Dataset> GuardPlugin(std::unique_ptr<Dataset> dataset, PluginPlace place);
 

@@ -50,9 +50,9 @@ struct MemoryLayout {
   // input begins at 0: an action [Da] float32, or a state float64
   std::size_t output = 0;        // metrics or a state float64, or an action [Da] float32
   std::vector<std::size_t> obs;  // one per key of shape_meta.obs
-  std::size_t bulk = 0;          // texts and pictures; grows with requested pictures
+  std::size_t bulk = 0;          // texts and images; grows with requested images
 
-  /// The total size with `bulk_size` bytes for texts and pictures.
+  /// The total size with `bulk_size` bytes for texts and images.
   std::size_t TotalSize(std::size_t bulk_size) const { return bulk + bulk_size; }
 };
 

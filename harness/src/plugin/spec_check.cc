@@ -33,7 +33,7 @@ bool IsFixed(std::span<const std::int64_t> shape) {
   return !shape.empty() && std::ranges::all_of(shape, [](std::int64_t size) { return size > 0; });
 }
 
-// What an env may offer under a key. A data set may hold numbers of any type and pictures with
+// What an env may offer under a key. A dataset may hold numbers of any type and images with
 // other channels: what reads it checks them against shape_meta.
 void CheckKey(const KeySpec& key, bool is_of_env, Problems* problems) {
   const std::string found = fmt::format("{} {}", ToString(key.shape), Name(key.dtype));
@@ -175,7 +175,7 @@ void RequireSound(const DatasetSpec& spec, std::span<const std::int64_t> episode
                episode_ends[i], begin, i);
     break;
   }
-  ThrowProblems("the data set", problems, "Correct spec and episode_ends.");
+  ThrowProblems("the dataset", problems, "Correct spec and episode_ends.");
 }
 
 }  // namespace dp_bench::plugin

@@ -14,7 +14,7 @@ namespace dp_bench::plugin {
 /// expected and what was found.
 void RequireSound(const EnvSpec& spec);
 
-/// The same for a data set. `episode_ends`: the index after the last step of each episode.
+/// The same for a dataset. `episode_ends`: the index after the last step of each episode.
 void RequireSound(const DatasetSpec& spec, std::span<const std::int64_t> episode_ends);
 
 /// The spec with its observations in alphabetical order.

@@ -44,7 +44,7 @@ void AdviseData(const TrainingFigures& f, std::vector<Advice>* advice) {
   }
   advice->push_back({"dataset.params.memory_limit_mb", "more",
                      fmt::format("{:.0f} % of a step waits for data although all {} cores load; "
-                                 "pictures kept in memory need no decompression",
+                                 "images kept in memory need no decompression",
                                  Percent(f.data_share), f.n_cores)});
 }
 
@@ -112,7 +112,7 @@ std::int64_t NeededBytes(const task::Experiment& experiment, const Json& json,
   return held.total() + train::StepMemoryModel(*policy, precision).At(batch_size).total();
 }
 
-// [height, width] of the pictures that the encoder gets.
+// [height, width] of the images that the encoder gets.
 std::pair<std::int64_t, std::int64_t> PictureSize(const Json& params, const KeySpec& camera) {
   for (const char* key : {"resize_shape", "crop_shape"}) {
     const Json size = params.value(key, Json());

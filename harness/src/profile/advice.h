@@ -42,7 +42,7 @@ struct TrainingFigures {
 std::vector<Advice> AdviseTraining(const TrainingFigures& figures,
                                    const std::vector<Advice>& memory = {});
 
-/// Half the batch with accumulated gradients, bfloat16, gradient checkpointing, pictures of half
+/// Half the batch with accumulated gradients, bfloat16, gradient checkpointing, images of half
 /// the size, one camera less, half the encoder's channels. Each is one change of the experiment's
 /// config, with the memory that it saves: two small steps are measured on the CPU for it, larger
 /// ones estimated. Leaves out what is already so, does not apply, or saves nothing.

@@ -71,7 +71,7 @@ struct ExperimentProfile {
   std::vector<OpEvent> events;  // all recorded events, for a trace
 };
 
-/// Trains on the experiment's data set for a few steps. `trained` plans the action chunks; if null,
+/// Trains on the experiment's dataset for a few steps. `trained` plans the action chunks; if null,
 /// the policy in training does.
 ExperimentProfile ProfileExperiment(const task::Experiment& experiment, const Dataset& dataset,
                                     const ProfileOptions& options, std::unique_ptr<Policy> trained);

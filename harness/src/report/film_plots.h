@@ -1,4 +1,4 @@
-// Pictures of single episodes as inline SVG: plans and results of a filmed one, and the denoising
+// Images of single episodes as inline SVG: plans and results of a filmed one, and the denoising
 // of a plan. Colours come from the page's style sheet.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace dp_bench::report {
 
 /// The planned chunks as thin lines in two alternating colours, each from the hand's position at
 /// planning, and the executed path as a thick line with marked start and end. They fill the
-/// picture, whose shape is the frame's. `aspect`: height of the frame over its width. Empty if no
+/// image, whose shape is the frame's. `aspect`: height of the frame over its width. Empty if no
 /// mark is visible.
 std::string PlannedPathsSvg(const run::FilmNotes& notes, double aspect);
 

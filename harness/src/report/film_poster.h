@@ -1,4 +1,4 @@
-// The picture that stands for a film on a page.
+// The image that stands for a film on a page.
 #pragma once
 
 #include <filesystem>

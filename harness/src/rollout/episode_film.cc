@@ -13,9 +13,9 @@
 namespace dp_bench::rollout {
 namespace {
 
-constexpr std::size_t kPathSteps = 60;  // of the executed path, in the picture
+constexpr std::size_t kPathSteps = 60;  // of the executed path, in the image
 
-// An env may be wrong about what its picture shows: hides marks outside of it.
+// An env may be wrong about what its image shows: hides marks outside of it.
 void HideOutside(std::span<float> marks) {
   const auto is_inside = [](float value) { return value >= 0.0F && value <= 1.0F; };
   for (std::size_t i = 0; i + 1 < marks.size(); i += 2) {

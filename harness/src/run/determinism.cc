@@ -12,7 +12,7 @@
 namespace dp_bench::run {
 
 std::string OutcomeClass(const OutcomeConditions& conditions) {
-  const std::string observed = conditions.has_pictures ? "pictures, " : "no pictures, ";
+  const std::string observed = conditions.has_pictures ? "images, " : "no images, ";
   if (conditions.device != "cpu") return observed + conditions.device + ", " + conditions.cpu;
   const bool is_portable = conditions.has_avx2_and_fma && !conditions.has_pictures;
   return observed + (is_portable ? "x86-64 with AVX2 and FMA" : conditions.cpu);

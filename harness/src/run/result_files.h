@@ -36,7 +36,7 @@ inline constexpr ResultKind kProfileJson = {"a result of dp_bench profile --json
 inline constexpr ResultKind kTraceFile = {"a trace of dp_bench profile", "\"traceEvents\":["};
 inline constexpr ResultKind kMp4File = {"a video", "ftyp"};
 inline constexpr ResultKind kGifFile = {"a GIF", "GIF8"};
-inline constexpr ResultKind kPngFile = {"a PNG picture", "\x89PNG"};
+inline constexpr ResultKind kPngFile = {"a PNG image", "\x89PNG"};
 
 struct ResultFile {
   std::string_view option;     // "--json"

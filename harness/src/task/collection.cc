@@ -31,7 +31,7 @@ void PrintFailures(const data::CollectReport& report, const std::filesystem::pat
 bool RunCollection(const Task& task, data::CollectRequest request, const std::atomic<bool>& stop) {
   const std::string folder = request.output.string();
   if (const auto found = data::FindCollection(request)) {
-    core::PrintStatus("data set: {}, {} episodes collected before\n", folder, found->n_episodes);
+    core::PrintStatus("dataset: {}, {} episodes collected before\n", folder, found->n_episodes);
     if (found->is_of_another_env) {
       core::LogWarning(
           fmt::format("the env plugin '{}' changed since it collected {}: its expert or "
@@ -59,7 +59,7 @@ bool RunCollection(const Task& task, data::CollectRequest request, const std::at
                       report.n_episodes);
     return false;
   }
-  core::PrintStatus("data set: {}, {} episodes, {} steps, {}\n", folder, report.n_episodes,
+  core::PrintStatus("dataset: {}, {} episodes, {} steps, {}\n", folder, report.n_episodes,
                     report.n_steps, core::FormatDuration(report.wall_s));
   PrintFailures(report, request.output);
   return true;

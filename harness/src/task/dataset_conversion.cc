@@ -116,13 +116,13 @@ void RequireEqualSpecs(std::span<const Source> sources) {
     }
     const bool is_known = source.fps > 0.0 && first.fps > 0.0;
     throw Error(is_known ? ErrorCode::kShape : ErrorCode::kUsage,
-                fmt::format("data sets can be merged if they have the same keys and rate; {}; {}{}",
+                fmt::format("datasets can be merged if they have the same keys and rate; {}; {}{}",
                             Describe(first), Describe(source),
                             is_known ? "" : ". Give the rate that is unknown with --fps."));
   }
 }
 
-// Data sets with the same numbers of channels may have them in another order. The names say so.
+// Datasets with the same numbers of channels may have them in another order. The names say so.
 void RequireEqualChannels(std::span<const Source> sources) {
   const auto names_of = [](const Source& source, int key) {
     return source.dataset->ChannelNames(key);
@@ -145,7 +145,7 @@ void RequireEqualChannels(std::span<const Source> sources) {
       const auto [a, b] = std::ranges::mismatch(first, own);
       throw Error(
           ErrorCode::kShape,
-          fmt::format("data sets can be merged if their channels have the same order; channel {} "
+          fmt::format("datasets can be merged if their channels have the same order; channel {} "
                       "of '{}' is '{}' in {}, but '{}' in {}. Write one of them again in the order "
                       "of the other.",
                       a - first.begin(), name, *a, named->path.string(), *b, source.path.string()));
@@ -309,7 +309,7 @@ class Conversion {
         request_.format == config::kZarrFormat || request_.format == config::kHdf5Format;
     if (spec_.fps > 0.0 || has_no_rate) return;
     throw Error(ErrorCode::kUsage,
-                fmt::format("{} does not say at which rate it was recorded, and a data set in the "
+                fmt::format("{} does not say at which rate it was recorded, and a dataset in the "
                             "format {} does. Give its steps per second: --fps 30",
                             sources_[0].path.string(), request_.format));
   }
@@ -343,7 +343,7 @@ class Conversion {
   }
 
   // Where LeRobot's writer finds the episodes, to copy videos and columns that are no keys; null if
-  // they are not all from LeRobot data sets.
+  // they are not all from LeRobot datasets.
   json Recorded() const {
     json folders = json::array();
     for (const Source& source : sources_) {

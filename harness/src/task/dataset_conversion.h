@@ -1,4 +1,4 @@
-// Copies episodes of data sets into a new one, which may have another format.
+// Copies episodes of datasets into a new one, which may have another format.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ struct ConvertedDataset {
   std::int64_t n_episodes = 0;  // so far
   std::int64_t n_steps = 0;
   std::vector<std::string> features;  // of LeRobot: "observation.state: agent_pos, block_pose"
-  std::vector<std::string> notes;     // of the writer: how pictures are stored, what is left out
+  std::vector<std::string> notes;     // of the writer: how images are stored, what is left out
 };
 
 struct ConversionReport {
@@ -50,7 +50,7 @@ struct ConversionReport {
 
 /// Copies the episodes of all requests, then makes the outputs readable. After an interruption or a
 /// kill, the same call continues. Numbers arrive bit for bit, or the writer refuses them; the notes
-/// say whether pictures do. Throws Error{kUsage} if the output exists or was begun from another
+/// say whether images do. Throws Error{kUsage} if the output exists or was begun from another
 /// source, for episodes that do not exist, for those that would lose all steps, and if the format
 /// needs a rate that is not known; Error{kShape} if the sources do not fit together;
 /// Error{kNumeric} for NaN or Inf in one of them. All of this is checked before anything is

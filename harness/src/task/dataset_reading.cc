@@ -45,7 +45,7 @@ std::unique_ptr<Dataset> OpenDataset(const std::filesystem::path& path,
   if (!reading.keys.empty()) params["keys"] = KeysIn(reading.keys);
   if (reading.tolerance_s) {
     if (format.name != config::kLeRobotFormat) {
-      throw Error(ErrorCode::kUsage, fmt::format("--tolerance is for LeRobot data sets; {} is {}",
+      throw Error(ErrorCode::kUsage, fmt::format("--tolerance is for LeRobot datasets; {} is {}",
                                                  path.string(), format.name));
     }
     params["tolerance_s"] = *reading.tolerance_s;
@@ -60,7 +60,7 @@ double RateOf(const Dataset& dataset, const std::filesystem::path& path,
   if (!reading.fps || recorded == *reading.fps) return recorded;
   if (recorded == 0.0) return *reading.fps;
   throw Error(ErrorCode::kUsage,
-              fmt::format("--fps {}: {} says that it has {} Hz; --fps is for data sets that do not "
+              fmt::format("--fps {}: {} says that it has {} Hz; --fps is for datasets that do not "
                           "say their rate",
                           *reading.fps, path.string(), recorded));
 }

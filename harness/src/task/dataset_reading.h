@@ -1,4 +1,4 @@
-// Data sets that are named by their paths, without a config, and how to read them.
+// Datasets that are named by their paths, without a config, and how to read them.
 #pragma once
 
 #include <filesystem>
@@ -14,13 +14,13 @@ class PluginCatalogue;
 
 namespace dp_bench::task {
 
-/// Options of the command line. They hold for every data set that a verb reads.
+/// Options of the command line. They hold for every dataset that a verb reads.
 struct DatasetReading {
   /// "agent_pos,action": only these keys. Or an object in JSON, as dataset.params.keys. Empty: what
   /// the reader takes by itself.
   std::string keys;
-  std::optional<double> fps;          // of data sets that do not say their rate
-  std::optional<double> tolerance_s;  // of LeRobot data sets
+  std::optional<double> fps;          // of datasets that do not say their rate
+  std::optional<double> tolerance_s;  // of LeRobot datasets
 };
 
 /// Opens it with the plugin for its format (config::FormatOf). A key that is only named reaches the

@@ -92,7 +92,7 @@ std::vector<std::string> OverridesOf(const interop::LerobotPolicyConfig& config)
           "training.rollout_every=0"};  // its training was not evaluated on seeds of ours
 }
 
-// The key that the reader of LeRobot data sets makes of a feature.
+// The key that the reader of LeRobot datasets makes of a feature.
 std::string KeyNameOf(const std::string& feature) {
   std::string name = feature;
   for (const std::string_view begin : {"observation.images.", "observation."}) {

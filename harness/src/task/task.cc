@@ -138,7 +138,7 @@ void PrintReferences(const Task& task) {
 
 std::string ReadTaskName(const Config& config, const std::string& env_plugin) {
   return config::RequireName(
-      config.Get("name", env_plugin, "names the task in run folders, data sets and reports"),
+      config.Get("name", env_plugin, "names the task in run folders, datasets and reports"),
       config.Where("name"));
 }
 
@@ -200,7 +200,7 @@ std::string Task::env_name() const {
   if (has_env()) return config_.Sub("env").Get<std::string>("plugin");
   throw Error(ErrorCode::kUsage,
               "this needs an env, and the config names none: give --env. A policy that was trained "
-              "on a data set alone: dp_bench eval --checkpoint CHECKPOINT --env ENV");
+              "on a dataset alone: dp_bench eval --checkpoint CHECKPOINT --env ENV");
 }
 
 std::string Task::EnvVersion() const {
@@ -277,7 +277,7 @@ std::unique_ptr<Dataset> Task::CreateDataset() const {
   if (!is_collected())
     return catalogue_.Create<Dataset>(plugin, config_.Sub("dataset").Sub("params"));
   const nlohmann::json params = CollectedParams(*dataset_path(), shape_meta_);
-  return catalogue_.Create<Dataset>(plugin, Config::FromJson(params.dump(), "collected data set"));
+  return catalogue_.Create<Dataset>(plugin, Config::FromJson(params.dump(), "collected dataset"));
 }
 
 std::string Task::dataset_plugin() const {

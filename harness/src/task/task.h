@@ -49,7 +49,7 @@ std::string ReadTaskName(const Config& config, const std::string& env_plugin);
 class Task {
  public:
   /// The task of one training: the section `multi_run` is checked and removed, so that each of its
-  /// runs has the config of a single one. Throws Error{kUsage} if the options name no env, data set
+  /// runs has the config of a single one. Throws Error{kUsage} if the options name no env, dataset
   /// or config.
   explicit Task(const ExperimentOptions& options);
 
@@ -61,18 +61,18 @@ class Task {
   plugin::PluginCatalogue& catalogue() const { return catalogue_; }
 
   /// The config's name and env.params.task: "pusht_image", "kuavo_dualarm_pick_place". Without an
-  /// env, the name of the data set's folder.
+  /// env, the name of the dataset's folder.
   const std::string& name() const { return name_; }
 
   /// The config's shape_meta. If obs or action is missing, it is taken from the env, or without one
-  /// from the data set, and added to the config.
+  /// from the dataset, and added to the config.
   const ShapeMeta& shape_meta() const { return shape_meta_; }
 
   /// Throws Error{kShape} if the command line changed shape_meta to something that the env does not
   /// offer. Otherwise this would fail later with a misleading error about data or weights.
   void RequireShapesOfEnv() const;
 
-  /// Whether the config names an env. A training needs only a data set.
+  /// Whether the config names an env. A training needs only a dataset.
   bool has_env() const;
 
   /// Throws Error{kUsage} if there is no env, as all that follow.

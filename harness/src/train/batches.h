@@ -1,5 +1,5 @@
 // The batches of a policy: converted from the loader's, or random numbers to try a policy without a
-// data set.
+// dataset.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,7 @@ std::string ScalarEvent(EventTime time, std::string_view tag, float value);
 
 std::string HistogramEvent(EventTime time, std::string_view tag, const Histogram& histogram);
 
-/// An RGB picture as the bytes of a PNG file.
+/// An RGB image as the bytes of a PNG file.
 std::string ImageEvent(EventTime time, std::string_view tag, int width, int height,
                        std::string_view png);
 

@@ -38,7 +38,7 @@ class EventWriter {
   /// MakeHistogram.
   void AddHistogram(std::string_view tag, std::span<const float> values, std::int64_t step);
 
-  /// A picture, stored as PNG.
+  /// An image, stored as PNG.
   void AddImage(std::string_view tag, const RgbImage& image, std::int64_t step);
 
   /// UTF-8 text, shown as Markdown.

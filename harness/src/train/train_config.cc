@@ -320,7 +320,7 @@ LoggingConfig LoggingConfig::FromConfig(const Config& config) {
        "`train_x0_min`, `_max`, `_mean`, `_std`, and the same for noise, t, predicted_x0, the "
        "network's inputs xt and condition and its output; and of `param_norm`; 0 = never");
   keys("denoising_every", &c.denoising_every, 0, kMaxCount,
-       "samplings of training.sample_every between two pictures of how the sampled actions emerge "
+       "samplings of training.sample_every between two images of how the sampled actions emerge "
        "from noise, in TensorBoard; 0 = never");
   keys("histogram_every", &c.histogram_every, 0, kMaxCount,
        "period of the distributions of weights and gradients, in epochs; 0 = never");

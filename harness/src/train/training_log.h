@@ -59,7 +59,7 @@ class TrainingLog {
   /// phase.
   void AddHistograms(std::int64_t global_step);
 
-  /// Pictures by tag, only for TensorBoard.
+  /// Images by tag, only for TensorBoard.
   void AddPictures(std::int64_t global_step, const std::map<std::string, RgbImage>& pictures);
 
   /// Writes everything logged so far to the files and returns the size of logs.json.txt.

@@ -52,7 +52,7 @@ std::map<std::string, RgbImage> FirstPictures(const data::HostBatch& host) {
   return pictures;
 }
 
-// Says which part of a data set the limit leaves out.
+// Says which part of a dataset the limit leaves out.
 void TellLimit(const Config& section, std::int64_t n_train, std::int64_t n_val,
                std::int64_t n_episodes) {
   if (n_train + n_val == n_episodes) return;

@@ -11,7 +11,7 @@
 
 namespace dp_bench::view {
 
-/// A pointer over the picture of the env: x and y as in Env::PointerAction.
+/// A pointer over the image of the env: x and y as in Env::PointerAction.
 struct Pointer {
   double x = 0.0;
   double y = 0.0;
@@ -41,7 +41,7 @@ class ActionSource {
   /// is identified by its seed, or by its place in a recording.
   virtual std::optional<std::uint64_t> SeedOf(std::uint64_t episode) const { return episode; }
   virtual bool is_recording() const { return false; }
-  /// Whether the rewards of the env mean something; pictures of a recording have none.
+  /// Whether the rewards of the env mean something; images of a recording have none.
   virtual bool has_rewards() const { return true; }
 
   /// Called after the env was Reset for this episode.

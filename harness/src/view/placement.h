@@ -1,4 +1,4 @@
-// Places a picture in a window of another shape: as large as fits, centred.
+// Places an image in a window of another shape: as large as fits, centred.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ inline Placement FitInto(double picture_width, double picture_height, double win
           .height = height};
 }
 
-/// Converts a position in the window to one on the picture. Outside the picture it is clamped to
+/// Converts a position in the window to one on the image. Outside the image it is clamped to
 /// the edge.
 inline Pointer PointerOn(const Placement& picture, double window_x, double window_y, bool is_down) {
   return {.x = std::clamp((window_x - picture.left) / picture.width, 0.0, 1.0),

@@ -30,7 +30,7 @@ inline constexpr double kMinSpeed = 1.0 / 64.0;
 /// The command of a key: space, period, + (or =), -, c, r, n; nullopt for any other.
 std::optional<Command> CommandOf(char key);
 
-/// Everything about the current episode except its picture.
+/// Everything about the current episode except its image.
 struct PlayerStatus {
   std::uint64_t episode = 0;  // its seed, or its place in a recording
   bool is_recording = false;
@@ -45,8 +45,8 @@ struct PlayerStatus {
   bool is_finished = false;  // PlayerOptions::n_steps were executed, or the episode is over
   double speed = 1.0;
   std::string source;
-  std::string camera;   // empty: the env's own picture
-  std::string failure;  // why the episode broke; the picture is then the last good one
+  std::string camera;   // empty: the env's own image
+  std::string failure;  // why the episode broke; the image is then the last good one
   std::string note;     // what happened to the demonstration
 };
 
@@ -72,7 +72,7 @@ class Player {
   /// Throws what the env throws on Reset.
   void Apply(Command command);
 
-  /// The position of the pointer over the picture.
+  /// The position of the pointer over the image.
   void Point(const Pointer& pointer) { source_.Point(pointer); }
 
   /// Executes one step if one is due at `now_s` [s of any clock]. Returns whether anything changed.
@@ -88,7 +88,7 @@ class Player {
   const PlayerStatus& status() const { return status_; }
 
  private:
-  // The env's own picture, then its cameras.
+  // The env's own image, then its cameras.
   int n_cameras() const;
 
   void Begin(std::uint64_t episode);
@@ -108,7 +108,7 @@ class Player {
   DemonstrationRecorder* demonstrations_;  // may be null
   PlayerStatus status_;
   std::vector<float> action_;  // [Da]
-  int camera_ = 0;             // 0: the env's own picture
+  int camera_ = 0;             // 0: the env's own image
   bool is_step_asked_for_ = false;
   int n_executed_ = 0;  // in all episodes
   double next_step_s_ = 0.0;

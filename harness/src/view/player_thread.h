@@ -28,10 +28,10 @@ struct PlayedStage {
 
 struct PlayerThreadOptions {
   PlayerOptions player;
-  int width = 0;  // of the pictures [px]
+  int width = 0;  // of the images [px]
   int height = 0;
   std::function<PlayedStage()> make_stage;  // called on the thread; the stage ends there too
-  std::function<void()> on_picture;  // called on that thread when TakePicture has a new picture
+  std::function<void()> on_picture;  // called on that thread when TakePicture has a new image
 };
 
 /// Call the functions from one thread, the window's.
@@ -46,7 +46,7 @@ class PlayerThread {
   void Post(Command command);
   void Point(const Pointer& pointer);
 
-  /// Gives the latest picture and its status, if it was not taken yet. Pictures are drawn only as
+  /// Gives the latest image and its status, if it was not taken yet. Images are drawn only as
   /// fast as they are taken. Rethrows the error that ended the thread.
   bool TakePicture(RgbImage* picture, PlayerStatus* status);
 
@@ -64,7 +64,7 @@ class PlayerThread {
   std::vector<Command> commands_;
   std::optional<Pointer> pointer_;  // the last move
   bool is_stopped_ = false;
-  bool is_outdated_ = true;  // something happened since the picture was drawn
+  bool is_outdated_ = true;  // something happened since the image was drawn
   bool has_picture_ = false;
   RgbImage picture_;
   PlayerStatus status_;

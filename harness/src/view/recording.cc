@@ -16,7 +16,7 @@ const KeySpec& KeyOf(const Dataset& dataset, int key) {
   return dataset.spec().keys[static_cast<std::size_t>(key)];
 }
 
-// Copies a picture [h, w, 3] to the columns of `mosaic` from `left` onwards.
+// Copies an image [h, w, 3] to the columns of `mosaic` from `left` onwards.
 void Paste(std::span<const std::byte> picture, int width, int height, int left, RgbImage* mosaic) {
   const auto row_bytes = static_cast<std::size_t>(width) * 3;
   for (int row = 0; row < height; ++row) {
@@ -123,7 +123,7 @@ RecordedEnv::RecordedEnv(const Dataset& dataset, double control_hz)
         ErrorCode::kUsage,
         "there is nothing to show: the dataset has no seeds from which its actions would "
         "repeat an episode (`dp_bench collect` without action noise keeps them), and it has "
-        "no pictures under this task; choose one with an rgb key, such as pusht_image");
+        "no images under this task; choose one with an rgb key, such as pusht_image");
   }
   mosaic_ = RgbImage(width, height);
 }
@@ -133,7 +133,7 @@ void RecordedEnv::DoReset(std::uint64_t episode) {
   step_ = steps_.begin;
 }
 
-// There is no observation after the last action: the episode ends with its last picture.
+// There is no observation after the last action: the episode ends with its last image.
 StepResult RecordedEnv::DoStep(std::span<const float>) {
   DPB_ASSERT(step_ < steps_.end);
   step_ = std::min(step_ + 1, steps_.end - 1);

@@ -1,5 +1,5 @@
 // Episodes of a dataset to look at. Their actions are repeated in the env of the recording. If the
-// dataset does not have the seeds, its pictures are shown instead.
+// dataset does not have the seeds, its images are shown instead.
 #pragma once
 
 #include <cstddef>
@@ -44,8 +44,8 @@ class RecordedSource final : public ActionSource {
   std::size_t next_ = 0;        // element of `actions_`
 };
 
-/// The pictures of a dataset as an env. Reset goes to an episode's place, and each step shows the
-/// next recorded picture. The rewards are 0, because a recording has none.
+/// The images of a dataset as an env. Reset goes to an episode's place, and each step shows the
+/// next recorded image. The rewards are 0, because a recording has none.
 class RecordedEnv final : public Env {
  public:
   /// `dataset` must outlive the env and is played at `control_hz`. Throws Error{kUsage} when it has

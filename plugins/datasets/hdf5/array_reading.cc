@@ -10,11 +10,11 @@ namespace {
 
 using Kind = ArrayHeader::Kind;
 
-constexpr std::int64_t kLeastPixels = 16;  // of a picture, in each direction
+constexpr std::int64_t kLeastPixels = 16;  // of an image, in each direction
 
-// An array with the right type and number of dimensions may be a picture.
+// An array with the right type and number of dimensions may be an image.
 struct PictureAxes {
-  std::int64_t n_channels = 0;  // 0: no picture
+  std::int64_t n_channels = 0;  // 0: no image
   std::int64_t height = 0;
   std::int64_t width = 0;
   bool is_planes = false;
@@ -42,7 +42,7 @@ std::optional<KeyType> GuessPicture(const ArrayQuestion& question, const Picture
     if (axes.n_channels == 3 && header.shape.size() == 4) return KeyType::kRgb;
     if (!IsLarge(axes)) return KeyType::kLowDim;
     *obstacle = fmt::format(
-        "pictures with {} channel{}; to read them as numbers, give it the type low_dim in "
+        "images with {} channel{}; to read them as numbers, give it the type low_dim in "
         "dataset.params.keys",
         axes.n_channels, axes.n_channels == 1 ? "" : "s");
     return std::nullopt;

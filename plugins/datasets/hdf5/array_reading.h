@@ -11,7 +11,7 @@ namespace dp_bench::hdf5 {
 
 enum class StoredAs {
   kNumbers,      // of any type
-  kPixels,       // pictures as the harness stores them
+  kPixels,       // images as the harness stores them
   kPlanes,       // [3, H, W]
   kFloatColour,  // [H, W, 3] of 0 to 255
   kFiles         // a JPEG or PNG file per row
@@ -27,7 +27,7 @@ struct ArrayQuestion {
   std::string key;
   ArrayHeader header;
   std::optional<KeyType> type;  // what the config or the attribute of dp_bench says
-  Shape picture;                // [H, W] if the rows are picture files
+  Shape picture;                // [H, W] if the rows are image files
 };
 
 /// The reading of an array, or in `*obstacle` why there is none.

@@ -16,7 +16,7 @@ namespace {
 
 using reader::kAction;
 
-// Pictures that are not stored in chunks are read in blocks of about this size.
+// Images that are not stored in chunks are read in blocks of about this size.
 constexpr std::int64_t kBlockBytes = 256 << 10;
 
 // The cache rounds blocks up to whole cache lines.
@@ -48,11 +48,11 @@ Hdf5Config Hdf5Config::FromConfig(const Config& params) {
       "steps per second; none for control_freq of robomimic's env_args, or the attribute fps");
   config.memory_limit_mb = reader::ReadMemoryLimit(
       params, 0.01,
-      "MiB for numbers, which are read at once, and pictures, which are kept as far as they fit");
+      "MiB for numbers, which are read at once, and images, which are kept as far as they fit");
   config.keys = reader::ReadKeyConfigs(
       params,
       "where each key comes from; if left out, every array of observations with numbers or "
-      "pictures is a key",
+      "images is a key",
       [](const Config& key) {
         return reader::ReadKeyConfig(
             key, "array",
@@ -139,7 +139,7 @@ ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, cons
   return question;
 }
 
-// Leaves out arrays that no key names and that are neither numbers nor pictures.
+// Leaves out arrays that no key names and that are neither numbers nor images.
 void Hdf5Dataset::AddKey(const std::string& name, const KeyConfig& config, bool is_asked_for) {
   const Demonstration& first = files_.demonstrations()[0];
   const std::shared_ptr<const H5File> file = files_.Open(first);
@@ -275,8 +275,8 @@ void Hdf5Dataset::RequireRepresented(const H5File& file, const std::string& path
 }
 
 void Hdf5Dataset::PrepareCache() {
-  double all = 0.0;      // bytes of all pictures
-  double largest = 0.0;  // picture
+  double all = 0.0;      // bytes of all images
+  double largest = 0.0;  // image
   for (std::size_t key = 0; key < sources_.size(); ++key) {
     if (sources_[key].stored == StoredAs::kNumbers) continue;
     const auto step_bytes = static_cast<double>(held_[key].step_bytes + kBlockOverhead);
@@ -286,12 +286,12 @@ void Hdf5Dataset::PrepareCache() {
   if (all == 0.0) return;
   const double bytes = std::min(memory_.left(), all);
   if (bytes < largest) {
-    memory_.Refuse(fmt::format("the numbers take {:.0f} bytes, and the largest picture {:.0f}",
+    memory_.Refuse(fmt::format("the numbers take {:.0f} bytes, and the largest image {:.0f}",
                                memory_.held(), largest),
                    memory_.held() + largest);
   }
   memory_.RequireMachineHas(bytes);
-  // a block may take a quarter of the cache, but at least one picture
+  // a block may take a quarter of the cache, but at least one image
   for (std::size_t key = 0; key < sources_.size(); ++key) {
     const double fit = bytes / 4.0 / static_cast<double>(held_[key].step_bytes + kBlockOverhead);
     for (Picture& picture : sources_[key].pictures) {

@@ -1,5 +1,5 @@
 // Demonstrations in HDF5 files (data/hdf5/demonstrations.h). Numbers are read once and kept in
-// memory as float32. Pictures are read when they are needed, and kept as far as a memory limit
+// memory as float32. Images are read when they are needed, and kept as far as a memory limit
 // allows.
 #pragma once
 
@@ -23,7 +23,7 @@ using reader::KeyConfig;
 /// {"path": "demos.hdf5", "filter_key": "train", "keys": {"agent_pos": {"array":
 /// "obs/robot0_eef_pos"}, "image": {"array": "obs/agentview_image"}, "action": {"array":
 /// "actions"}}}. Arrays are below the group of an episode. Without "keys", every array of
-/// observations with numbers or pictures is a key with its name.
+/// observations with numbers or images is a key with its name.
 struct Hdf5Config {
   std::filesystem::path path;
   std::optional<std::string> filter_key;
@@ -46,10 +46,10 @@ class Hdf5Dataset final : public reader::KeyedDataset {
   explicit Hdf5Dataset(const Hdf5Config& config);
 
  private:
-  // An array of pictures in one episode.
+  // An array of images in one episode.
   struct Picture {
     std::int64_t block_rows = 1;  // that are read together
-    std::size_t row_bytes = 0;    // of a picture file
+    std::size_t row_bytes = 0;    // of an image file
   };
 
   struct KeySource {
@@ -57,7 +57,7 @@ class Hdf5Dataset final : public reader::KeyedDataset {
     StoredAs stored = StoredAs::kNumbers;
     std::optional<KeyType> type;    // what the config or the file says
     reader::PageBuffer numbers;     // all steps
-    Shape picture;                  // [H, W] of picture files
+    Shape picture;                  // [H, W] of image files
     std::vector<Picture> pictures;  // by episode
   };
 
@@ -80,7 +80,7 @@ class Hdf5Dataset final : public reader::KeyedDataset {
   DemonstrationFiles files_;
   std::vector<std::int64_t> episode_ends_;
   std::vector<KeySource> sources_;             // one per key of spec_
-  std::unique_ptr<reader::ChunkCache> cache_;  // of pictures
+  std::unique_ptr<reader::ChunkCache> cache_;  // of images
 };
 
 }  // namespace dp_bench::hdf5

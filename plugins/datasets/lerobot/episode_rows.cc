@@ -142,7 +142,7 @@ std::int64_t RowReader::StepOfRow(const FileNumber& number, std::int64_t index, 
     refuse(
         fmt::format("expected the time {:.6f} s at {} Hz, found {:.6f} s; the tolerance is {} s "
                     "(dataset.params.row_tolerance_s, or --tolerance). With a larger one, the "
-                    "pictures of videos are those nearest to the times of the rows",
+                    "images of videos are those nearest to the times of the rows",
                     expected, metadata_.fps, time, tolerance_));
   }
   if (has_enough_rows_ && distance > kSameTime + rounding) StateTimes();

@@ -1,5 +1,5 @@
-// The episodes of a LeRobot data set that are read, and the rows of its Parquet files: numbers, and
-// where the pictures are.
+// The episodes of a LeRobot dataset that are read, and the rows of its Parquet files: numbers, and
+// where the images are.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class ParquetFile;
 class EpisodeSelection {
  public:
   /// Episodes with one of these tasks, all if there are none. Throws Error{kConfig} for a task that
-  /// the data set does not have, and if no episode is left.
+  /// the dataset does not have, and if no episode is left.
   EpisodeSelection(const Metadata& metadata, const std::vector<std::string>& tasks);
 
   const std::vector<std::int64_t>& episodes() const { return episodes_; }

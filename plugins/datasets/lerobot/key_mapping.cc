@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxAxes = 8;
 
-// LeRobot adds these columns to every data set.
+// LeRobot adds these columns to every dataset.
 const std::set<std::string>& OwnColumns() {
   static const std::set<std::string> columns = {"timestamp", "frame_index", "episode_index",
                                                 "index", "task_index"};
@@ -57,7 +57,7 @@ KeyConfigs KeysOfFeatures(const Metadata& metadata) {
                             metadata.root.string()));
   }
   if (!left_out.empty()) {
-    reader::WarnUser(fmt::format("{}: left out, because they hold neither numbers nor pictures: {}",
+    reader::WarnUser(fmt::format("{}: left out, because they hold neither numbers nor images: {}",
                                  metadata.root.string(), reader::ListFirst(left_out)));
   }
   return keys;
@@ -88,7 +88,7 @@ KeyConfig ReadFeatureKey(const Config& key) {
       "shape", {}, "shape of the key, such as [9, 2]; none for a list of the numbers");
   config.mm_per_level = key.GetOptionalInRange(
       "mm_per_level", 1e-3, 1e4,
-      "mm per level of depth that is stored in pictures with 8 bits, as in recordings of Kuavo "
+      "mm per level of depth that is stored in images with 8 bits, as in recordings of Kuavo "
       "robots; required for them");
   return config;
 }
@@ -115,7 +115,7 @@ const Feature& FindFeature(const Metadata& metadata, const std::string& key,
   if (found->second.kind == Feature::Kind::kOther) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("dataset key '{}': the feature '{}' holds neither numbers nor "
-                            "pictures",
+                            "images",
                             key, feature));
   }
   return found->second;
@@ -130,7 +130,7 @@ NumbersKey MapNumbers(const std::string& name, const Feature& feature, const Key
   };
   if (n == 0) refuse("it has no numbers");
   if (config.type.value_or(KeyType::kLowDim) != KeyType::kLowDim || config.mm_per_level) {
-    refuse("type and mm_per_level are for pictures");
+    refuse("type and mm_per_level are for images");
   }
 
   NumbersKey key{.spec = {.name = name, .shape = feature.shape}};
@@ -177,18 +177,18 @@ CameraKey MapCamera(const std::string& name, const Feature& feature, const KeyCo
     throw Error(ErrorCode::kConfig,
                 fmt::format("dataset key '{}': the feature '{}' {}", name, feature.name, what));
   };
-  if (name == "action") refuse("holds pictures; the action is a list of numbers");
+  if (name == "action") refuse("holds images; the action is a list of numbers");
   if (!config.names.empty() || config.is_sliced() || !config.shape.empty()) {
-    refuse("holds pictures; names, begin, end and shape are for numbers");
+    refuse("holds images; names, begin, end and shape are for numbers");
   }
   const KeyType type = config.type.value_or(feature.is_depth ? KeyType::kDepth : KeyType::kRgb);
-  if (type == KeyType::kLowDim) refuse("holds pictures; its type is rgb or depth");
+  if (type == KeyType::kLowDim) refuse("holds images; its type is rgb or depth");
   std::optional<DepthScale> depth;
   if (type == KeyType::kRgb) {
     const bool may_be_depth =
         feature.is_depth || (!config.type && feature.name.find("depth") != std::string::npos);
     if (feature.n_channels == 1 && may_be_depth) {
-      refuse("has one channel; expected \"type\": \"depth\" (or \"rgb\" for grey pictures)");
+      refuse("has one channel; expected \"type\": \"depth\" (or \"rgb\" for grey images)");
     }
     if (config.mm_per_level) refuse("is read as colours; mm_per_level is for depth");
   } else if (feature.depth_code) {

@@ -1,4 +1,4 @@
-// How the features of a LeRobot data set become keys.
+// How the features of a LeRobot dataset become keys.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ using reader::KeyConfigs;
 /// An entry of the param `keys`, and of the file in which dp_bench notes what it wrote.
 KeyConfig ReadFeatureKey(const Config& key);
 
-/// The keys of a data set: those `asked` for, or all. One that is asked for without a feature has
+/// The keys of a dataset: those `asked` for, or all. One that is asked for without a feature has
 /// the one that it has among all. Throws Error{kConfig} if there is none, Error{kData} if two
 /// features would have the same key, or if there is no action.
 KeyConfigs ChooseKeys(const Metadata& metadata, const KeyConfigs& asked);

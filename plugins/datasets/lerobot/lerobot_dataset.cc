@@ -25,7 +25,7 @@ constexpr double kMinScratchBytes = 16 << 20;
 constexpr double kStreamShare = 0.25;
 constexpr double kMaxStreams = 64.0;
 
-// The cache rounds pictures up to whole cache lines.
+// The cache rounds images up to whole cache lines.
 constexpr std::size_t kPictureOverhead = 64;
 
 // Of names that are no channels, and of transparency.
@@ -38,7 +38,7 @@ void WarnOfOmissions(const Metadata& metadata, const std::vector<std::string>& f
                                    where, feature.names_fault));
     }
     if (feature.n_channels == 4) {
-      reader::WarnUser(fmt::format("{}: the transparency of its pictures is left out", where));
+      reader::WarnUser(fmt::format("{}: the transparency of its images is left out", where));
     }
   }
 }
@@ -61,11 +61,11 @@ LeRobotConfig LeRobotConfig::FromConfig(const Config& params) {
       "how far the time of a row may be from frame / fps, in seconds; none: tolerance_s");
   config.memory_limit_mb = reader::ReadMemoryLimit(
       params, 1.0,
-      "MiB for everything that the reader holds: numbers, open videos, and decoded pictures, which "
+      "MiB for everything that the reader holds: numbers, open videos, and decoded images, which "
       "are kept as far as they fit");
   config.keys = reader::ReadKeyConfigs(
       params,
-      "where each key comes from; if left out, every feature with numbers or pictures is a key, "
+      "where each key comes from; if left out, every feature with numbers or images is a key, "
       "except next.* and LeRobot's own columns, without a leading observation. or "
       "observation.images.",
       &ReadFeatureKey, R"({"feature": "action"})");
@@ -175,8 +175,8 @@ void LeRobotDataset::HoldNumbers() {
 void LeRobotDataset::OpenCameras() {
   const double room = memory_.left();
   double stream_bytes = 0.0;   // one open file per camera
-  double picture_bytes = 0.0;  // of all pictures
-  double largest = 0.0;        // picture
+  double picture_bytes = 0.0;  // of all images
+  double largest = 0.0;        // image
   for (std::size_t key = 0; key < sources_.size(); ++key) {
     if (sources_[key].numbers != nullptr) continue;
     const double bytes = static_cast<double>(spec_.keys[key].ByteSize() + kPictureOverhead);
@@ -191,8 +191,8 @@ void LeRobotDataset::OpenCameras() {
   const double cache_bytes = std::min(room - max_idle * stream_bytes, picture_bytes);
   if (cache_bytes < largest) {
     memory_.Refuse(
-        fmt::format("the numbers take {:.0f} bytes, open files with pictures {:.0f}, and the "
-                    "largest picture {:.0f}",
+        fmt::format("the numbers take {:.0f} bytes, open files with images {:.0f}, and the "
+                    "largest image {:.0f}",
                     memory_.held(), stream_bytes, largest),
         memory_.held() + stream_bytes + largest);
   }

@@ -1,5 +1,5 @@
-// LeRobot data sets, versions 2.0, 2.1 and 3.0, as they are on disk. Numbers are read once and kept
-// in memory as float32. Pictures are decoded when they are read, and decoded pictures are kept as
+// LeRobot datasets, versions 2.0, 2.1 and 3.0, as they are on disk. Numbers are read once and kept
+// in memory as float32. Images are decoded when they are read, and decoded images are kept as
 // far as a memory limit allows.
 #pragma once
 
@@ -21,8 +21,8 @@ namespace dp_bench::lerobot {
 
 /// {"path": "lerobot/pusht", "keys": {"agent_pos": {"feature": "observation.state"}, "action":
 /// {"feature": "action", "names": ["x", "y"]}, "image": {"feature": "observation.image"}}}. Without
-/// "keys", a data set that dp_bench wrote has the keys that it was written from. Of any other,
-/// every feature with numbers or pictures is a key, except LeRobot's own columns and next.*; its
+/// "keys", a dataset that dp_bench wrote has the keys that it was written from. Of any other,
+/// every feature with numbers or images is a key, except LeRobot's own columns and next.*; its
 /// name loses the beginning "observation.images." or "observation.".
 struct LeRobotConfig {
   std::filesystem::path path;
@@ -56,7 +56,7 @@ class LeRobotDataset final : public reader::KeyedDataset {
     const Feature* feature = nullptr;
     const Numbers* numbers = nullptr;        // of low_dim keys
     std::optional<DepthScale> depth;         // of depth keys
-    std::unique_ptr<RecordedCamera> camera;  // of keys with pictures
+    std::unique_ptr<RecordedCamera> camera;  // of keys with images
   };
 
   void AddKey(const std::string& name, const Feature& feature, const reader::KeyConfig& config);
@@ -64,7 +64,7 @@ class LeRobotDataset final : public reader::KeyedDataset {
   void OpenCameras();
   std::int64_t ScratchBytes() const;
 
-  /// Decodes pictures; throws Error{kData} or Error{kMedia} if one is damaged, or if a video has no
+  /// Decodes images; throws Error{kData} or Error{kMedia} if one is damaged, or if a video has no
   /// frame at its time.
   void ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
                     std::span<std::byte> out) const override;
@@ -77,7 +77,7 @@ class LeRobotDataset final : public reader::KeyedDataset {
   std::map<std::string, StatedRange> ranges_;  // by feature, as meta/ says
   RowTimes times_;
   PictureRows picture_rows_;
-  std::unique_ptr<reader::ChunkCache> cache_;  // of decoded pictures
+  std::unique_ptr<reader::ChunkCache> cache_;  // of decoded images
   std::vector<KeySource> sources_;             // one per key of spec_
 };
 

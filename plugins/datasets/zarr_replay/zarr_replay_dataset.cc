@@ -49,7 +49,7 @@ struct PictureLayout {
   }
 };
 
-// Nothing if the array has no pictures of this type.
+// Nothing if the array has no images of this type.
 std::optional<PictureLayout> FindPictures(const Shape& array, KeyType type) {
   const std::int64_t n_channels = type == KeyType::kRgb ? 3 : 1;
   if (array.size() == 3 && n_channels == 1) return PictureLayout{{1, array[1], array[2]}};
@@ -262,10 +262,9 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
                     : "a depth key is a whole array [steps, height, width, 1]");
     }
     if (static_cast<double>(held.step_bytes) > memory_.all()) {
-      refuse(
-          ErrorCode::kConfig,
-          fmt::format("one picture takes {} bytes, more than dataset.params.memory_limit_mb ({})",
-                      held.step_bytes, memory_.limit() / reader::kBytesPerMb));
+      refuse(ErrorCode::kConfig,
+             fmt::format("one image takes {} bytes, more than dataset.params.memory_limit_mb ({})",
+                         held.step_bytes, memory_.limit() / reader::kBytesPerMb));
     }
     spec.shape = pictures->shape;
     source.is_channels_first = is_rgb && pictures->is_channels_first;
@@ -338,7 +337,7 @@ void ZarrReplayDataset::PrepareCache() {
   cache_ = std::make_unique<reader::ChunkCache>(static_cast<std::size_t>(limit));
 }
 
-// An incomplete copy looks the same. Numbers are often 0 for long, pictures and actions seldom, and
+// An incomplete copy looks the same. Numbers are often 0 for long, images and actions seldom, and
 // dp_bench itself stores every chunk.
 void ZarrReplayDataset::TellMissingChunks() const {
   for (std::size_t i = 0; i < sources_.size(); ++i) {
@@ -346,7 +345,7 @@ void ZarrReplayDataset::TellMissingChunks() const {
     if (array.num_missing() == 0) continue;
     const std::string note = fmt::format(
         "{}: {} of {} chunks are not stored and hold the fill value, as zarr writes them to save "
-        "space. If the data set was copied, make sure that the copy is complete.",
+        "space. If the dataset was copied, make sure that the copy is complete.",
         array.Describe(), array.num_missing(), array.num_chunks());
     const bool is_unusual = spec_.keys[i].type != KeyType::kLowDim ||
                             spec_.keys[i].name == reader::kAction || array.key_type().has_value();

@@ -60,7 +60,7 @@ class ZarrReplayDataset final : public reader::KeyedDataset {
   struct KeySource {
     const zarr::ZarrArray* array;
     zarr::Target target;
-    bool is_channels_first = false;  // a colour picture whose channels must be interleaved
+    bool is_channels_first = false;  // a colour image whose channels must be interleaved
   };
 
   const zarr::ZarrArray& Open(const std::string& name);

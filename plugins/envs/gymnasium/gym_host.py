@@ -81,7 +81,7 @@ def to_cbor(value):
 
 
 def make_env(env_id, kwargs):
-    """The environment of `id` or `module:id`, and why it draws no pictures, or None. A package gym_x is imported for its
+    """The environment of `id` or `module:id`, and why it draws no images, or None. A package gym_x is imported for its
     ids `gym_x/...`."""
     namespace = env_id.split("/")[0]
     if ":" not in env_id and "/" in env_id and namespace not in {spec.namespace for spec in gymnasium.registry.values()}:
@@ -320,10 +320,10 @@ class Host:
 
     def tell_doubts(self):
         if self.why_blind:
-            note(f"there are no films, because the environment draws no pictures: {self.why_blind}")
+            note(f"there are no films, because the environment draws no images: {self.why_blind}")
         for key in self.keys:
             if key.is_doubtful:
-                note(f"'{key.name}' is {key.found}, and read as numbers. For a picture, give params.obs.<key>.layout")
+                note(f"'{key.name}' is {key.found}, and read as numbers. For an image, give params.obs.<key>.layout")
 
     def spec(self, wanted):
         registered = self.env.spec.max_episode_steps if self.env.spec else None
@@ -425,11 +425,11 @@ class Host:
     def picture(self, width, height):
         """What the environment renders, at the wanted size: each pixel is that of the nearest place."""
         if self.why_blind:
-            raise HostError(ENV, f"the environment draws no pictures: {self.why_blind}")
+            raise HostError(ENV, f"the environment draws no images: {self.why_blind}")
         drawn = self.env.render()
         if not isinstance(drawn, np.ndarray) or drawn.ndim != 3 or drawn.shape[2] != 3 or drawn.dtype != np.uint8:
             found = f"{drawn.dtype} {drawn.shape}" if isinstance(drawn, np.ndarray) else type(drawn).__name__
-            raise HostError(ENV, f"expected render to return a uint8 picture [height, width, 3], found {found}")
+            raise HostError(ENV, f"expected render to return a uint8 image [height, width, 3], found {found}")
         rows = (np.arange(height) * 2 + 1) * drawn.shape[0] // (2 * height)
         columns = (np.arange(width) * 2 + 1) * drawn.shape[1] // (2 * width)
         return np.ascontiguousarray(drawn[rows[:, None], columns])

@@ -139,7 +139,7 @@ class Key:
             choices = " or ".join(sorted({likely, "vector"}))
             raise HostError(
                 CONFIG,
-                f"params.obs.{name}.layout: expected {choices} for {self.found}, which may be a picture or numbers, found none. {advice}",
+                f"params.obs.{name}.layout: expected {choices} for {self.found}, which may be an image or numbers, found none. {advice}",
             )
         self.is_doubtful = self.is_doubtful and layout == "auto"
         self.name, self.shape, self.space_dtype = name, space.shape, space.dtype
@@ -163,7 +163,7 @@ class Key:
     def set_storage(self, space):
         """The array of dp_bench, and how it comes from the one of the environment."""
         size = picture_size(self.layout, space)
-        self.is_exact = size is not None and space.dtype.kind == "u"  # other numbers are no such picture
+        self.is_exact = size is not None and space.dtype.kind == "u"  # other numbers are no such image
         self.storage_shape = self.shape
         kind, shape, dtype = LOW_DIM, list(self.shape) or [1], FLOAT32
         self.arranged = lambda array: array

@@ -73,7 +73,7 @@ Json ReadMapping(const Config& table) {
                                           "of names; \"\" is all of it"));
     mapping[key]["layout"] = entry.GetChoice(
         "layout", {"auto", "vector", "HWC", "CHW", "HW", "RGBA", "depth", "one_hot"},
-        "axes of a picture (HW = grey), or vector = numbers; auto: uint8 with three channels is a "
+        "axes of an image (HW = grey), or vector = numbers; auto: uint8 with three channels is an "
         "picture");
   }
   return mapping;

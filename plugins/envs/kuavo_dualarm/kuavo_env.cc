@@ -1,5 +1,5 @@
 // Episodes, control steps and observations. The goals of objects and hands are in the tasks,
-// pictures in pictures.cc.
+// images in pictures.cc.
 #include "kuavo_env.h"
 
 #include <fmt/format.h>

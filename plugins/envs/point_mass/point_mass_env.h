@@ -34,7 +34,7 @@ class PointMassEnv final : public Env {
   void DoSetState(std::span<const double> state) override;
 
   // An expert is optional too. With one, `dp_bench collect` makes the demonstrations, and the task
-  // needs no data set. This one is a PD controller.
+  // needs no dataset. This one is a PD controller.
   void DoBeginExpert(std::uint64_t seed) override;
   void DoAct(std::span<float> action) override;
 

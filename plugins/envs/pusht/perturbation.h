@@ -1,4 +1,4 @@
-// Makes PushT harder than the task: coloured light in its pictures, and a block that keeps sliding
+// Makes PushT harder than the task: coloured light in its images, and a block that keeps sliding
 // after a push. Drawn per episode from its seed.
 #pragma once
 

@@ -19,7 +19,7 @@ namespace {
 constexpr double kControlHz = 1.0 / (kSubstep * kSubstepsPerControl);
 constexpr double kTwoTo32 = 4294967296.0;
 
-/// The data set's nine points of the block, in the block's frame. Least squares over the 25,650
+/// The dataset's nine points of the block, in the block's frame. Least squares over the 25,650
 /// recorded (state, keypoint) pairs: median residual 1e-5 px. 2,124 pairs were left out, because
 /// the block is moving there and the recorded points lag behind by up to 2.2 px.
 constexpr std::array<Point, PushtEnv::kNumKeypoints> kKeypoints = {
@@ -49,7 +49,7 @@ KeySpec LowDim(std::string name, Shape shape) {
           .dtype = DType::kFloat32};
 }
 
-/// Writes a mark, or NaN if it is outside the picture.
+/// Writes a mark, or NaN if it is outside the image.
 void WriteMark(Point point, int width, int height, std::span<float> xy) {
   const Point mark = PlaceInFrame(point, width, height);
   const bool is_inside = mark.x >= 0.0 && mark.x <= 1.0 && mark.y >= 0.0 && mark.y <= 1.0;
@@ -244,7 +244,7 @@ void PushtEnv::DoSetState(std::span<const double> state) {
                      .block_velocity = {state[7], state[8], state[9]}});
 }
 
-// A square picture shows the whole world; both have a y axis that points down.
+// A square image shows the whole world; both have a y axis that points down.
 void PushtEnv::DoPointerAction(double x, double y, std::span<float> action) const {
   action[0] = static_cast<float>(x * kWorldSize);
   action[1] = static_cast<float>(y * kWorldSize);

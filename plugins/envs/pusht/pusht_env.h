@@ -73,7 +73,7 @@ class PushtEnv final : public Env {
   PushtPhysics physics_;
   PushtRenderer renderer_;
   PushtExpert expert_;
-  std::optional<Point> target_;  // of the latest step, for pictures
+  std::optional<Point> target_;  // of the latest step, for images
   std::array<double, 2> metrics_ = {};
   std::uint64_t seed_ = 0;
   Perturbation perturbation_;  // of the episode

@@ -1,6 +1,6 @@
 // The part of a 512x512 drawing that a bilinear resize to 96x96 reads, and that resize. Shapes
 // cover the same whole pixels as in the demonstrations' drawing library (pygame 2.1); this was
-// found by experiment on the recorded pictures. The resize has the same bits as OpenCV's
+// found by experiment on the recorded images. The resize has the same bits as OpenCV's
 // INTER_LINEAR.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Anti-aliased shapes in a picture of any size: a shape is a signed distance in world pixels, and
-// its edge is one picture pixel wide. Deterministic: of the C library it uses only square roots.
+// Anti-aliased shapes in an image of any size: a shape is a signed distance in world pixels, and
+// its edge is one image pixel wide. Deterministic: of the C library it uses only square roots.
 #pragma once
 
 #include <algorithm>
@@ -13,19 +13,19 @@
 
 namespace dp_bench::pusht {
 
-/// The largest centred square of a picture, onto which the world is mapped.
+/// The largest centred square of an image, onto which the world is mapped.
 struct PicturePlace {
   PicturePlace(int width, int height)
       : scale(std::min(width, height) / kWorldSize),
         left((width - scale * kWorldSize) / 2.0),
         top((height - scale * kWorldSize) / 2.0) {}
 
-  double scale;  // picture pixels per world pixel
-  double left;   // left edge of the world in the picture
+  double scale;  // image pixels per world pixel
+  double left;   // left edge of the world in the image
   double top;
 };
 
-/// Blends shapes into the world's area of a picture. `distance` maps a Point of the world to its
+/// Blends shapes into the world's area of an image. `distance` maps a Point of the world to its
 /// signed distance [world px], negative inside. It is called within `bounds` plus a margin for the
 /// soft edge.
 class SmoothPainter {
@@ -33,7 +33,7 @@ class SmoothPainter {
   /// `frame` must outlive the painter.
   explicit SmoothPainter(RgbImage* frame) : frame_(frame), place_(frame->width, frame->height) {}
 
-  /// World pixels per picture pixel.
+  /// World pixels per image pixel.
   double pixel_size() const { return 1.0 / place_.scale; }
 
   void Fill(Rgb colour) {
@@ -44,7 +44,7 @@ class SmoothPainter {
     }
   }
 
-  /// `blur`: width of the edge [world px], if it is more than a picture pixel.
+  /// `blur`: width of the edge [world px], if it is more than an image pixel.
   template <class Distance>
   void Paint(const Box& bounds, Rgb colour, double opacity, double blur, const Distance& distance) {
     const double width = std::max(blur, pixel_size());

@@ -48,7 +48,7 @@ constexpr int kAgentReach = static_cast<int>(kAgentRadius);
 constexpr int kWallLowPixel = static_cast<int>(kWallLow);
 constexpr int kWallHighPixel = static_cast<int>(kWallHigh);
 
-// Far outside the picture, but safe to multiply with each other.
+// Far outside the image, but safe to multiply with each other.
 constexpr double kFarthest = 8192.0;
 
 int Round(double value) {
@@ -313,7 +313,7 @@ void PaintAgent(Point agent, SmoothPainter* painter) {
                        });
 }
 
-// In small pictures the arms of the cross stay wider than a pixel.
+// In small images the arms of the cross stay wider than a pixel.
 void PaintTarget(Point target, SmoothPainter* painter) {
   const double radius = std::max(kTargetRadius, 0.75 * painter->pixel_size());
   const double arm = std::max(kTargetArm, 2.0 * radius);

@@ -1,4 +1,4 @@
-// The env's pictures: 96x96 observations equal to the demonstrations' pictures, and frames of any
+// The env's images: 96x96 observations equal to the demonstrations' images, and frames of any
 // size for people. Observations follow diffusion_policy's PushTEnv (a 512x512 pygame drawing
 // through pymunk's debug draw, resized with OpenCV); frames are our own, anti-aliased.
 #pragma once
@@ -19,7 +19,7 @@ class PushtRenderer {
   PushtRenderer();
 
   /// Draws goal, block, agent and walls into `image`, RGB8 [96, 96, 3], and a red stroke where
-  /// agent and block touch. Equal states give equal pictures. Parts outside the world are cut off.
+  /// agent and block touch. Equal states give equal images. Parts outside the world are cut off.
   /// differs: the peers also mark where the block touches a wall.
   void RenderObservation(const PushtState& state, std::span<std::uint8_t> image);
 
@@ -34,8 +34,8 @@ class PushtRenderer {
 /// marks `target`, the agent's target; null draws none. Allocates nothing.
 void RenderFrame(const PushtState& state, const Point* target, RgbImage* frame);
 
-/// The position of a world point in RenderFrame's picture of this size: from the top left, inside
-/// the picture in [0, 1].
+/// The position of a world point in RenderFrame's image of this size: from the top left, inside
+/// the image in [0, 1].
 Point PlaceInFrame(Point point, int width, int height);
 
 }  // namespace dp_bench::pusht

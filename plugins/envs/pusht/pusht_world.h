@@ -1,5 +1,5 @@
 // The PushT world in numbers: geometry, start pose and state, as in diffusion_policy's PushTEnv
-// (Chi et al. 2023, task of Florence et al. 2021). Units are pixels of a 512x512 picture, x to the
+// (Chi et al. 2023, task of Florence et al. 2021). Units are pixels of a 512x512 image, x to the
 // right, y down. Angles are in radians, positive from x to y.
 #pragma once
 

@@ -25,7 +25,7 @@ class MyEnv final : public dp_bench::Env {
     spec.max_steps = static_cast<int>(params.GetInRange("max_steps", std::int64_t{60}, 1, 10000,
                                                         "maximum number of steps of an episode"));
     spec.metrics = {{"distance", dp_bench::Aggregate::kLast}};
-    // it makes the demonstrations; without one, a data set is needed
+    // it makes the demonstrations; without one, a dataset is needed
     spec.abilities.has_expert = true;
     return spec;
   }

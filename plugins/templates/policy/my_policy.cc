@@ -28,7 +28,7 @@ class MyPolicy final : public dp_bench::policy::PolicyBase {
     std::int64_t n_features = 0;
     for (const dp_bench::KeySpec& key : spec.shape_meta.obs) {
       if (key.type != dp_bench::KeyType::kLowDim) {
-        throw Error(ErrorCode::kConfig, "my_policy reads numbers only; remove the picture '" +
+        throw Error(ErrorCode::kConfig, "my_policy reads numbers only; remove the image '" +
                                             key.name +
                                             "' from shape_meta.obs, or use another policy");
       }

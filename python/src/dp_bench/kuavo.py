@@ -74,7 +74,7 @@ class KuavoEnv(SimulatedEnv):
             "rgb" (three cameras, uint8 [height, width, 3], and `observation.state`) or "rgbd" (also depth, uint16
             [height, width, 1] in mm).
         render_mode: "rgb_array".
-        image_width, image_height: The size of the cameras' pictures.
+        image_width, image_height: The size of the cameras' images.
         depth_dtype: "uint16" [mm] or "float32" [m].
         randomization, perturb: The plugin's params of the same name, for example {"light": 0.5}.
         visualization_width, visualization_height: The size of rendered frames.

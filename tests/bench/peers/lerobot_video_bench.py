@@ -2,14 +2,14 @@
 
     python tests/bench/peers/lerobot_video_bench.py --ours build/release/bin/dp_bench --data /tmp/video_dataset
 
-Needs Python 3.12 with lerobot 0.6 and torchcodec. Records the data set with LeRobot if the folder does not exist: nine
-episodes of 300 frames at 30 Hz, three cameras of 640 x 480 in AV1 with LeRobot's own settings, 16 joints. The pictures
+Needs Python 3.12 with lerobot 0.6 and torchcodec. Records the dataset with LeRobot if the folder does not exist: nine
+episodes of 300 frames at 30 Hz, three cameras of 640 x 480 in AV1 with LeRobot's own settings, 16 joints. The images
 have the spectrum of natural ones, a camera that sways, an object that crosses, and sensor noise.
   lerobot   LeRobotDataset with delta_timestamps and return_uint8 behind torch's DataLoader; of its decoders and 0, 1, 2
             and 3 workers the fastest, which a first round finds
   ours      dp_bench bench dataset, two workers
-Both give batches of 32 windows; uint8 pictures of all cameras, state and action. Windows are read in random order, which
-nothing was read of before; as the first two epochs of a training; and in order. Only the epochs may keep all pictures
+Both give batches of 32 windows; uint8 images of all cameras, state and action. Windows are read in random order, which
+nothing was read of before; as the first two epochs of a training; and in order. Only the epochs may keep all images
 that fit into the default memory limit; LeRobot keeps none.
 """
 
@@ -36,7 +36,7 @@ PICTURE = {"dtype": "video", "shape": (HEIGHT, WIDTH, 3), "names": ["height", "w
 
 
 def texture(rng, size):
-    """Noise whose amplitude falls with the frequency, as in pictures of a lens."""
+    """Noise whose amplitude falls with the frequency, as in images of a lens."""
     frequency = np.hypot(np.fft.fftfreq(size)[:, None], np.fft.rfftfreq(size)[None]) + 1 / size
     planes = []
     for _ in range(3):
@@ -108,7 +108,7 @@ def our_rate(program, folder, is_random, n_windows, *overrides):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ours", required=True, help="the program dp_bench")
-    parser.add_argument("--data", required=True, type=pathlib.Path, help="folder of the data set")
+    parser.add_argument("--data", required=True, type=pathlib.Path, help="folder of the dataset")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--windows", type=int, default=512, help="per measurement")
     parser.add_argument("--memory-mb", type=int, default=1024,
@@ -121,7 +121,7 @@ def main():
     size = sum(file.stat().st_size for file in args.data.rglob("*.mp4"))
     n_windows = LeRobotDataset("bench/video", root=args.data).num_frames
     n_pictures = len(CAMERAS) * n_windows
-    print(f"{n_pictures} pictures, {size / n_pictures / 1e3:.1f} kB each")
+    print(f"{n_pictures} images, {size / n_pictures / 1e3:.1f} kB each")
 
     limit = f"dataset.params.memory_limit_mb={args.memory_mb}"
     for is_random, cases in ((True, {"random access": (args.windows, limit), "two epochs": (2 * n_windows,)}),

@@ -1,4 +1,4 @@
-"""How the Python package dp_bench follows gym-pusht: start states, episodes of random actions, pictures.
+"""How the Python package dp_bench follows gym-pusht: start states, episodes of random actions, images.
 
 python tests/bench/peers/pusht_gymnasium_compare.py [--seeds 10000] [--sequences 60] [--steps 80]
 """
@@ -90,7 +90,7 @@ def compare_sequences(n_sequences, n_steps, uniform):
 
 
 def compare_pictures(n_sequences):
-    """Pictures of the same states, which both reset to."""
+    """Images of the same states, which both reset to."""
     ours, theirs = dp_bench.PushTEnv(obs_type="pixels"), peer.PushTEnv(obs_type="pixels")
     errors, n_equal = [], 0
     for seed in range(n_sequences):

@@ -1,4 +1,4 @@
-"""gym-pusht with pictures on one core, in CPU time: the peer's side of pusht_render_bench.
+"""gym-pusht with images on one core, in CPU time: the peer's side of pusht_render_bench.
 
     python tests/bench/peers/pusht_render_bench.py [--seconds 5]
 """

@@ -1,4 +1,4 @@
-"""Whole training loops on pictures side by side, in turns, on 2 threads: samples/s with reading, optimizer and logging.
+"""Whole training loops on images side by side, in turns, on 2 threads: samples/s with reading, optimizer and logging.
 
     python tests/bench/peers/vision_training_bench.py --ours build/release/bin/dp_bench \
         --data data/pusht/pusht_cchi_v7_replay.zarr
@@ -61,7 +61,7 @@ def record(replay, folder, n_episodes):
 
 
 def our_config(folder):
-    """The task of configs/task/pusht_image.json with the videos as its data set."""
+    """The task of configs/task/pusht_image.json with the videos as its dataset."""
     configs = pathlib.Path(__file__).resolve().parents[3] / "configs"
     return {"include": str(configs / "policy/unet_hybrid.json"), "name": "pusht_videos",
             "shape_meta": {"obs": {"agent_pos": {"shape": [2], "type": "low_dim"},

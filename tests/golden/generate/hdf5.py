@@ -3,7 +3,7 @@
 Writes tests/data/hdf5/ and tests/golden/hdf5.safetensors. Needs h5py, numpy, imagecodecs and safetensors.
     python tests/golden/generate/hdf5.py
 
-In the golden file, "<data set>/<key>" has all steps of all episodes in the order of their numbers.
+In the golden file, "<dataset>/<key>" has all steps of all episodes in the order of their numbers.
 """
 
 import json
@@ -53,7 +53,7 @@ def robomimic(rng):
 
 
 def act(rng):
-    """Pictures are JPEG files, padded with zeros."""
+    """Images are JPEG files, padded with zeros."""
     golden = {}
     for episode, length in ((1, 2), (2, 3), (10, 2)):
         with h5py.File(DATA / "act" / f"episode_{episode}.hdf5", "w") as file:

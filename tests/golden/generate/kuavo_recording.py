@@ -1,8 +1,8 @@
-"""A data set in the layout of real Kuavo recordings, written by LeRobot: tests/data/lerobot/kuavo_recording/.
+"""A dataset in the layout of real Kuavo recordings, written by LeRobot: tests/data/lerobot/kuavo_recording/.
 
     python tests/golden/generate/kuavo_recording.py
 Packages: lerobot[dataset] 0.6.1, Python 3.12; see tests/golden/README.md for versions. Three colour cameras and three
-depth cameras of 480 x 640 as AV1 video, the depth in pictures of 8 bits, 16 joints and grippers, 10 Hz.
+depth cameras of 480 x 640 as AV1 video, the depth in images of 8 bits, 16 joints and grippers, 10 Hz.
 """
 
 import pathlib
@@ -24,7 +24,7 @@ CAMERAS = ["observation.images.head_cam_h", "observation.depth_h", "observation.
 
 
 def picture(step, camera):
-    """A smooth picture that moves, small as a video."""
+    """A smooth image that moves, small as a video."""
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
     value = (40 + x // 8 + y // 6 + 4 * step + 10 * camera).clip(0, 255).astype(np.uint8)
     if "depth" in CAMERAS[camera]:

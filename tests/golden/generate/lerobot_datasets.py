@@ -1,10 +1,10 @@
-"""Small LeRobot data sets, written by LeRobot, and what LeRobot reads of them.
+"""Small LeRobot datasets, written by LeRobot, and what LeRobot reads of them.
 
 Writes tests/data/lerobot/<name>/ and tests/golden/lerobot_<version>.safetensors. The installed LeRobot decides which:
 version 3.0 with lerobot[dataset] 0.6.1 (Python 3.12), versions 2.1 and 2.0 with lerobot 0.3.2 (Python 3.10).
     python tests/golden/generate/lerobot_datasets.py
 
-The golden file has windows of v30_av1, and per data set: "<name>/<feature>" [steps, n] for numbers, and for each camera "/frames" [F, H, W, C]
+The golden file has windows of v30_av1, and per dataset: "<name>/<feature>" [steps, n] for numbers, and for each camera "/frames" [F, H, W, C]
 of the steps in "/steps" [F] and "/means" [steps, C] of all frames, as LeRobot's default decoder gives them; its metadata
 has "<name>/<camera>/spread", the largest difference between LeRobot's two decoders over all frames [levels].
 """
@@ -50,7 +50,7 @@ def camera(kind, channels=3, names=("height", "width", "channels"), **info):
 
 
 def picture(step, phase):
-    """A smooth picture with a square that moves."""
+    """A smooth image with a square that moves."""
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
     rgb = np.stack([60 + 5 * x, 40 + 7 * y, 100 + 3 * (x + y) + 20 * phase], axis=-1)
     left = (3 * step + 5 * phase) % (WIDTH - 8)
@@ -158,7 +158,7 @@ def collect(name, folder, tensors, metadata):
 
 
 def write_v30():
-    """One data set per codec, one with pictures in Parquet. Files are rolled over after each episode, chunks after two."""
+    """One dataset per codec, one with images in Parquet. Files are rolled over after each episode, chunks after two."""
     from lerobot.configs.video import RGBEncoderConfig
     tiny = {"data_files_size_in_mb": 1e-6, "video_files_size_in_mb": 1e-6}
 
@@ -183,7 +183,7 @@ def write_v30():
 
 
 def write_v21():
-    """Video and images in version 2.1; version 2.0 has the statistics of the whole data set in one file."""
+    """Video and images in version 2.1; version 2.0 has the statistics of the whole dataset in one file."""
     def add(dataset, values, task):
         dataset.add_frame(values, task=task)
 

@@ -1,4 +1,4 @@
-"""The statistics that LeRobot computes for an episode and for a data set: tests/golden/lerobot_statistics.json.
+"""The statistics that LeRobot computes for an episode and for a dataset: tests/golden/lerobot_statistics.json.
 
     pip install 'lerobot[dataset]==0.6.1'      # Python 3.12 or later
     python tests/golden/generate/lerobot_statistics.py

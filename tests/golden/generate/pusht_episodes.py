@@ -8,17 +8,17 @@ Writes tests/golden/pusht_episodes.safetensors. Of every case:
   <case>.contacts  uint8   [t, 3]       most contact points in a substep: of the agent, of walls; and
                                         whether agent and walls touched the block in the same substep
   <case>.forgetful float64 [t + 1, 3]   block poses without pymunk's memory, of cases where it matters
-  <case>.pixel     uint16  [n]          where the last picture differs from `background`: y * 96 + x
+  <case>.pixel     uint16  [n]          where the last image differs from `background`: y * 96 + x
   <case>.colour    uint8   [n, 3]       ... and its colours there
 and
-  background       uint8   [96, 96, 3]  what all pictures share
+  background       uint8   [96, 96, 3]  what all images share
   reset.asked      float64 [r, 5]       states given to reset(options={"reset_to_state": ...})
   reset.state      float64 [r, 10]      the states after these resets
 The block's velocity is that of its centre of gravity with the bias velocity that takes overlap away;
 pymunk does not show the latter, so both are taken from where the next substep moves the block.
 pymunk remembers the impulses of contacts for three substeps. It forgets them when the shapes of the
 block leave the space and come back before each substep.
-Polygons of pictures are filled by pygame 2.1's rule, see pusht_render.py.
+Polygons of images are filled by pygame 2.1's rule, see pusht_render.py.
 A second run gives the same file up to rounding: coverages to 1e-15, poses to 1e-13.
 Run: python tests/golden/generate/pusht_episodes.py
      (gym-pusht 0.1.8, pymunk 6.11.1, pygame 2.6.1, opencv-python 4.14.0, numpy 2.2.6)
@@ -132,7 +132,7 @@ class Recorder(peer.PushTEnv):
         self.write_state()
 
     def finish(self):
-        """The tensors of the case, with the picture of the last state."""
+        """The tensors of the case, with the image of the last state."""
         picture = self._get_img(self._draw(), SIZE, SIZE)
         self.space.step(self.dt)
         self.states[-1][7:10] = self.block_velocity
@@ -157,7 +157,7 @@ def forgetful_poses(states, actions):
 
 
 def background():
-    """Goal and walls, with agent and block out of the picture."""
+    """Goal and walls, with agent and block out of the image."""
     env = peer.PushTEnv(obs_type="pixels")
     env._setup()
     env.agent.position = (-2000, -2000)

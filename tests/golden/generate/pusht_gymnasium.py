@@ -43,7 +43,7 @@ def touches_wall(env):
 
 
 def trace(env, seed):
-    """Pushes the block towards the middle of the picture from random sides."""
+    """Pushes the block towards the middle of the image from random sides."""
     env.reset(seed=seed)
     random = np.random.default_rng(seed)
     result = {"seed": seed, "actions": [], "states": [], "last_corners": [], "rewards": [], "n_contacts": []}

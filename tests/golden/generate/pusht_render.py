@@ -1,4 +1,4 @@
-"""Pictures of PushT states by gym-pusht, pymunk, pygame and OpenCV, with one change: polygons.
+"""Images of PushT states by gym-pusht, pymunk, pygame and OpenCV, with one change: polygons.
 
 Writes tests/golden/pusht_render.safetensors:
   state  float64 [24, 5]          agent x, y; block x, y, angle
@@ -7,7 +7,7 @@ The demonstrations were recorded with pygame 2.1, whose filled polygons cut the 
 and a scan line towards the edge's upper end; pygame 2.6 rounds outwards. `fill_polygon` is 2.1's
 rule; everything else is drawn by the installed libraries. The red stroke of a contact between agent
 and block is debug draw's, too; states at the edge are drawn without contacts. Prints how far the
-picture moves with the installed pygame's polygons.
+image moves with the installed pygame's polygons.
 Run: python tests/golden/generate/pusht_render.py
      (gym-pusht 0.1.8, pymunk 6.11.1, pygame 2.6.1, opencv-python 4.14.0, numpy 2.2.6)
 """
@@ -73,7 +73,7 @@ def place(state):
 
 def random_states(rng):
     """Half of them with the agent at the block. Blocks lie between the walls: pygame clips lines before
-    it steps along them, so those that leave the picture run a little differently, and contacts of the
+    it steps along them, so those that leave the image run a little differently, and contacts of the
     block with a wall are not drawn by dp_bench."""
     states = []
     while len(states) < N_RANDOM:

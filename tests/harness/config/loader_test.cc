@@ -225,7 +225,7 @@ TEST_F(LoaderTest, TheFormatOnDiskChoosesTheReader) {
   EXPECT_EQ(load(lerobot, "mine").Get<std::string>("plugin"), "mine");
 }
 
-// A task that names its own data set, and what is said about that one alone.
+// A task that names its own dataset, and what is said about that one alone.
 constexpr const char* kTaskWithData = R"({"env": {"plugin": "pusht"}, "dataset": {
   "plugin": "zarr_replay", "val_ratio": 0.02, "seed": 7, "max_train_episodes": 90,
   "params": {"path": "data/task.zarr", "fps": 10, "keys": {"image": {"array": "data/img"}}}}})";

@@ -1,4 +1,4 @@
-// Data sets do not depend on workers or interruptions. Failures are listed and never kept by
+// Datasets do not depend on workers or interruptions. Failures are listed and never kept by
 // accident.
 #include "data/collector.h"
 

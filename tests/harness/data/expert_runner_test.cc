@@ -79,7 +79,7 @@ TEST_F(ExpertRunnerTest, NoiseIsOfTheSeedAndStaysWithinTheBounds) {
   EXPECT_NE(Run(4).steps.n_steps(), n_steps);
 }
 
-// Rows of a low_dim key of a data set.
+// Rows of a low_dim key of a dataset.
 std::vector<float> ReadRows(const std::filesystem::path& array, std::int64_t width,
                             std::int64_t n_rows) {
   const zarr::ZarrLayout layout = {

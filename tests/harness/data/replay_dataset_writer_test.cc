@@ -1,4 +1,4 @@
-// A data set of any format, written as a replay buffer.
+// A dataset of any format, written as a replay buffer.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Data sets on disk: what Python reads, what a kill leaves, and what is refused.
+// Datasets on disk: what Python reads, what a kill leaves, and what is refused.
 #include "data/replay_writer.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 const json kOrigin = {{"env", {{"plugin", "toy"}, {"params", {{"task", "a"}}}}}};
 
-// Numbers, small pictures, and pictures with one chunk each.
+// Numbers, small images, and images with one chunk each.
 std::vector<KeySpec> Keys() {
   return {{.name = "depth", .type = KeyType::kDepth, .shape = {1, 6, 4}, .dtype = DType::kUInt16},
           {.name = "large", .type = KeyType::kRgb, .shape = {3, 400, 500}, .dtype = DType::kUInt8},
@@ -153,7 +153,7 @@ TEST(ReplayWriter, RefusesFoldersOfOthersAndLeavesThemAsTheyAre) {
   std::ofstream(scratch.path() / "photos" / "cat.png") << "x";
   EXPECT_THAT(MessageOf(ErrorCode::kUsage,
                         [&] { ReplayWriter(scratch.path() / "photos", Keys(), kOrigin); }),
-              HasSubstr("is not a data set that dp_bench collected"));
+              HasSubstr("is not a dataset that dp_bench collected"));
   EXPECT_EQ(FilesBelow(scratch.path() / "photos").size(), 1U);
 }
 

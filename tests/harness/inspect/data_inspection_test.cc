@@ -1,4 +1,4 @@
-// The inspection of a data set, and its page.
+// The inspection of a dataset, and its page.
 #include "inspect/data_inspection.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Lines, dots and captions, at the borders of a picture and beyond.
+// Lines, dots and captions, at the borders of an image and beyond.
 #include "media/drawing.h"
 
 #include <gtest/gtest.h>
@@ -184,7 +184,7 @@ TEST(Drawing, BytesThatAreNotUtf8AreQuestionMarks) {
   EXPECT_EQ(Caption("\xc3", 20).pixels, Caption("?", 20).pixels);
 }
 
-// A picture with everything that can be drawn.
+// An image with everything that can be drawn.
 RgbImage Everything(int size) {
   RgbImage image(size, size);
   const std::array<PicturePoint, 3> points = {

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr int kSize = 64;
 constexpr int kTile = kSize + 6;  // with its line
 
-/// A picture in a single grey.
+/// An image in a single grey.
 void WriteFilm(const fs::path& path, int n_frames, std::uint8_t grey) {
   VideoEncoder encoder(path, {.width = kSize, .height = kSize, .fps = 10.0, .crf = 0});
   RgbImage frame(kSize, kSize);

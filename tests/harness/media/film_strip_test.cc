@@ -32,7 +32,7 @@ void WriteGreys(const fs::path& path, int n_frames) {
   encoder.Finish();
 }
 
-/// The number of the frame at each place, from the middle of its picture.
+/// The number of the frame at each place, from the middle of its image.
 std::vector<int> FramesIn(const RgbImage& strip) {
   std::vector<int> frames;
   for (int x = kWidth / 2; x < strip.width; x += kWidth) {

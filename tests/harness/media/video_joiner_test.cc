@@ -143,7 +143,7 @@ TEST(VideoCodec, AMissingEncoderIsNamedWithThoseThatAreThere) {
       AllOf(HasSubstr("libx265 for 16 pixels or more"), HasSubstr("has none")));
 }
 
-// A picture that differs from frame to frame.
+// An image that differs from frame to frame.
 RgbImage Slope(int side, int index) {
   RgbImage image(side, side);
   for (std::size_t i = 0; i < image.pixels.size(); ++i) {

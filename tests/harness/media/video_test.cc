@@ -28,7 +28,7 @@ constexpr double kMinPsnrDb = 36.0;
 
 class VideoTest : public testing::Test {
  protected:
-  // A smooth coloured picture with a bright disc that moves to the right.
+  // A smooth coloured image with a bright disc that moves to the right.
   static RgbImage Picture(int width, int height, int index) {
     RgbImage image(width, height);
     for (int y = 0; y < height; ++y) {

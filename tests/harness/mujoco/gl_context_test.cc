@@ -61,7 +61,7 @@ TEST(HeadlessGl, AForkedProcessIsRefused) {
   HeadlessGl();
   GTEST_FLAG_SET(death_test_style, "fast");  // forks
   EXPECT_EXIT(ChooseWith("MUJOCO_GL", "egl"), testing::ExitedWithCode(5),
-              "forked from one that had drawn a picture.*'forkserver'");
+              "forked from one that had drawn an image.*'forkserver'");
 }
 
 TEST(HeadlessGl, GivesEachThreadItsContext) {

@@ -54,7 +54,7 @@ inline ModelPtr LoadRenderScene(const std::string& xml = kRenderScene) {
   return model;
 }
 
-/// A model with its state, and a renderer of pictures of 160 x 120.
+/// A model with its state, and a renderer of images of 160 x 120.
 struct RenderedScene {
   static constexpr int kWidth = 160;
   static constexpr int kHeight = 120;

@@ -107,7 +107,7 @@ TEST(Renderer, MultisamplesSmoothEdgesAndLeaveTheColoursOfFaces) {
   EXPECT_THAT(face, testing::ElementsAreArray(PixelAt(plain, kWidth / 2, kHeight / 2)));
 }
 
-// The picture of plain mjr_render, with every geom in the model's order.
+// The image of plain mjr_render, with every geom in the model's order.
 std::vector<std::uint8_t> DrawEverything(const RenderedScene& scene, const char* camera) {
   mjvScene everything;
   mjv_defaultScene(&everything);
@@ -186,7 +186,7 @@ TEST(Renderer, PixelsDoNotDependOnWhatWasDrawnBefore) {
   EXPECT_EQ(used.depth_mm, fresh.depth_mm);
 }
 
-// One picture of each state, drawn by `num_threads` threads that take turns in different orders.
+// One image of each state, drawn by `num_threads` threads that take turns in different orders.
 std::vector<std::vector<std::uint8_t>> DrawStates(int num_threads) {
   constexpr int kStates = 8;
   std::vector<std::vector<std::uint8_t>> pictures(kStates);
@@ -219,7 +219,7 @@ TEST(Renderer, PixelsDoNotDependOnTheNumberOfThreads) {
 }
 
 // Contexts are created, resized and freed while others draw shadows and read depth. (Mesa's crash
-// occurred about once in ten thousand pictures, so this test alone cannot show that it is gone; the
+// occurred about once in ten thousand images, so this test alone cannot show that it is gone; the
 // next one shows what prevents it.)
 TEST(Renderer, ThreadsThatComeAndGoDrawTheSamePictures) {
   constexpr int kRounds = 3;

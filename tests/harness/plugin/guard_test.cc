@@ -327,7 +327,7 @@ TEST(Guard, ResultsOfAStepMustBeFiniteAndComplete) {
 TEST(Guard, ObservationsArriveUnchanged) {
   Running running;
   ObsMemory obs(running.env->spec());
-  for (int i = 0; i < 2; ++i) {  // the second picture is not checked
+  for (int i = 0; i < 2; ++i) {  // the second image is not checked
     obs.Observe(*running.env);
     EXPECT_THAT(obs[0], testing::Each(std::byte{7}));
     const std::array<float, 2> position = {0.5F, 0.5F};
@@ -395,7 +395,7 @@ TEST(Guard, AFrameKeepsItsSize) {
   running.inside->on_render = [](RgbImage* frame) { *frame = RgbImage(320, 240); };
   RgbImage frame(4, 2);
   EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { running.env->Render(&frame); }),
-              HasSubstr("expected a picture of 4 x 2 in 24 bytes, found 320 x 240"));
+              HasSubstr("expected an image of 4 x 2 in 24 bytes, found 320 x 240"));
 }
 
 TEST(Guard, ACallIsKnownToBeUnderWay) {

@@ -1,4 +1,4 @@
-// What is checked before a data set is copied: numbers, rates and keys.
+// What is checked before a dataset is copied: numbers, rates and keys.
 #include "task/dataset_conversion.h"
 
 #include <fmt/format.h>

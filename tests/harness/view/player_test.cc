@@ -174,7 +174,7 @@ TEST_F(PlayerTest, AnEpisodeThatBreaksIsShownAsFailedAndTheNextOnePlays) {
   RgbImage frame(2, 2);
   frame.pixels[0] = 77;
   player.Draw(&frame);
-  EXPECT_EQ(frame.pixels[0], 77) << "the last good picture must stay";
+  EXPECT_EQ(frame.pixels[0], 77) << "the last good image must stay";
 
   player.Apply(Command::kNextEpisode);
   StepsBetween(10.0, 20.0, &player);

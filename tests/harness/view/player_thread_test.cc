@@ -1,4 +1,4 @@
-// The player on its thread: it gets commands and returns pictures and errors.
+// The player on its thread: it gets commands and returns images and errors.
 #include "view/player_thread.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class PlayerThreadTest : public testing::Test {
                 }};
   }
 
-  // The next picture that fits, taken as soon as the thread announces one.
+  // The next image that fits, taken as soon as the thread announces one.
   template <class Wanted>
   PlayerStatus WaitFor(PlayerThread* thread, const Wanted& is_wanted) {
     PlayerStatus status;

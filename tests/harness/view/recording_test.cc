@@ -1,4 +1,4 @@
-// Recorded episodes: their actions in the env, or their pictures without it.
+// Recorded episodes: their actions in the env, or their images without it.
 #include "view/recording.h"
 
 #include <gmock/gmock.h>

@@ -10,7 +10,7 @@
 
 namespace dp_bench::view {
 
-/// The expert's action is {0.5, seed}, that of the pointer {x, y}. Pictures of camera i are filled
+/// The expert's action is {0.5, seed}, that of the pointer {x, y}. Images of camera i are filled
 /// with 100 + i, those of the env itself with 8 per step.
 class StageEnv final : public rollout::FakeEnv {
  public:

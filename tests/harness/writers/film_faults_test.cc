@@ -1,4 +1,4 @@
-// Films through libav, their notes, and pictures.
+// Films through libav, their notes, and images.
 #include <gtest/gtest.h>
 
 #include "core/atomic_file.h"
@@ -35,7 +35,7 @@ run::FilmNotes Notes(double reward) {
   return {.n_action_steps = 1, .action_dim = 1, .reward = {reward}, .success = {0}};
 }
 
-// A writer of one file, whose content is a grey picture of the given shade.
+// A writer of one file, whose content is a grey image of the given shade.
 Writer OfFile(const char* name, const char* file,
               const std::function<void(const fs::path&, std::uint8_t)>& write) {
   const auto bytes = [=](const fs::path& folder) {

@@ -1,4 +1,4 @@
-// The output of a training and a collection: checkpoints, snapshots, logs, data sets.
+// The output of a training and a collection: checkpoints, snapshots, logs, datasets.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -185,7 +185,7 @@ TEST(TrainingFaults, EarlierEventsStayAndLaterOnesAreWhole) {
        }});
 }
 
-// A number, and a picture that fills a chunk.
+// A number, and an image that fills a chunk.
 std::vector<KeySpec> Keys() {
   return {{.name = "large", .type = KeyType::kRgb, .shape = {3, 400, 500}, .dtype = DType::kUInt8},
           {.name = "action", .shape = {2}}};
@@ -213,7 +213,7 @@ TEST(TrainingFaults, ADataSetKeepsItsEpisodesAndGoesOn) {
   const ScratchFolder scratch;
   collect(scratch.path() / "whole", 3, true);
   const FolderContent whole = FilesBelow(scratch.path() / "whole");
-  FailEachCallOnce({.name = "data set",
+  FailEachCallOnce({.name = "dataset",
                     .calls = {kOpen, kWrite, kFsync, kRename},
                     .prepare = [=](const fs::path& folder) { collect(folder / "data", 1, false); },
                     .write = [=](const fs::path& folder) { collect(folder / "data", 3, true); },
@@ -232,7 +232,7 @@ TEST(TrainingFaults, ADataSetKeepsItsEpisodesAndGoesOn) {
 }
 
 TEST(TrainingFaults, ANewDataSetIsBegunAgain) {
-  FailEachCallOnce({.name = "new data set",
+  FailEachCallOnce({.name = "new dataset",
                     .calls = {kOpen, kWrite, kFsync, kRename, kMkdir},
                     .prepare = [](const fs::path&) {},
                     .write =

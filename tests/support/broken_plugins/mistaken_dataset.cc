@@ -1,4 +1,4 @@
-// Five short episodes, with one mistake that authors of data set readers make: the param `mistake`
+// Five short episodes, with one mistake that authors of dataset readers make: the param `mistake`
 // names it. Without one ("none"), the reader keeps the contract. tests/conformance/mistakes.py
 // lists what dp_bench says about each.
 #include <chrono>

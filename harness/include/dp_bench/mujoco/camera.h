@@ -8,7 +8,7 @@
 
 namespace dp_bench::mujoco {
 
-/// The parameters of a perspective camera, for the pictures that Renderer draws at this size;
+/// The parameters of a perspective camera, for the images that Renderer draws at this size;
 /// `data` as required there. Throws Error{kEnv} for an orthographic camera.
 DPB_API CameraParameters ParametersOf(const mjModel& model, const mjData& data, int camera,
                                       int width, int height);

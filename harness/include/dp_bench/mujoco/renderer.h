@@ -1,4 +1,4 @@
-// Pictures of a MuJoCo simulation: colour and depth from one draw, without a display. Link
+// Images of a MuJoCo simulation: colour and depth from one draw, without a display. Link
 // dp_bench::mujoco.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace dp_bench::mujoco {
 
-/// The drawing quality of pictures.
+/// The drawing quality of images.
 struct RenderSettings {
   int shadow_size = 1024;  // side of the shadow map [px]; 0 draws no shadows
   int samples = 0;         // multisamples per pixel; 0 or 1 is none
@@ -21,7 +21,7 @@ struct RenderSettings {
   bool operator==(const RenderSettings&) const = default;
 };
 
-/// For pictures that people look at. They take several times as long as the default, which is for
+/// For images that people look at. They take several times as long as the default, which is for
 /// policies.
 inline constexpr RenderSettings kSmooth = {.shadow_size = 2048, .samples = 4, .slices = 32};
 
@@ -42,8 +42,8 @@ struct Tile {
 };
 
 /// Draws with the OpenGL context of the calling thread, so it may move between threads like the env
-/// that owns it. On one machine the pixels depend only on the model, the state and the picture
-/// size, not on the thread or on earlier pictures.
+/// that owns it. On one machine the pixels depend only on the model, the state and the image
+/// size, not on the thread or on earlier images.
 ///
 /// `camera` is an id of the model, `data` has passed mj_fwdPosition. Drawing throws Error{kEnv} if
 /// the machine cannot render: it tries EGL, then OSMesa. $MUJOCO_GL (egl or osmesa) restricts the

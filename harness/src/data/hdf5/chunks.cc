@@ -127,7 +127,7 @@ void ChunkGrid::Copy(const Shape& first, std::span<const std::byte> bytes, std::
 
 namespace {
 
-// Opening a codec takes longer than a small picture. A JPEG file ends with 0xd9, a PNG file with
+// Opening a codec takes longer than a small image. A JPEG file ends with 0xd9, a PNG file with
 // 0x82.
 media::DecodedPicture& DecodePicture(std::span<const std::byte> row, int width, int height) {
   thread_local media::PictureDecoder decoder;

@@ -1,5 +1,5 @@
 // Chunks of arrays, decoded without libhdf5: its decoders trust the sizes in the file, take memory
-// without a limit, and are not thread-safe. And pictures as compressed files in the rows of an
+// without a limit, and are not thread-safe. And images as compressed files in the rows of an
 // array: JPEG or PNG, padded with zeros, as ALOHA's recordings have them. Filters:
 // https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md
 #pragma once
@@ -48,7 +48,7 @@ struct ChunkGrid {
   std::size_t item;  // [bytes]
 };
 
-/// Whether a row begins as a picture file does.
+/// Whether a row begins as an image file does.
 bool IsPictureFile(std::span<const std::byte> row);
 
 struct PictureSize {
@@ -56,11 +56,11 @@ struct PictureSize {
   int height = 0;
 };
 
-/// The size of the picture in a row. Throws Error{kMedia} if it is none.
+/// The size of the image in a row. Throws Error{kMedia} if it is none.
 PictureSize SizeOfPicture(std::span<const std::byte> row);
 
 /// Writes [height, width, 3] bytes. Throws Error{kMedia} for another size than that of `key`, or a
-/// damaged picture.
+/// damaged image.
 void DecodePictureFile(std::span<const std::byte> row, const KeySpec& key,
                        std::span<std::byte> out);
 

@@ -61,7 +61,7 @@ void WriteText(hid_t object, const char* name, const std::string& text) {
   WriteAttribute(object, name, type.id(), &value);
 }
 
-// What robomimic reads of an env; the rate is all that a data set knows.
+// What robomimic reads of an env; the rate is all that a dataset knows.
 std::string EnvArguments(double fps, const std::string& source) {
   json arguments = {{"env_name", source}, {"type", 2}, {"env_kwargs", json::object()}};
   json& rate = arguments["env_kwargs"]["control_freq"];
@@ -199,7 +199,7 @@ void Hdf5Writer::OpenFolder() {
   if (!fs::exists(file)) return core::WriteFileAtomically(file, identity);
   if (core::ReadTextFile(file, kMaxIdentityBytes) == identity) return;
   throw Error(ErrorCode::kUsage,
-              fmt::format("{} holds an unfinished data set of another source or with other keys or "
+              fmt::format("{} holds an unfinished dataset of another source or with other keys or "
                           "params; remove it to begin again",
                           folder_.string()));
 }

@@ -1,6 +1,6 @@
 // Writes HDF5 files with robomimic's layout, or with ACT's (data/hdf5/demonstrations.h). Until it
-// is finished, a data set is a folder <path>.unfinished with one file per episode, so that a kill
-// costs at most one episode. With ACT's layout, these files are the data set; with robomimic's,
+// is finished, a dataset is a folder <path>.unfinished with one file per episode, so that a kill
+// costs at most one episode. With ACT's layout, these files are the dataset; with robomimic's,
 // Finish copies them into one.
 #pragma once
 

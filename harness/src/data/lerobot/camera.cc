@@ -22,7 +22,7 @@ namespace dp_bench::lerobot {
 
 namespace {
 
-// Writes a picture in the format of its key.
+// Writes an image in the format of its key.
 class PictureWriter {
  public:
   PictureWriter(const Feature& feature, std::optional<DepthScale> depth)
@@ -37,7 +37,7 @@ class PictureWriter {
     if (!depth_) {
       DPB_ASSERT(out.size() == 3 * n_pixels_);
       if (is_grey_ && picture.grey_bits() > 8) {
-        throw Error(ErrorCode::kData, fmt::format("expected a grey picture of 8 bits, found {}; "
+        throw Error(ErrorCode::kData, fmt::format("expected a grey image of 8 bits, found {}; "
                                                   "depth needs \"type\": \"depth\" in the key",
                                                   picture.grey_bits()));
       }
@@ -309,7 +309,7 @@ void DepthScale::ToMillimetres(int bits, std::span<const float> values,
   const auto require = [bits](bool holds, const char* expected) {
     if (holds) return;
     throw Error(ErrorCode::kData,
-                fmt::format("expected a depth picture of {}, found {} bits", expected, bits));
+                fmt::format("expected a depth image of {}, found {} bits", expected, bits));
   };
   if (kind_ == Kind::kCodes) {
     require(bits == kCodeBits, "12 bits");

@@ -1,4 +1,4 @@
-// The pictures of one camera of a LeRobot data set, decoded one by one: from videos, or from PNG,
+// The images of one camera of a LeRobot dataset, decoded one by one: from videos, or from PNG,
 // JPEG and TIFF files inside Parquet files.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace dp_bench::lerobot {
 
-/// From the numbers in a stored depth picture to millimetres.
+/// From the numbers in a stored depth image to millimetres.
 class DepthScale {
  public:
   /// A video of 12-bit codes, as LeRobot decodes them: metres = exp(code * s + o) - shift or
@@ -26,12 +26,12 @@ class DepthScale {
   /// whole numbers are millimetres and others metres, as in LeRobot.
   static DepthScale OfUnit(std::optional<double> unit);
 
-  /// Pictures of 8 bits, where one level is this many millimetres.
+  /// Images of 8 bits, where one level is this many millimetres.
   static DepthScale OfLevels(double mm_per_level);
 
-  /// Converts the numbers of a picture with `bits` per pixel. Values beyond 65535 mm become 65535,
+  /// Converts the numbers of an image with `bits` per pixel. Values beyond 65535 mm become 65535,
   /// and negative numbers and NaN, which mean "no measurement", become 0. Throws Error{kData} if
-  /// such pictures cannot have so many bits.
+  /// such images cannot have so many bits.
   void ToMillimetres(int bits, std::span<const float> values, std::span<std::uint16_t> out) const;
 
  private:
@@ -42,14 +42,14 @@ class DepthScale {
   std::vector<std::uint16_t> of_code_;  // [mm]
 };
 
-/// A frame of the data set.
+/// A frame of the dataset.
 struct FrameId {
   std::int64_t step = 0;  // among the steps that are read
   std::int64_t episode = 0;
   std::int64_t frame = 0;  // of the episode
 };
 
-/// When the rows of the data set were recorded, in seconds from the start of their episode.
+/// When the rows of the dataset were recorded, in seconds from the start of their episode.
 struct RowTimes {
   double fps = 0.0;           // [Hz]
   std::vector<float> stated;  // by step; empty if all times are frame / fps
@@ -68,14 +68,14 @@ class RecordedCamera {
   RecordedCamera& operator=(const RecordedCamera&) = delete;
   virtual ~RecordedCamera() = default;
 
-  /// Writes the picture of a frame: RGB8 [height, width, 3], or depth as uint16 [height, width] in
+  /// Writes the image of a frame: RGB8 [height, width, 3], or depth as uint16 [height, width] in
   /// millimetres. Throws Error{kData} or Error{kMedia} naming file, episode and frame.
   virtual void Decode(const FrameId& frame, std::span<std::byte> out) = 0;
 
-  // A picture may be kept in a form that takes less memory. By default, it is kept as it is.
+  // An image may be kept in a form that takes less memory. By default, it is kept as it is.
 
-  /// The size of that form of a picture of `picture_bytes`. May change while nothing is decoded
-  /// yet, so each stored picture has its own size.
+  /// The size of that form of an image of `picture_bytes`. May change while nothing is decoded
+  /// yet, so each stored image has its own size.
   virtual std::size_t StoredBytes(std::size_t picture_bytes) const { return picture_bytes; }
 
   /// Gets an earlier frame of the same episode, which had to be decoded on the way to another, and
@@ -83,7 +83,7 @@ class RecordedCamera {
   using Pass = std::function<void(std::int64_t frame,
                                   const std::function<void(std::span<std::byte>)>& store)>;
 
-  /// Decodes a picture into `stored`. Throws as Decode does.
+  /// Decodes an image into `stored`. Throws as Decode does.
   virtual void Store(const FrameId& frame, std::span<std::byte> stored, const Pass& /*pass*/) {
     Decode(frame, stored);
   }
@@ -93,7 +93,7 @@ class RecordedCamera {
                     std::span<std::byte> out);
 };
 
-/// A camera whose pictures are in video files. `depth` must be given for a depth key. A picture is
+/// A camera whose images are in video files. `depth` must be given for a depth key. An image is
 /// the one nearest to the time of its row, as in LeRobot, and at most `tolerance` [s] away. At most
 /// `max_idle` files stay open. `metadata` and `times` must outlive the camera.
 std::unique_ptr<RecordedCamera> MakeVideoCamera(const Metadata& metadata, const Feature& feature,
@@ -101,7 +101,7 @@ std::unique_ptr<RecordedCamera> MakeVideoCamera(const Metadata& metadata, const 
                                                 const RowTimes& times, double tolerance,
                                                 std::size_t max_idle);
 
-/// Where pictures in Parquet files are.
+/// Where images in Parquet files are.
 struct PictureRows {
   struct Place {
     std::int32_t file = 0;  // index in `files`
@@ -111,13 +111,13 @@ struct PictureRows {
   std::vector<Place> places;  // by step
 };
 
-/// A camera whose pictures are in Parquet files. A file is decoded in at most `max_bytes` of
+/// A camera whose images are in Parquet files. A file is decoded in at most `max_bytes` of
 /// memory. `rows` must outlive the camera.
 std::unique_ptr<RecordedCamera> MakeParquetCamera(const PictureRows& rows, const Feature& feature,
                                                   std::optional<DepthScale> depth,
                                                   std::size_t max_idle, std::int64_t max_bytes);
 
-/// An estimate of the memory of an open file with pictures [bytes].
+/// An estimate of the memory of an open file with images [bytes].
 std::size_t StreamBytes(const Feature& feature);
 
 }  // namespace dp_bench::lerobot

@@ -1,4 +1,4 @@
-// The files of a LeRobot data set that is written: put together from one file per episode.
+// The files of a LeRobot dataset that is written: put together from one file per episode.
 #pragma once
 
 #include <filesystem>

@@ -62,7 +62,7 @@ void KeepEqual(const ordered_json& other, ordered_json* info) {
   }
 }
 
-// Whether all rows are at the times of their frames, to within a quarter of one. The pictures of
+// Whether all rows are at the times of their frames, to within a quarter of one. The images of
 // others are not the frames with their numbers.
 bool AreAtFrames(const Metadata& metadata) {
   std::set<FileNumber> files;
@@ -126,7 +126,7 @@ class RowReader {
 };
 
 SourceFolder ReadFolder(const Config& folder) {
-  SourceFolder source{.path = folder.Require<std::string>("path", "a LeRobot data set")};
+  SourceFolder source{.path = folder.Require<std::string>("path", "a LeRobot dataset")};
   const Config features = folder.Sub("features", "the feature that each key was read from");
   for (const std::string& key : features.Keys()) {
     source.features[key] = features.Require<std::string>(key, "the name in meta/info.json");
@@ -140,7 +140,7 @@ SourceConfig SourceConfig::FromConfig(const Config& recorded) {
   constexpr std::int64_t kMaxFrames = std::int64_t{1} << 40;
   SourceConfig config;
   for (const Config& folder :
-       recorded.List("folders", "the data sets; none if the episodes are not from LeRobot")) {
+       recorded.List("folders", "the datasets; none if the episodes are not from LeRobot")) {
     config.folders.push_back(ReadFolder(folder));
   }
   config.folder_of = recorded.Get<std::vector<std::int64_t>>(

@@ -1,4 +1,4 @@
-// The LeRobot data sets that episodes come from: what can be copied from their files as it is,
+// The LeRobot datasets that episodes come from: what can be copied from their files as it is,
 // compressed videos and columns that no key shows.
 #pragma once
 
@@ -24,13 +24,13 @@ namespace dp_bench::lerobot {
 
 class ParquetTable;
 
-/// A LeRobot data set that episodes come from.
+/// A LeRobot dataset that episodes come from.
 struct SourceFolder {
   std::filesystem::path path;
   std::map<std::string, std::string> features;  // that the keys were read from, by key
 };
 
-/// Where the episodes are recorded, if they come from LeRobot data sets.
+/// Where the episodes are recorded, if they come from LeRobot datasets.
 struct SourceConfig {
   std::vector<SourceFolder> folders;
   std::vector<std::int64_t> folder_of;   // index in `folders`, by episode that is written
@@ -64,7 +64,7 @@ class EpisodeSource {
   /// Reads meta/ of the folders. Throws Error{kData} or Error{kIo} naming the file.
   explicit EpisodeSource(const SourceConfig& config);
 
-  /// None if the episodes do not come from LeRobot data sets.
+  /// None if the episodes do not come from LeRobot datasets.
   bool is_empty() const { return config_.folders.empty(); }
 
   /// That are written.
@@ -75,7 +75,7 @@ class EpisodeSource {
   /// The frames of an episode that is written.
   media::VideoPart VideoOf(const std::string& key, std::int64_t episode) const;
 
-  /// The statistics of its pictures before they were encoded; none if the files do not have all of
+  /// The statistics of its images before they were encoded; none if the files do not have all of
   /// them.
   std::optional<FeatureStatistics> StatisticsOf(const std::string& key, std::int64_t episode) const;
 

@@ -1,4 +1,4 @@
-// Writes the folder meta/ of a LeRobot data set, versions 2.1 and 3.0. Files are not durable: the
+// Writes the folder meta/ of a LeRobot dataset, versions 2.1 and 3.0. Files are not durable: the
 // folder is, once core::AtomicFolder committed it.
 #pragma once
 
@@ -20,14 +20,14 @@ namespace dp_bench::lerobot {
 inline constexpr std::int64_t kChunksSize = 1000;  // files per folder, LeRobot's default
 inline constexpr double kBytesPerMb = 1 << 20;
 
-/// A feature that is written: numbers, or a camera whose pictures are in the Parquet files or in
+/// A feature that is written: numbers, or a camera whose images are in the Parquet files or in
 /// videos.
 struct WrittenFeature {
   std::string name;
   KeyType type = KeyType::kLowDim;
   std::int64_t n = 0;                 // numbers
   std::vector<std::string> channels;  // a name per number; may be empty
-  int width = 0;                      // of pictures [px]
+  int width = 0;                      // of images [px]
   int height = 0;                     // [px]
   bool is_video = false;
   double picture_unit = 1.0;  // of depth [mm], as LeRobot's statistics of it
@@ -35,7 +35,7 @@ struct WrittenFeature {
   nlohmann::ordered_json entry;
 
   bool is_camera() const { return type != KeyType::kLowDim; }
-  int n_channels() const { return type == KeyType::kRgb ? 3 : 1; }  // of pictures
+  int n_channels() const { return type == KeyType::kRgb ? 3 : 1; }  // of images
 };
 
 /// The frames of an episode in a video file of version 3.0.
@@ -86,13 +86,13 @@ std::filesystem::path VideoPath(Version version, const std::string& camera,
 /// The number after `number` in version 3.0.
 FileNumber NextFile(const FileNumber& number);
 
-/// The entry of a feature in info.json whose pictures are in videos that dp_bench encoded.
+/// The entry of a feature in info.json whose images are in videos that dp_bench encoded.
 nlohmann::ordered_json VideoEntry(const WrittenFeature& feature, const VideoSettings& settings);
 
 /// What the file of an episode says for the Python package `datasets`: {"info": ...}.
 std::string DescribeColumns(std::span<const WrittenFeature> features);
 
-/// LeRobot's own columns, which every data set has.
+/// LeRobot's own columns, which every dataset has.
 std::span<const char* const> IntegerColumns();
 
 /// Writes meta/ into `root`. Throws Error{kIo}.

@@ -95,7 +95,7 @@ Names ParseNames(const OrderedJson& names) {
 // [height, width, channels] of a camera. Writers differ in the order and in the names of the axes.
 std::array<std::int64_t, 3> ParsePictureShape(const JsonView& entry, Shape shape, Names names) {
   if (shape.size() == 2) shape.push_back(1);
-  if (shape.size() != 3) entry.At("shape").Fail("expected two or three sizes of a picture");
+  if (shape.size() != 3) entry.At("shape").Fail("expected two or three sizes of an image");
   names.resize(3);
   const auto is_colour = [&](std::size_t axis) {
     return shape[axis] == 1 || shape[axis] == 3 || shape[axis] == 4;
@@ -123,7 +123,7 @@ std::array<std::int64_t, 3> ParsePictureShape(const JsonView& entry, Shape shape
   return sizes;
 }
 
-// What "info" says about pictures; older writers put it into "video_info".
+// What "info" says about images; older writers put it into "video_info".
 class PictureInfo {
  public:
   explicit PictureInfo(const JsonView& feature) {
@@ -477,12 +477,12 @@ void RequireTotals(const JsonView& info, const Metadata& metadata) {
     if (expected == found) return;
     info.At(key).Fail(
         fmt::format("is {}, but the table of episodes has {}; the recording was "
-                    "interrupted, or files of another data set are in the folder",
+                    "interrupted, or files of another dataset are in the folder",
                     expected, found));
   };
   require("total_episodes", static_cast<std::int64_t>(metadata.episodes.size()));
   require("total_frames", n_frames);
-  if (n_frames == 0) info.Fail("the data set has no frames");
+  if (n_frames == 0) info.Fail("the dataset has no frames");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The folder meta/ of a LeRobot data set, versions 2.0, 2.1 and 3.0 (the format that the Python
+// The folder meta/ of a LeRobot dataset, versions 2.0, 2.1 and 3.0 (the format that the Python
 // package lerobot 0.1 to 0.6 writes). Everything in it is untrusted: sizes are checked before
 // memory is allocated, and file names cannot lead out of the folder.
 #pragma once
@@ -43,9 +43,9 @@ struct Feature {
   Shape shape;                          // of numbers: at least one axis
   std::vector<std::string> channels;    // a name per number; none if there are no such names
   std::string names_fault;              // why info.json has names, but no such ones; or empty
-  int width = 0;                        // of pictures [px]
+  int width = 0;                        // of images [px]
   int height = 0;                       // [px]
-  int n_channels = 0;                   // of pictures: 1, 3 or 4, the last with transparency
+  int n_channels = 0;                   // of images: 1, 3 or 4, the last with transparency
   bool is_depth = false;                // info.json says so
   std::optional<DepthCode> depth_code;  // of a depth video
   std::optional<double> depth_unit;     // of depth images: 1 or 0.001 [m]
@@ -95,11 +95,11 @@ void ReadJsonLines(const std::filesystem::path& path, std::int64_t max_bytes,
 /// Error{kData} if there is none.
 std::vector<std::filesystem::path> EpisodeFiles(const std::filesystem::path& root);
 
-/// The file in which dp_bench notes which keys the features of a data set that it wrote were put
+/// The file in which dp_bench notes which keys the features of a dataset that it wrote were put
 /// together from: {"keys": <as in dataset.params.keys>}. LeRobot ignores it.
 inline constexpr const char* kKeySourcesFile = "meta/dp_bench.json";
 
-/// The value of "keys"; none if the data set at `root` has no such file. Throws Error{kData} or
+/// The value of "keys"; none if the dataset at `root` has no such file. Throws Error{kData} or
 /// Error{kIo} if it is damaged.
 std::optional<Config> ReadKeySources(const std::filesystem::path& root);
 

@@ -311,7 +311,7 @@ ParquetPictures::ParquetPictures(const fs::path& path, const std::string& column
     if (r.leaf < 0 ||
         metadata.schema()->Column(r.leaf)->physical_type() != parquet::Type::BYTE_ARRAY ||
         metadata.schema()->Column(r.leaf)->max_repetition_level() != 0) {
-      throw Error(ErrorCode::kData, fmt::format("{}: column '{}' holds no pictures (bytes, path)",
+      throw Error(ErrorCode::kData, fmt::format("{}: column '{}' holds no images (bytes, path)",
                                                 path.string(), column));
     }
     r.group_begins.push_back(0);
@@ -351,7 +351,7 @@ std::span<const std::byte> ParquetPictures::Read(std::int64_t row) {
     if (n_levels == 1) ++r.next_row;
     if (n_values != 1) {
       throw Error(ErrorCode::kData,
-                  fmt::format("{}: expected the bytes of a picture, found {}", where,
+                  fmt::format("{}: expected the bytes of an image, found {}", where,
                               n_levels == 1 ? "null" : "the end of the column"));
     }
     return std::as_bytes(std::span(picture.ptr, picture.len));
@@ -404,7 +404,7 @@ std::shared_ptr<parquet::WriterProperties> Properties(const arrow::Schema& schem
   parquet::WriterProperties::Builder properties;
   properties.compression(arrow::Compression::SNAPPY);
   for (const std::shared_ptr<arrow::Field>& field : schema.fields()) {
-    // pictures do not repeat
+    // images do not repeat
     if (field->type()->id() == arrow::Type::STRUCT) {
       properties.disable_dictionary(field->name() + ".bytes");
     }

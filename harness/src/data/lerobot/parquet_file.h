@@ -1,5 +1,5 @@
 // Parquet files (Apache Parquet format 2) through Arrow C++. They are read as whole columns of
-// numbers and texts, and pictures one by one; files are untrusted, and Arrow checks them while it
+// numbers and texts, and images one by one; files are untrusted, and Arrow checks them while it
 // decodes, in memory of a limited size. They are written with the column types that LeRobot uses.
 #pragma once
 
@@ -44,11 +44,11 @@ class ParquetFile {
   std::unique_ptr<Reader> reader_;
 };
 
-/// The encoded pictures of a column {bytes, path}. Reading forwards decodes each page once. Used by
+/// The encoded images of a column {bytes, path}. Reading forwards decodes each page once. Used by
 /// one thread at a time.
 class ParquetPictures {
  public:
-  /// Throws Error{kData} if the column has no pictures.
+  /// Throws Error{kData} if the column has no images.
   ParquetPictures(const std::filesystem::path& path, const std::string& column,
                   std::int64_t max_bytes);
   ~ParquetPictures();
@@ -86,7 +86,7 @@ class ParquetTable {
                       std::size_t n_per_row, int n_nested);
   void AddIntegerLists(const std::string& name, std::span<const std::int64_t> values,
                        std::size_t n_per_row);
-  /// A file of a picture per row, and its name.
+  /// A file of an image per row, and its name.
   void AddPictures(const std::string& name, std::span<const std::string> files,
                    std::span<const std::string> names);
 

@@ -52,7 +52,7 @@ PathTemplate::PathTemplate(std::string_view text, const std::string& where) : te
   try {
     Format({}, "camera");
   } catch (const std::exception&) {
-    refuse("it must be a relative path that stays in the data set's folder");
+    refuse("it must be a relative path that stays in the dataset's folder");
   }
 }
 

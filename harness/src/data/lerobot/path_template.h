@@ -1,4 +1,4 @@
-// The names of the files of a LeRobot data set, which contain numbers.
+// The names of the files of a LeRobot dataset, which contain numbers.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ namespace dp_bench::lerobot {
 
 namespace {
 
-constexpr std::size_t kMaxWaiting = 32;  // pictures in memory
+constexpr std::size_t kMaxWaiting = 32;  // images in memory
 
 // Returns the function that encodes a copy of `picture`.
 std::function<std::string()> Encoding(const WrittenFeature& camera,

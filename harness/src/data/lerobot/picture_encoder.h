@@ -1,4 +1,4 @@
-// Encodes the pictures of a camera as PNG files, on several threads.
+// Encodes the images of a camera as PNG files, on several threads.
 #pragma once
 
 #include <condition_variable>
@@ -34,10 +34,10 @@ class PictureEncoder {
  public:
   PictureEncoder(const WrittenFeature& camera, core::ThreadPool& pool);
 
-  /// Takes a copy of a picture in storage order. Waits if many pictures are still in memory.
+  /// Takes a copy of an image in storage order. Waits if many images are still in memory.
   void Add(std::span<const std::byte> picture);
 
-  /// The files of all pictures since the last call. Throws Error{kMedia} if one cannot be encoded.
+  /// The files of all images since the last call. Throws Error{kMedia} if one cannot be encoded.
   std::vector<std::string> Take();
 
  private:
@@ -46,7 +46,7 @@ class PictureEncoder {
   std::vector<std::future<std::string>> files_;
 };
 
-// Encodes the pictures of a camera as a video, in the order in which they arrive, on a thread of
+// Encodes the images of a camera as a video, in the order in which they arrive, on a thread of
 // the pool. Several cameras are encoded at once.
 
 /// Used by one thread. `pool` must outlive it.
@@ -58,7 +58,7 @@ class PictureVideo {
   /// Leaves no file if Finish was not called.
   ~PictureVideo();
 
-  /// Takes a copy of an RGB picture [height, width, 3]. Waits if many are still in memory. Throws
+  /// Takes a copy of an RGB image [height, width, 3]. Waits if many are still in memory. Throws
   /// Error{kMedia} if an earlier one could not be encoded.
   void Add(std::span<const std::byte> picture);
 

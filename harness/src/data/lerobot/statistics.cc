@@ -29,7 +29,7 @@ constexpr std::int64_t kMaxLine = std::int64_t{64} << 20;
 constexpr std::size_t kBins = 5000;
 constexpr double kRangePadding = 1e-10;  // of the histogram, at both ends
 
-constexpr std::int64_t kMinSample = 100;  // pictures
+constexpr std::int64_t kMinSample = 100;  // images
 constexpr std::int64_t kMaxSample = 10'000;
 constexpr double kSamplePower = 0.75;
 constexpr int kLargePicture = 300;  // [px]
@@ -106,7 +106,7 @@ void AppendChannel(std::span<const Level> levels, FeatureStatistics* statistics)
   }
 }
 
-// Which of n pictures LeRobot looks at.
+// Which of n images LeRobot looks at.
 std::vector<std::int64_t> SampleOf(std::int64_t n) {
   const auto wanted = static_cast<std::int64_t>(std::pow(static_cast<double>(n), kSamplePower));
   const std::int64_t size = std::max(std::min(kMinSample, n), std::min(wanted, kMaxSample));

@@ -1,6 +1,6 @@
-// The statistics of a feature that LeRobot keeps for every episode and for the whole data set, as
+// The statistics of a feature that LeRobot keeps for every episode and for the whole dataset, as
 // LeRobot 0.6 computes them (compute_stats.py): quantiles come from a histogram of 5000 bins, and
-// those of a data set are means of those of its episodes. Sums are exact here; LeRobot's are
+// those of a dataset are means of those of its episodes. Sums are exact here; LeRobot's are
 // rounded to float32.
 #pragma once
 
@@ -47,11 +47,11 @@ std::vector<double>& StatisticOf(FeatureStatistics& statistics, std::size_t inde
 /// neither; a channel with nothing else has zeros.
 FeatureStatistics SummarizeNumbers(std::span<const double> values, std::size_t n_channels);
 
-/// Of the pictures of an episode, of which LeRobot takes a sample: at least 100 frames if there are
-/// so many, and of pictures with a side of 300 pixels or more only some rows and columns.
+/// Of the images of an episode, of which LeRobot takes a sample: at least 100 frames if there are
+/// so many, and of images with a side of 300 pixels or more only some rows and columns.
 class PictureSummary {
  public:
-  /// For an episode of `n_frames` pictures [height, width, n_channels]. Levels are below `n_levels`
+  /// For an episode of `n_frames` images [height, width, n_channels]. Levels are below `n_levels`
   /// and are divided by `scale`.
   struct Shape {
     std::int64_t n_frames;
@@ -63,11 +63,11 @@ class PictureSummary {
   };
   explicit PictureSummary(const Shape& shape);
 
-  /// The next picture. T is std::uint8_t or std::uint16_t.
+  /// The next image. T is std::uint8_t or std::uint16_t.
   template <class T>
   void Add(std::span<const T> pixels);
 
-  /// After the last picture.
+  /// After the last image.
   FeatureStatistics Finish() const;
 
  private:
@@ -75,21 +75,21 @@ class PictureSummary {
   std::size_t stride_ = 1;                          // between rows and columns that are counted
   std::vector<std::int64_t> frames_;                // the sample
   std::size_t next_ = 0;                            // index in frames_
-  std::int64_t n_seen_ = 0;                         // pictures
+  std::int64_t n_seen_ = 0;                         // images
   std::vector<std::vector<std::uint64_t>> counts_;  // [channel][level]
 };
 
-/// The statistics of a data set from those of its episodes, of which there is at least one.
+/// The statistics of a dataset from those of its episodes, of which there is at least one.
 FeatureStatistics Pool(std::span<const FeatureStatistics> episodes);
 
-/// As in stats.json. The numbers of a picture's channels have the shape [C, 1, 1].
+/// As in stats.json. The numbers of an image's channels have the shape [C, 1, 1].
 nlohmann::json ToJson(const FeatureStatistics& statistics, bool is_picture);
 
-/// The inverse, without the shape of pictures. Throws Error{kData} naming file and place.
+/// The inverse, without the shape of images. Throws Error{kData} naming file and place.
 FeatureStatistics ReadStatistics(const core::JsonView& values);
 
-/// The statistics of single episodes that meta/ of a LeRobot data set has. They are those of the
-/// pictures before they were encoded, which a copy of the video cannot give. By feature and
+/// The statistics of single episodes that meta/ of a LeRobot dataset has. They are those of the
+/// images before they were encoded, which a copy of the video cannot give. By feature and
 /// episode, of those of the cameras `features` of which meta/ has all statistics, with quantiles,
 /// for all episodes. LeRobot 0.3 and older write no quantiles. `max_bytes` bounds the memory for
 /// each table. Throws Error{kData} or Error{kIo} naming the file if it cannot be read at all.

@@ -1,5 +1,5 @@
-// Files that stay open between reads, for all threads that read pictures. A thread takes the one
-// that can read on, so that reading forwards decodes each picture once.
+// Files that stay open between reads, for all threads that read images. A thread takes the one
+// that can read on, so that reading forwards decodes each image once.
 #pragma once
 
 #include <cstddef>

@@ -105,9 +105,9 @@ LeRobotWriterConfig LeRobotWriterConfig::FromConfig(const Config& params) {
                         "MiB of a video file of version 3.0, after which the next one begins");
   config.codec = params.GetChoice(
       "codec", {"auto", "png", "h264", "hevc", "av1"},
-      "how pictures are stored. auto: videos of LeRobot data sets are copied, other pictures are "
+      "how images are stored. auto: videos of LeRobot datasets are copied, other images are "
       "PNG; png: all are PNG; h264, hevc, av1: videos with this codec are copied, other colour "
-      "pictures are encoded, and other depth is PNG");
+      "images are encoded, and other depth is PNG");
   constexpr std::int64_t kWorstCrf = 51;
   config.crf = static_cast<int>(
       params.GetInRange("crf", std::int64_t{config.crf}, std::int64_t{0}, kWorstCrf,
@@ -208,7 +208,7 @@ void LeRobotWriter::AddNumbers(const FeatureConfig& config, std::span<const KeyS
   if (track->column) feature.entry = track->column->entry;
 }
 
-// Decides how the pictures are stored.
+// Decides how the images are stored.
 void LeRobotWriter::AddCamera(const FeatureConfig& config, const KeySpec& key, Track* track) {
   WrittenFeature& feature = track->feature;
   feature.type = key.type;
@@ -222,7 +222,7 @@ void LeRobotWriter::AddCamera(const FeatureConfig& config, const KeySpec& key, T
   if (is_auto && recorded.is_video && !recorded.obstacle.empty()) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("feature '{}': its videos cannot be copied: {}. Encode them again "
-                            "(--param codec=av1, h264 or hevc) or store the decoded pictures "
+                            "(--param codec=av1, h264 or hevc) or store the decoded images "
                             "(--param codec=png).",
                             config.name, recorded.obstacle));
   }
@@ -234,7 +234,7 @@ void LeRobotWriter::AddCamera(const FeatureConfig& config, const KeySpec& key, T
     feature.picture_unit = recorded.depth_unit;
     const bool has_statistics = recorded_.n_episodes() > 0 && recorded_.StatisticsOf(key.name, 0);
     notes_.push_back(fmt::format("{}: {} video, copied bit for bit{}", config.name, recorded.codec,
-                                 has_statistics ? "" : "; statistics of its decoded pictures"));
+                                 has_statistics ? "" : "; statistics of its decoded images"));
   } else if (is_encoded) {
     AddEncodedCamera(recorded.is_video, track);
   } else {
@@ -248,7 +248,7 @@ void LeRobotWriter::AddEncodedCamera(bool is_again, Track* track) {
   WrittenFeature& feature = track->feature;
   if (feature.width % 2 != 0 || feature.height % 2 != 0) {
     throw Error(ErrorCode::kShape,
-                fmt::format("feature '{}': videos have an even width and height, but its pictures "
+                fmt::format("feature '{}': videos have an even width and height, but its images "
                             "are {} x {}; use --param codec=png",
                             feature.name, feature.width, feature.height));
   }
@@ -348,7 +348,7 @@ void LeRobotWriter::OpenFolder() {
   }
   if (core::ReadJsonFile(file, kMaxNotesBytes) == identity) return;
   throw Error(ErrorCode::kUsage,
-              fmt::format("{} holds an unfinished data set of another source or with other "
+              fmt::format("{} holds an unfinished dataset of another source or with other "
                           "features; remove it to begin again",
                           folder_.string()));
 }

@@ -1,7 +1,7 @@
-// Writes LeRobot data sets of versions 2.1 and 3.0. Until it is finished, a data set is a folder
+// Writes LeRobot datasets of versions 2.1 and 3.0. Until it is finished, a dataset is a folder
 // <path>.unfinished with one file per episode, so that a kill costs at most one episode. Finish
-// puts these files together under their final names. Pictures are PNG files in the Parquet files,
-// or videos, which are encoded or copied from a LeRobot data set.
+// puts these files together under their final names. Images are PNG files in the Parquet files,
+// or videos, which are encoded or copied from a LeRobot dataset.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // The memory of readers: for numbers that are loaded as a whole, and for decoded chunks of arrays,
-// or pictures, that do not fit in memory, shared by all threads that read them.
+// or images, that do not fit in memory, shared by all threads that read them.
 #pragma once
 
 #include <sys/mman.h>

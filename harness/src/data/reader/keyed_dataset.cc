@@ -126,7 +126,7 @@ void MemoryBudget::RequireMachineHas(double bytes) const {
   if (bytes <= MachineMemory()) return;
   throw Error(ErrorCode::kConfig,
               fmt::format("dataset.params.memory_limit_mb is {:.6g}; this machine has {:.0f}, and "
-                          "the pictures need more",
+                          "the images need more",
                           limit_ / kBytesPerMb, MachineMemory() / kBytesPerMb));
 }
 

@@ -31,7 +31,7 @@ struct KeyConfig {
   std::optional<std::int64_t> begin = {};  // or a range of them
   std::optional<std::int64_t> end = {};
   Shape shape = {};                         // of the key, if its numbers are no list. LeRobot only
-  std::optional<double> mm_per_level = {};  // depth in pictures of 8 bits. LeRobot only
+  std::optional<double> mm_per_level = {};  // depth in images of 8 bits. LeRobot only
 
   bool is_sliced() const { return begin || end; }
 };
@@ -104,7 +104,7 @@ class MemoryBudget {
 /// [3, pixels] of each step become [pixels, 3].
 void InterleavePlanes(std::size_t step_bytes, std::span<std::byte> steps);
 
-/// A data set whose numbers are in memory. A reader of a format derives from it.
+/// A dataset whose numbers are in memory. A reader of a format derives from it.
 class KeyedDataset : public Dataset {
  public:
   const DatasetSpec& spec() const final { return spec_; }

@@ -210,7 +210,7 @@ void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
     case Compressor::kPicture:
       break;
   }
-  throw Error(ErrorCode::kInternal, "a picture has a decoder of its own");
+  throw Error(ErrorCode::kInternal, "an image has a decoder of its own");
 }
 
 void DecodePicture(std::span<const std::byte> compressed, const Shape& chunks,
@@ -220,9 +220,9 @@ void DecodePicture(std::span<const std::byte> compressed, const Shape& chunks,
   DPB_ASSERT(out.size() == static_cast<std::size_t>(3 * height * width));
   constexpr std::int64_t kMaxPixels = 1 << 16;  // in each direction
   if (std::max(height, width) > kMaxPixels) {
-    Fail(file, fmt::format("a picture of {} x {} pixels is too large", width, height));
+    Fail(file, fmt::format("an image of {} x {} pixels is too large", width, height));
   }
-  thread_local media::PictureDecoder decoder;  // opening a codec takes longer than a small picture
+  thread_local media::PictureDecoder decoder;  // opening a codec takes longer than a small image
   try {
     decoder.Decode(compressed, static_cast<int>(width), static_cast<int>(height))
         .ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});

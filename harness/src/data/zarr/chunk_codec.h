@@ -1,5 +1,5 @@
 // Compressed chunks: raw, zlib (RFC 1950), gzip (RFC 1952), zstd (RFC 8878), c-blosc 1.x buffers
-// and picture files are read; blosc is written.
+// and image files are read; blosc is written.
 #pragma once
 
 #include <cstddef>
@@ -35,12 +35,12 @@ std::size_t DecoderBytes(Compressor compressor, std::span<const std::byte> heade
 std::span<const std::byte> TakeChecksums(std::span<const std::byte> bytes, int n,
                                          const std::string& file);
 
-/// Decodes a whole file, no picture, to exactly `out.size()` bytes; throws Error{kData} naming
+/// Decodes a whole file, no image, to exactly `out.size()` bytes; throws Error{kData} naming
 /// `file`.
 void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
                  std::span<std::byte> out, const std::string& file);
 
-/// Decodes a picture file to [height, width, 3] bytes, the last sizes of `chunks`. Throws
+/// Decodes an image file to [height, width, 3] bytes, the last sizes of `chunks`. Throws
 /// Error{kData} naming `file`.
 void DecodePicture(std::span<const std::byte> compressed, const Shape& chunks,
                    std::span<std::byte> out, const std::string& file);

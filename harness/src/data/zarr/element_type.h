@@ -1,5 +1,5 @@
 // The types of numbers that zarr arrays hold, their names in both versions of the format, and how
-// they become the numbers of a data set: float32, uint8 images, uint16 depth, int64 episode ends.
+// they become the numbers of a dataset: float32, uint8 images, uint16 depth, int64 episode ends.
 #pragma once
 
 #include <array>

@@ -101,7 +101,7 @@ std::string CodecName(const Json& codec, const char* field) {
   return text.starts_with(kRegistry) ? text.substr(kRegistry.size()) : text;
 }
 
-// Picture files that media::PictureDecoder reads, by the ids of imagecodecs.
+// Image files that media::PictureDecoder reads, by the ids of imagecodecs.
 bool IsPictureCodec(std::string_view name) {
   constexpr std::array<std::string_view, 4> kPictureCodecs = {
       "imagecodecs_jpegxl", "imagecodecs_jpeg2k", "imagecodecs_jpeg", "imagecodecs_png"};
@@ -156,7 +156,7 @@ void CheckSizes(const Fields& fields, ZarrMetadata* metadata) {
   metadata->num_elements = total_bytes / item;
 }
 
-// A picture file holds one picture of bytes.
+// An image file holds one image of bytes.
 void CheckPictures(const Fields& fields, const ZarrMetadata& metadata) {
   const Shape& chunks = metadata.chunks;
   const bool is_picture = chunks.size() >= 3 && chunks.back() == 3 &&
@@ -164,7 +164,7 @@ void CheckPictures(const Fields& fields, const ZarrMetadata& metadata) {
                           metadata.order.empty() && metadata.type == ElementType::kUInt8;
   if (metadata.compressor != Compressor::kPicture || is_picture) return;
   fields.Fail("chunks",
-              fmt::format("of pictures are {} of {}; dp_bench decodes one picture [1, height, "
+              fmt::format("of images are {} of {}; dp_bench decodes one image [1, height, "
                           "width, 3] of uint8 per chunk.{}",
                           ToString(chunks), Name(metadata.type), kHowToLeaveOut));
 }

@@ -13,7 +13,7 @@
 
 namespace dp_bench::zarr {
 
-/// kZlib is also gzip; kPicture is one picture file per chunk, such as JPEG XL.
+/// kZlib is also gzip; kPicture is one image file per chunk, such as JPEG XL.
 enum class Compressor { kNone, kZlib, kZstd, kBlosc, kPicture };
 
 /// Files that hold several chunks each, behind or before an index with offset and size of each.

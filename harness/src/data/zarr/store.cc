@@ -127,7 +127,7 @@ class FolderStore final : public Store {
     if (::fstatat(root_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
       throw Error(ErrorCode::kData,
                   fmt::format("{} is a link to a file that does not exist; fetch the content of "
-                              "the data set first (git annex get, dvc pull, git lfs pull)",
+                              "the dataset first (git annex get, dvc pull, git lfs pull)",
                               Describe(name)));
     }
     return file;

@@ -1,4 +1,4 @@
-// See vision_pipeline.h. Pictures are views [B, To, C, H, W] of storage [B, To, H, W, C]. Crops
+// See vision_pipeline.h. Images are views [B, To, C, H, W] of storage [B, To, H, W, C]. Crops
 // keep that order, which is also the fastest for convolutions.
 #include "dp_bench/policy/vision/vision_pipeline.h"
 
@@ -19,7 +19,7 @@ namespace {
 using torch::Tensor;
 
 constexpr double kMaxUInt8 = 255.0;
-constexpr double kMaxPixels = 1 << 20;  // far above the side of any picture
+constexpr double kMaxPixels = 1 << 20;  // far above the side of any image
 
 [[noreturn]] void Refuse(const std::string& message) { throw Error(ErrorCode::kConfig, message); }
 
@@ -76,13 +76,13 @@ void RequireOneShape(const std::vector<Camera>& cameras) {
   }
 }
 
-// The crop of pictures of size `whole`. A value below 1 is a fraction of the picture.
+// The crop of images of size `whole`. A value below 1 is a fraction of the image.
 Shape ReadCrop(const Config& params, const Shape& whole) {
   constexpr const char* kKey = "crop_shape";
   const auto asked = params.GetOptional<std::vector<double>>(
       kKey,
       "[height, width] of the part that is seen, the same for colour and depth: pixels, or below 1 "
-      "a fraction of the picture; none for the whole picture");
+      "a fraction of the image; none for the whole image");
   if (!asked) return whole;
   if (asked->size() != 2) {
     Refuse(fmt::format("{}: expected [height, width], found [{}]", params.Where(kKey),
@@ -164,7 +164,7 @@ VisionPipeline::VisionPipeline(const Config& params, const std::vector<Camera>& 
       cameras.empty() ? Shape{1, 1} : Shape{cameras[0].rgb.shape[1], cameras[0].rgb.shape[2]};
   resizes_first_ = params.Get<bool>(
       "resize_first", false,
-      "resize the whole picture, colour with antialiasing, and crop the result, as LeRobot does; "
+      "resize the whole image, colour with antialiasing, and crop the result, as LeRobot does; "
       "false: crop, then resize");
   const auto read_size = [&](const Shape& default_size) {
     return ReadSize(params, "resize_shape", default_size,

@@ -11,7 +11,7 @@
 namespace dp_bench::view {
 namespace {
 
-constexpr double kLongestSleepS = 0.25;  // a new picture wakes the window sooner
+constexpr double kLongestSleepS = 0.25;  // a new image wakes the window sooner
 
 constexpr const char* kKeys =
     "space pause, . step, + faster, - slower, c camera, r restart, n next episode, q quit";

@@ -11,7 +11,7 @@ namespace dp_bench::view {
 
 struct ViewerOptions {
   PlayerOptions player;
-  int width = 0;  // of the picture [px]
+  int width = 0;  // of the image [px]
   int height = 0;
   std::filesystem::path screenshot;  // PNG of the window when it closes; empty: none
 };

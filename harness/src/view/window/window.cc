@@ -1,5 +1,5 @@
-// OpenGL 3.3 core: the picture is a texture on a framebuffer object, and a blit scales it into the
-// window. That needs no shader, and the blit also flips the picture upright.
+// OpenGL 3.3 core: the image is a texture on a framebuffer object, and a blit scales it into the
+// window. That needs no shader, and the blit also flips the image upright.
 #include "view/window/window.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A window with a picture in it, through GLFW and OpenGL 3.3. The only part of the program that
+// A window with an image in it, through GLFW and OpenGL 3.3. The only part of the program that
 // needs a display.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace dp_bench::view {
 /// Used on the main thread. Only one may exist at a time.
 class Window {
  public:
-  /// Opens a window for a picture of this size. Throws Error{kUsage} without a display or OpenGL,
+  /// Opens a window for an image of this size. Throws Error{kUsage} without a display or OpenGL,
   /// and says what to do instead.
   Window(int width, int height, const std::string& title);
   Window(const Window&) = delete;
@@ -30,12 +30,12 @@ class Window {
   /// The user closed the window or pressed escape.
   bool is_closed() const;
 
-  /// Where the pointer is on the picture, and whether its left button is held.
+  /// Where the pointer is on the image, and whether its left button is held.
   Pointer pointer() const;
 
   void SetTitle(const std::string& title);
 
-  /// Shows a picture. Call it again after the window was resized or uncovered.
+  /// Shows an image. Call it again after the window was resized or uncovered.
   void Show(const RgbImage& picture);
 
   /// What the window shows, read back from OpenGL.

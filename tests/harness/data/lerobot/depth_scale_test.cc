@@ -56,7 +56,7 @@ TEST(DepthScale, PicturesWithOtherBitsAreRefused) {
     return MessageOf(ErrorCode::kData, [&] { Convert(scale, bits, {1.0F}); });
   };
   EXPECT_THAT(refusal(DepthScale::OfCodes({.min = 0.01, .max = 10.0, .shift = 3.5}), 8),
-              HasSubstr("expected a depth picture of 12 bits, found 8"));
+              HasSubstr("expected a depth image of 12 bits, found 8"));
   EXPECT_THAT(refusal(DepthScale::OfUnit(std::nullopt), 8), HasSubstr("needs mm_per_level"));
   EXPECT_THAT(refusal(DepthScale::OfLevels(5.0), 16), HasSubstr("8 bits, found 16"));
 }

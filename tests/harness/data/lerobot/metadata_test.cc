@@ -25,7 +25,7 @@ fs::path SmallFolder(const std::string& name) {
   return fs::path(DPB_SOURCE_DIR) / "tests/data/lerobot" / name;
 }
 
-// A data set of version 2.1 with one episode and these features.
+// A dataset of version 2.1 with one episode and these features.
 Metadata ReadFeatures(const std::string& features) {
   const core::TemporaryFolder folder;
   fs::create_directory(folder.path() / "meta");
@@ -215,7 +215,7 @@ TEST(PathTemplate, RefusesWhatIsNoTemplate) {
   EXPECT_THAT(refusal("a/{__class__}"), HasSubstr("unknown name"));
   EXPECT_THAT(refusal("/etc/passwd"), HasSubstr("/etc/passwd"));
   EXPECT_THAT(refusal("a/../../b"), AllOf(HasSubstr("info.json"), HasSubstr("a/../../b"),
-                                          HasSubstr("stays in the data set's folder")));
+                                          HasSubstr("stays in the dataset's folder")));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ std::shared_ptr<arrow::Array> ListsOf(const std::vector<std::vector<float>>& lis
   return builder.Finish().ValueOrDie();
 }
 
-// {bytes, path}, as Hugging Face's datasets store pictures.
+// {bytes, path}, as Hugging Face's datasets store images.
 std::shared_ptr<arrow::Array> PicturesOf(const std::vector<std::optional<std::string>>& files) {
   const auto bytes = ArrayOf<arrow::BinaryBuilder>(files);
   const auto paths =
@@ -172,7 +172,7 @@ TEST_F(ParquetFileTest, APictureThatIsMissingIsRefused) {
   EXPECT_EQ(pictures.Read(2).size(), 5U);
   EXPECT_THAT(refusal(3), HasSubstr("the file has 3 rows"));
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ParquetPictures(path(), "else", kMaxFileBytes); }),
-              HasSubstr("column 'else' holds no pictures"));
+              HasSubstr("column 'else' holds no images"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The statistics of LeRobot data sets against LeRobot 0.6.1
+// The statistics of LeRobot datasets against LeRobot 0.6.1
 // (tests/golden/generate/lerobot_statistics.py).
 #include "data/lerobot/statistics.h"
 

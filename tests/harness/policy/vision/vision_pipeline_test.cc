@@ -1,4 +1,4 @@
-// Crop and resize of pictures, in both orders. The golden numbers are torchvision's.
+// Crop and resize of images, in both orders. The golden numbers are torchvision's.
 #include "dp_bench/policy/vision/vision_pipeline.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 namespace dp_bench::policy {
 namespace {
 
-// pictures in [0, 1]
+// images in [0, 1]
 Normalizer MakeNormalizer() {
   Normalizer::Fields fields;
   fields["cam"] = {.scale = torch::ones({3}),

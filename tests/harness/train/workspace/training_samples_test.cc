@@ -1,5 +1,5 @@
 // Actions sampled while training: with their own number of denoising steps, their numbers in the
-// log and their picture in TensorBoard.
+// log and their image in TensorBoard.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

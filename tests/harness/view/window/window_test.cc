@@ -1,4 +1,4 @@
-// The window on a virtual display: the shown picture is read back from OpenGL.
+// The window on a virtual display: the shown image is read back from OpenGL.
 #include "view/window/window.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Every number and picture equals what h5py and libjpeg read.
+// Every number and image equals what h5py and libjpeg read.
 #include "support/golden.h"
 
 #include <gmock/gmock.h>

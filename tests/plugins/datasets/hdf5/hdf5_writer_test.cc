@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr int kLengths[] = {3, 1, 6};
 
-// A list of the size of a picture must stay a list.
+// A list of the size of an image must stay a list.
 DatasetSpec SpecToWrite() {
   return {
       .keys =
@@ -122,7 +122,7 @@ TEST_P(Hdf5Variants, AreNotWrittenOverOtherData) {
   Hdf5WriterConfig other = config();
   other.source = "another";
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { const Hdf5Writer writer(other, SpecToWrite()); }),
-              HasSubstr("unfinished data set of another source"));
+              HasSubstr("unfinished dataset of another source"));
   std::ofstream(config().path) << "mine";
   EXPECT_THAT(
       MessageOf(ErrorCode::kUsage, [&] { const Hdf5Writer writer(config(), SpecToWrite()); }),

@@ -1,4 +1,4 @@
-// Damaged, inconsistent and malicious data sets give an Error that names the file and, where there
+// Damaged, inconsistent and malicious datasets give an Error that names the file and, where there
 // is one, the episode and the frame.
 #include <arrow/api.h>
 #include <arrow/io/file.h>
@@ -24,7 +24,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Opens a data set and reads everything. The message of the error, or "no error".
+// Opens a dataset and reads everything. The message of the error, or "no error".
 std::string Load(const LeRobotConfig& config) {
   try {
     const LeRobotDataset dataset(config);
@@ -45,7 +45,7 @@ std::string Load(const LeRobotConfig& config) {
   return "no error";
 }
 
-// The data set `name` with one change.
+// The dataset `name` with one change.
 std::string LoadWith(const std::string& name,
                      const std::function<void(const CopiedFolder&)>& change) {
   const CopiedFolder folder(name);

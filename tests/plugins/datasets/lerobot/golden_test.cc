@@ -1,4 +1,4 @@
-// Every number and picture equals what LeRobot itself reads.
+// Every number and image equals what LeRobot itself reads.
 #include "support/golden.h"
 
 #include <gmock/gmock.h>
@@ -18,12 +18,12 @@ namespace {
 // half-way between two millimetres may be rounded to either.
 constexpr int kDepthTolerance = 1;  // [mm]
 
-// Means over the pixels of a picture.
+// Means over the pixels of an image.
 constexpr double kMeanTolerance = 1e-6;
 
 struct Case {
   const char* name;
-  const char* golden;  // the file, and the data set in it
+  const char* golden;  // the file, and the dataset in it
   const char* golden_name;
   double fps;
 };

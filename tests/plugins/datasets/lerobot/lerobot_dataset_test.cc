@@ -55,7 +55,7 @@ TEST(LeRobot, FeaturesThatHoldNoNumbersAreLeftOutWithAWarning) {
   ::testing::internal::CaptureStderr();
   const LeRobotDataset dataset({.path = folder.path()});
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("hold neither numbers nor pictures: observation.counts"));
+              HasSubstr("hold neither numbers nor images: observation.counts"));
   EXPECT_THAT(KeyNames(dataset), ElementsAre("action", "depth", "grid", "state", "top", "wrist"));
 }
 
@@ -211,7 +211,7 @@ TEST(LeRobot, KeysThatDoNotFitAreRefused) {
   EXPECT_THAT(Refusal(ActionAnd("v30_h264", "top", {.source = top, .mm_per_level = 1.0})),
               HasSubstr("mm_per_level is for depth"));
   EXPECT_THAT(Refusal(ActionAnd("v30_h264", "a", {.source = "action", .type = KeyType::kDepth})),
-              HasSubstr("are for pictures"));
+              HasSubstr("are for images"));
   EXPECT_THAT(
       Refusal(ActionAnd("v30_av1", "d", {.source = "observation.depth", .type = KeyType::kRgb})),
       HasSubstr("has one channel"));

@@ -1,4 +1,4 @@
-// LeRobot data sets with videos that are written: encoded, or copied from what LeRobot wrote.
+// LeRobot datasets with videos that are written: encoded, or copied from what LeRobot wrote.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ LeRobotWriterConfig FilmedConfig(const fs::path& path, const std::string& codec)
                        {.name = "observation.images.rgb", .keys = {"rgb"}, .channels = {}}}};
 }
 
-// A smooth picture that changes from step to step.
+// A smooth image that changes from step to step.
 std::vector<std::uint8_t> Filmed(int step) {
   std::vector<std::uint8_t> rgb;
   for (int y = 0; y < kHeight; ++y) {
@@ -192,7 +192,7 @@ TEST(LeRobotVideo, OddSizesAreRefusedBeforeAnythingIsWritten) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-// A conversion of LeRobot data sets, as `dp_bench dataset` does it.
+// A conversion of LeRobot datasets, as `dp_bench dataset` does it.
 LeRobotWriterConfig CopyConfig(const fs::path& path, const std::vector<fs::path>& sources) {
   LeRobotWriterConfig config = {.path = path, .source = "a test", .features = {}};
   for (const fs::path& source : sources) {
@@ -296,7 +296,7 @@ TEST(LeRobotVideo, CopiesKeepTheNamesAsTheyWere) {
   }
 }
 
-// Rows at other times have the pictures nearest to them, which are not the frames in their order.
+// Rows at other times have the images nearest to them, which are not the frames in their order.
 TEST(LeRobotVideo, RowsAtOtherTimesHaveTheNearestPicturesAndCannotBeCopied) {
   const testing::CopiedFolder moved("v30_h264");
   moved.Replace("meta/info.json", "\"fps\": 7,\n    \"features\"",
@@ -392,7 +392,7 @@ TEST(LeRobotVideo, StatisticsThatAreNotCompleteAreComputedAgain) {
   EXPECT_EQ(ReadText(config.path / "meta/stats.json"), ReadText(png.path / "meta/stats.json"));
   const LeRobotWriter writer(CopyConfig(folder.path() / "again", {source.path()}),
                              LeRobotDataset({.path = source.path()}).spec());
-  EXPECT_THAT(writer.Notes(), Contains(HasSubstr("statistics of its decoded pictures")));
+  EXPECT_THAT(writer.Notes(), Contains(HasSubstr("statistics of its decoded images")));
 }
 
 TEST(LeRobotVideo, EpisodesOfSeveralFilesAreJoined) {

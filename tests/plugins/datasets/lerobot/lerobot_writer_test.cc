@@ -1,4 +1,4 @@
-// LeRobot data sets that are written: what is read back, what a kill leaves, and what is refused.
+// LeRobot datasets that are written: what is read back, what a kill leaves, and what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

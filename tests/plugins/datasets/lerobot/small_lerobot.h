@@ -1,5 +1,5 @@
-// The data sets in tests/data/lerobot, which LeRobot wrote: three episodes of 12, 9 and 12 steps
-// with pictures of 32 x 24 pixels; tests/golden/generate/lerobot_datasets.py.
+// The datasets in tests/data/lerobot, which LeRobot wrote: three episodes of 12, 9 and 12 steps
+// with images of 32 x 24 pixels; tests/golden/generate/lerobot_datasets.py.
 #pragma once
 
 #include <cstdint>

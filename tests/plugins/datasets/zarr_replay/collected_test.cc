@@ -1,4 +1,4 @@
-// Data sets of the harness's own writer, read without a map of keys.
+// Datasets of the harness's own writer, read without a map of keys.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ TEST(Collected, EveryArrayIsAKeyOfItsOwnTypeAndName) {
   EXPECT_EQ(ReadAll<std::uint8_t>(dataset, "rgb")[45 * 3], 3);
 }
 
-// A map of numbers in the shape of pictures, and pictures too small to be guessed.
+// A map of numbers in the shape of images, and images too small to be guessed.
 TEST(Collected, EveryKeyIsOfTheTypeThatWasCollected) {
   const std::vector<KeySpec> keys = {
       {.name = "action", .shape = {2}},
@@ -165,7 +165,7 @@ KeySpec KeyOf(const Shape& shape, double value = 7.0) {
       shape, std::vector<T>(static_cast<std::size_t>(NumElements(shape)), static_cast<T>(value)));
 }
 
-// Pictures as diffusion_policy stores them; read as numbers, each pixel would be a dimension.
+// Images as diffusion_policy stores them; read as numbers, each pixel would be a dimension.
 TEST(KeysWithoutAConfig, WholeFloat32PicturesAreRgb) {
   EXPECT_EQ(KeyOf<float>({10, 16, 16, 3}).type, KeyType::kRgb);
   EXPECT_EQ(KeyOf<float>({10, 16, 4, 3}).type, KeyType::kLowDim);

@@ -194,7 +194,7 @@ TEST(Hostile, LayoutsThatAreNotReadAreNamed) {
   EXPECT_THAT(LoadWithMetadata(R"("id":"blosc")", R"("id": "imagecodecs_avif")"),
               HasSubstr("compressor is \"imagecodecs_avif\""));
   EXPECT_THAT(LoadWithMetadata(R"("id":"blosc")", R"("id": "imagecodecs_jpegxl")"),
-              HasSubstr("chunks of pictures are [4, 2] of float32"));
+              HasSubstr("chunks of images are [4, 2] of float32"));
   EXPECT_THAT(LoadWithMetadata(R"("order":"C",)", ""), HasSubstr("order is missing"));
 }
 

@@ -1,5 +1,5 @@
-// Pictures that are decoded when they are read: the same bytes and the same messages as for
-// pictures that are loaded in advance.
+// Images that are decoded when they are read: the same bytes and the same messages as for
+// images that are loaded in advance.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ void ExpectSameReads(const Dataset& dataset, const Dataset& wanted, std::uint64_
   }
 }
 
-// Small pictures share a chunk of 1 MiB, each large one has its own.
+// Small images share a chunk of 1 MiB, each large one has its own.
 void Collect(const std::filesystem::path& folder, std::int64_t n_steps) {
   const std::vector<KeySpec> keys = {
       {.name = "action", .shape = {2}},
@@ -115,7 +115,7 @@ TEST(LazyRead, ChannelsFirstAndFillValuesAsTheyAreLoaded) {
   ExpectSameReads(ZarrReplayDataset(config), loaded, 1);
 }
 
-// The error of opening the data set and reading all of its images; empty if both succeed.
+// The error of opening the dataset and reading all of its images; empty if both succeed.
 std::string MessageOfReading(const ZarrFiles& files, double memory_limit_mb, bool* is_open) {
   static const TemporaryFolder folder;  // one path, so that messages can be compared
   files.WriteFolder(folder.path() / "a");
@@ -137,7 +137,7 @@ std::string MessageOfReading(const ZarrFiles& files, double memory_limit_mb, boo
   return "";
 }
 
-// The fault is found at opening if pictures are loaded in advance, else when they are read.
+// The fault is found at opening if images are loaded in advance, else when they are read.
 void ExpectFoundWhenRead(const ZarrFiles& files, std::string_view wanted) {
   bool is_open = false;
   const std::string loading = MessageOfReading(files, kImageMb, &is_open);
@@ -178,7 +178,7 @@ TEST(LazyRead, OtherStepsOfADamagedArrayAreRead) {
       HasSubstr("data/img/7.0.0.0: "));
 }
 
-// The error of opening a data set whose pictures exceed the limit.
+// The error of opening a dataset whose images exceed the limit.
 std::string OpenLazy(const ZarrFiles& files, ErrorCode code, double memory_limit_mb) {
   const TemporaryFolder folder;
   files.WriteFolder(folder.path());
@@ -219,7 +219,7 @@ TEST(LazyRead, ALimitBeyondThisMachineIsRefused) {
   files.AddArray<float>("data/action", {{n_steps, 1}, {n_steps, 1}}, Count<float>(n_steps));
   files.AddArray<float>("data/state", {{n_steps, 5}, {n_steps, 5}}, Count<float>(5 * n_steps));
   files.AddArray<std::int64_t>("meta/episode_ends", {{1}, {1}}, {n_steps});
-  // headers of pictures larger than the memory of the machine
+  // headers of images larger than the memory of the machine
   files.AddArray<std::uint8_t>("data/img", {{n_steps, 1, 1, 3}, {1, 1, 1, 3}, Zstd(false)},
                                Count<std::uint8_t>(3 * n_steps));
   for (std::int64_t step = 0; step < n_steps; ++step) {

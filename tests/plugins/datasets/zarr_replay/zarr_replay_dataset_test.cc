@@ -1,4 +1,4 @@
-// Folders and zip archives as data sets.
+// Folders and zip archives as datasets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -264,7 +264,7 @@ class GymHost(unittest.TestCase):
         for env_id, kwargs in (("Plain-v0", {}), ("Plain-v0", {"render_mode": None}), ("Choosy-v0", {}), ("Given-v0", {"render_mode": None})):
             driver = Driver(env_id, kwargs=kwargs, **given).reset()
             driver.step()
-            with self.assertRaisesRegex(AssertionError, "the environment draws no pictures: "):
+            with self.assertRaisesRegex(AssertionError, "the environment draws no images: "):
                 driver.ask(gym_host.RENDER, width=4, height=4)
 
     def test_a_frame_is_a_uint8_picture(self):
@@ -272,7 +272,7 @@ class GymHost(unittest.TestCase):
             driver = Driver(space=Box(-1, 1, (1,)), observation=[0], frame=frame).reset()
             with self.assertRaises(AssertionError) as caught:
                 driver.ask(gym_host.RENDER, width=4, height=4)
-            self.assertIn(f"expected render to return a uint8 picture [height, width, 3], found {found}", str(caught.exception))
+            self.assertIn(f"expected render to return a uint8 image [height, width, 3], found {found}", str(caught.exception))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // Episodes of gym-pusht (tests/golden/generate/pusht_episodes.py) replayed in our env: the recorded
-// start, the recorded actions, and every state, coverage and last picture compared.
+// start, the recorded actions, and every state, coverage and last image compared.
 //
 // pymunk remembers the impulses of contacts for three substeps; PushtPhysics keeps nothing but the
 // state. The difference shows in two situations:
@@ -75,7 +75,7 @@ struct ReplayErrors {
   double velocity = 0.0;              // what it moves the block in a substep
   double coverage = 0.0;
   double forgetful_block = 0.0;
-  int different_pixels = 0;  // in the last picture
+  int different_pixels = 0;  // in the last image
 
   void Include(const ReplayErrors& other) {
     agent = std::max(agent, other.agent);

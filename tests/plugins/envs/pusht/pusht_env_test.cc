@@ -121,7 +121,7 @@ TEST(PushtEnv, TheStatesMarkEndsWhereTheActionsMarkIs) {
   PushtEnv env = Make();
   Place(env, {400.0, 400.0, 0.0});
   const std::vector<float> action = {128.0F, 256.0F};
-  for (const int width : {512, 1024}) {  // the world is in the middle of a wide picture
+  for (const int width : {512, 1024}) {  // the world is in the middle of a wide image
     std::vector<float> target(2);
     std::vector<float> mark(2);
     env.ActionMarks(action, width, 512, target);

@@ -1,4 +1,4 @@
-// Observations compared with pictures of the peers' libraries
+// Observations compared with images of the peers' libraries
 // (tests/golden/generate/pusht_render.py) and with the demonstrations; frames checked against
 // properties that need no reference.
 #include "pusht_render.h"
@@ -60,7 +60,7 @@ TEST(PushtObservation, EqualsThePeersPicturesToTheLastBit) {
     const auto differing = std::mismatch(image.begin(), image.end(), wanted.begin()).first;
     const auto pixel = (differing - image.begin()) / 3;
     EXPECT_TRUE(differing == image.end())
-        << "picture " << i << ", x " << pixel % kImageSize << ", y " << pixel / kImageSize;
+        << "image " << i << ", x " << pixel % kImageSize << ", y " << pixel / kImageSize;
   }
 }
 
@@ -133,8 +133,8 @@ std::vector<float> ReadChunk(const std::filesystem::path& path) {
   return values;
 }
 
-// Over all 25,650 pictures (DPB_ALL_RECORDED_IMAGES=1): error 0.000013, 99.79 % equal. Of the 53
-// others, 47 show a block at a wall, where the peers mark contacts, and 5 are first pictures of an
+// Over all 25,650 images (DPB_ALL_RECORDED_IMAGES=1): error 0.000013, 99.79 % equal. Of the 53
+// others, 47 show a block at a wall, where the peers mark contacts, and 5 are first images of an
 // episode.
 constexpr double kMaxRecordedError = 0.0002;  // mean absolute error, of 255
 constexpr double kMinEqualShare = 0.99;
@@ -163,7 +163,7 @@ TEST(PushtObservation, EqualsTheDemonstrationsUpToWallContacts) {
   for (std::size_t chunk = 0; chunk * kPictureChunk < kSteps; chunk += stride) {
     const std::vector<float> recorded =
         ReadChunk(data / "img" / (std::to_string(chunk) + ".0.0.0"));
-    ASSERT_EQ(recorded.size(), kPictureChunk * kImageBytes) << "picture chunk " << chunk;
+    ASSERT_EQ(recorded.size(), kPictureChunk * kImageBytes) << "image chunk " << chunk;
     const std::size_t n = std::min(kPictureChunk, kSteps - chunk * kPictureChunk);
     for (std::size_t i = 0; i < n; ++i) {
       const auto row = std::span<const float>(states).subspan(5 * (chunk * kPictureChunk + i), 5);
@@ -180,7 +180,7 @@ TEST(PushtObservation, EqualsTheDemonstrationsUpToWallContacts) {
   const double mean = total / static_cast<double>(count * kImageBytes);
   const double share = static_cast<double>(equal) / static_cast<double>(count);
   RecordProperty("pictures", static_cast<int>(count));
-  std::printf("%zu pictures: mean absolute error %.6f of 255, %.2f %% equal\n", count, mean,
+  std::printf("%zu images: mean absolute error %.6f of 255, %.2f %% equal\n", count, mean,
               100.0 * share);
   EXPECT_LE(mean, kMaxRecordedError);
   EXPECT_GE(share, kMinEqualShare);

@@ -1,5 +1,5 @@
 // The observation encoder compared with a plain PyTorch one with the same weights, from raw
-// pictures to the condition: inputs of the image encoders, the condition, all gradients. The
+// images to the condition: inputs of the image encoders, the condition, all gradients. The
 // numbers come from tests/golden/generate/rgbd_fusion.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -153,7 +153,7 @@ TEST_P(RgbdFusionGolden, HasTheParametersOfTheReferenceAndNoOthers) {
   EXPECT_EQ(found, expected);
 }
 
-// The file holds the pictures of one case.
+// The file holds the images of one case.
 class VisionPipelineGolden : public RgbdFusionGolden {};
 
 TEST_P(VisionPipelineGolden, ShowsTheEncodersWhatTheReferenceSees) {

@@ -58,7 +58,7 @@ std::unique_ptr<policy::DiffusionPolicy> MakeSmall(const char* params = kSmall) 
   return policy;
 }
 
-// Row i has its own picture and depth map.
+// Row i has its own image and depth map.
 TensorMap MakeObs(std::int64_t rows) {
   NoiseSource source = NoiseOfRows(rows, /*major=*/77);
   const auto draw = [&](std::int64_t channels) {
@@ -110,7 +110,7 @@ TEST(RgbdFusionPolicy, PlansTheSameInFloat64) {
 
 TEST(RgbdFusionPolicy, ColourAndDepthOfARowAreCroppedAlike) {
   const auto policy = MakeSmall();
-  // a picture whose depth equals its red channel: they stay equal wherever the crop is
+  // an image whose depth equals its red channel: they stay equal wherever the crop is
   PolicySpec spec = MakeSpec();
   const Config params = Config::FromJson(kSmall);
   const auto cameras = policy::FindCameras(params, spec);

@@ -168,7 +168,7 @@ constexpr const char* kImage = R"({"down_dims": [16], "diffusion_step_embed_dim"
   "crop_shape": [64, 64], "obs_encoder": {"spatial_softmax_num_keypoints": 4},
   "noise_scheduler": {"num_train_timesteps": 4}})";
 
-// The same picture of noise in every row and step.
+// The same image of noise in every row and step.
 torch::Tensor Pictures(std::int64_t rows) {
   RandomStream stream(0, StreamId::kAugment);
   torch::Tensor picture = torch::empty({3, 72, 72}, torch::kUInt8);

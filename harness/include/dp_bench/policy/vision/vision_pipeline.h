@@ -1,4 +1,4 @@
-// From the pictures of an observation to the input of an image encoder: crop, resize, augmentation,
+// From the images of an observation to the input of an image encoder: crop, resize, augmentation,
 // normalization. Shared by all image policies.
 #pragma once
 
@@ -27,7 +27,7 @@ struct Camera {
 /// camera, or if cameras differ in shape.
 std::vector<Camera> FindCameras(const Config& params, const PolicySpec& spec);
 
-/// The pictures of one camera, [B, To, C, h, w] float32, normalized.
+/// The images of one camera, [B, To, C, h, w] float32, normalized.
 struct CameraView {
   torch::Tensor rgb;
   torch::Tensor depth;  // undefined for a camera without depth
@@ -44,7 +44,7 @@ class VisionPipeline {
   std::int64_t height() const { return out_[0]; }
   std::int64_t width() const { return out_[1]; }
 
-  /// One camera of `obs`, in raw units as in Batch. Both pictures get the same crop: random per row
+  /// One camera of `obs`, in raw units as in Batch. Both images get the same crop: random per row
   /// if `augment` is given, else centred. Then they are resized (colours bilinear, depth nearest
   /// neighbour, as torch.nn.functional.interpolate), colours are augmented if `augment` is given,
   /// and both are normalized. With resize_first they are resized before the crop, colours with

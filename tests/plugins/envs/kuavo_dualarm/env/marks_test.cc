@@ -1,4 +1,4 @@
-// The positions of the hands in the picture, and where actions lead them.
+// The positions of the hands in the image, and where actions lead them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ Marks ActionMarks(const KuavoEnv& env, std::span<const float> action) {
   return xy;
 }
 
-/// Both arms in other postures that the picture shows.
+/// Both arms in other postures that the image shows.
 std::vector<float> ReachingAction() {
   std::vector<float> action = HomeAction();
   for (const Side side : kSides) {
@@ -72,7 +72,7 @@ TEST(KuavoMarks, TheHandIsDrawnAtItsMark) {
   for (int step = 0; step < 25; ++step) env.Step(action);
   RgbImage after(kWidth, kHeight);
   env.Render(&after);
-  // the hands have moved away: within a few pixels of each mark the picture changes
+  // the hands have moved away: within a few pixels of each mark the image changes
   for (const Side side : kSides) {
     const auto x0 = static_cast<int>(marks[2 * Index(side)] * kWidth);
     const auto y0 = static_cast<int>(marks[2 * Index(side) + 1] * kHeight);
@@ -91,7 +91,7 @@ TEST(KuavoMarks, AHandBesideThePictureIsHidden) {
   KuavoEnv env = MakeEnv(R"({"render": "scene"})");
   env.Reset(0);
   Marks xy(2 * kNumSides);
-  // a picture of the scene so narrow that both hands are outside it
+  // an image of the scene so narrow that both hands are outside it
   env.StateMarks(4, 240, xy);
   for (const float number : xy) EXPECT_TRUE(std::isnan(number)) << number;
 }

@@ -97,7 +97,7 @@ TEST(KuavoObservation, DepthIsClippedMillimetresOrMetres) {
       EXPECT_FLOAT_EQ(metres[i], static_cast<float>(millimetres[i]) / 1000.0F);
     }
   }
-  // the middle of the head's picture is the table, 52.9 degrees down from 0.748 m above it
+  // the middle of the head's image is the table, 52.9 degrees down from 0.748 m above it
   const std::size_t middle = 24 * 64 + 32;
   EXPECT_NEAR(mm.Get<std::uint16_t>("observation.depth.depth_h")[middle], 938, 15);
 }
@@ -119,7 +119,7 @@ TEST(KuavoObservation, HeadPitchIsTheParams) {
   EXPECT_NEAR(env.data().qpos[env.model().head().qpos[1]], 0.209, 1e-6);
 }
 
-/// The mean brightness of a part of a picture; the part is given as shares of its size.
+/// The mean brightness of a part of an image; the part is given as shares of its size.
 double Brightness(const RgbImage& frame, double left, double top) {
   const int x0 = static_cast<int>(left * frame.width);
   const int y0 = static_cast<int>(top * frame.height);

@@ -145,7 +145,7 @@ TEST(KuavoScene, HeadCameraSeesTheTableAsTheSimulatorsDoes) {
   ExpectNear(Row(m.cam_pos, camera), {0.1, 0, 0.12}, kExact, "head camera");
   EXPECT_EQ(m.cam_fovy[camera], 70.0);
 
-  // pitch, then where the lower edge and the middle of the picture meet the table
+  // pitch, then where the lower edge and the middle of the image meet the table
   struct View {
     double pitch;
     double bottom_x;
@@ -159,7 +159,7 @@ TEST(KuavoScene, HeadCameraSeesTheTableAsTheSimulatorsDoes) {
     const double* const position = data->cam_xpos + 3 * camera;
     const double* const r = data->cam_xmat + 9 * camera;
     EXPECT_NEAR(r[3], -1.0, 1e-6) << "its right is the robot's right";
-    const auto meets_table_at = [&](double up) {  // `up` as a slope in the picture
+    const auto meets_table_at = [&](double up) {  // `up` as a slope in the image
       const double x = -r[2] + up * r[1];
       const double z = -r[8] + up * r[7];
       return position[0] + (kTableTop - position[2]) / z * x;
