@@ -5,6 +5,7 @@
 #
 #   DPB_TORCH_DIR     a LibTorch to use instead of the wheel (passed on through CMAKE_PREFIX_PATH)
 #   DPB_WITH_CLANG    installs clang too, for scripts/fuzz.sh
+#   DPB_WITH_CHECKS   installs the tools of scripts/check.sh too
 #   DPB_PIP_ARGS      extra arguments for pip, for example an index with CPU-only wheels
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,6 +26,14 @@ if grep -qs '^ID=debian' /etc/os-release; then packages+=(chromium chromium-driv
 
 # only for scripts/fuzz.sh; it recommends the runtime of its sanitizers
 if [ -n "${DPB_WITH_CLANG:-}" ]; then packages+=(clang); fi
+
+wheels=$(sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' scripts/requirements.txt)
+
+# only for scripts/check.sh; other versions format otherwise and find other things
+if [ -n "${DPB_WITH_CHECKS:-}" ]; then
+  packages+=(clang-format-14 clang-tidy-14)
+  wheels+=$'\nruff==0.17.6'
+fi
 
 missing=()
 for package in "${packages[@]}"; do
@@ -50,7 +59,7 @@ while read -r requirement; do
   version=${requirement##*==}
   compgen -G ".venv/lib/python3*/site-packages/${name//-/_}-${version}*.dist-info" >/dev/null ||
     missing_wheels+=("$requirement")
-done < <(sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' scripts/requirements.txt)
+done <<<"$wheels"
 
 if [ -n "${DPB_TORCH_DIR:-}" ]; then
   kept=()

@@ -8,9 +8,10 @@ The loop is that of an on-policy method such as PPO: it collects a batch of tran
 import argparse
 import time
 
-import dp_bench  # noqa: F401 (registers the environment)
 import gymnasium
 import numpy as np
+
+import dp_bench  # noqa: F401 (registers the environment)
 
 
 def main() -> None:
@@ -23,14 +24,14 @@ def main() -> None:
     # views, because the loop is done with an observation before the second step after it
     envs = gymnasium.make_vec("dp_bench/PushT-v0", num_envs=args.num_envs, obs_type=args.obs_type, copy=False)
     random = np.random.default_rng(0)
-    observations, _ = envs.reset(seed=0)
+    envs.reset(seed=0)
     n_steps, n_episodes, best = 0, 0, np.zeros(args.num_envs)
     scores: list[float] = []
     begin = time.perf_counter()
     while time.perf_counter() - begin < args.seconds:
-        # a policy would look at `observations` here
+        # a policy would choose them by the observations, which `reset` and `step` return first
         actions = random.uniform(0, 512, (args.num_envs, 2)).astype(np.float32)
-        observations, rewards, terminated, truncated, _ = envs.step(actions)
+        _, rewards, terminated, truncated, _ = envs.step(actions)
         best = np.maximum(best, rewards)
         ended = terminated | truncated
         scores += best[ended].tolist()

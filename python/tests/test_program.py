@@ -105,7 +105,7 @@ def test_arguments_reach_the_program_unchanged(stand_in, tmp_path):
     assert (tmp_path / "arguments.txt").read_text().splitlines() == [
         *("eval", "--checkpoint", str(tmp_path), "--weights", "model", "--output", str(tmp_path), "--overwrite", "x=1")
     ]
-    with pytest.raises(ValueError, match="expected overrides as a dict or a list"):
+    with pytest.raises(TypeError, match="expected overrides as a dict or a list"):
         dp_bench.run("p", "e", "x=1")
     with pytest.raises(ValueError, match="Out of range float"):
         dp_bench.run("p", "e", {"x": float("nan")})
@@ -129,7 +129,7 @@ def test_progress_is_shown_passed_on_or_dropped(stand_in, tmp_path, capfd):
     assert capfd.readouterr().err == f"a message\n{line}\n"
     dp_bench.train("p", "e", output=tmp_path, progress=False)
     assert capfd.readouterr() == ("", "")
-    with pytest.raises(ValueError, match="expected progress as True, False or a function, found 'bar'"):
+    with pytest.raises(TypeError, match="expected progress as True, False or a function, found 'bar'"):
         dp_bench.train("p", "e", output=tmp_path, progress="bar")
 
 

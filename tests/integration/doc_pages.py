@@ -15,7 +15,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:cmake|configs|docs|examples|harness|models|plugins|python|scenes|scripts|tests)/[\w./-]+)`")
 PAGE_IN_CODE = re.compile(r"(?<![\w./])docs/[\w/]+\.md")
 # docs/glossary.md has the words to use; the second page is written by the program
-OTHER_WORDS = re.compile(r"\b(datasets?|pictures?|rooms?)\b", re.IGNORECASE)
+OTHER_WORDS = re.compile(r"\b(data[- ]sets?|pictures?|rooms?)\b", re.IGNORECASE)
 MAY_USE_THEM = {"docs/glossary.md", "docs/config_reference.md", "CHANGELOG.md"}
 CODE = {".cc", ".cmake", ".h", ".json", ".py", ".sh", ".txt"}
 

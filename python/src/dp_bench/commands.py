@@ -131,7 +131,7 @@ def _overrides(overrides: Overrides) -> list[str]:
     if isinstance(overrides, Mapping):
         return [f"{key}={json.dumps(value, allow_nan=False)}" for key, value in overrides.items()]
     if isinstance(overrides, str):
-        raise ValueError(f"expected overrides as a dict or a list, found the text {overrides!r}")
+        raise TypeError(f"expected overrides as a dict or a list, found the text {overrides!r}")
     return list(overrides)
 
 

@@ -65,10 +65,22 @@ def _inert_function(*args: Any) -> tuple[Any, ...]:
 
 # what OmegaConf and dill put into a checkpoint
 _FOREIGN_CLASSES = (
-    "omegaconf.dictconfig.DictConfig", "omegaconf.listconfig.ListConfig", "omegaconf.base.ContainerMetadata",
-    "omegaconf.base.Metadata", "omegaconf.base.SCMode", "omegaconf.nodes.AnyNode", "omegaconf.nodes.StringNode",
-    "omegaconf.nodes.IntegerNode", "omegaconf.nodes.FloatNode", "omegaconf.nodes.BooleanNode", "omegaconf.nodes.PathNode",
-    "omegaconf.nodes.EnumNode", "typing.Any", "typing.Union", "typing.Optional")
+    "omegaconf.dictconfig.DictConfig",
+    "omegaconf.listconfig.ListConfig",
+    "omegaconf.base.ContainerMetadata",
+    "omegaconf.base.Metadata",
+    "omegaconf.base.SCMode",
+    "omegaconf.nodes.AnyNode",
+    "omegaconf.nodes.StringNode",
+    "omegaconf.nodes.IntegerNode",
+    "omegaconf.nodes.FloatNode",
+    "omegaconf.nodes.BooleanNode",
+    "omegaconf.nodes.PathNode",
+    "omegaconf.nodes.EnumNode",
+    "typing.Any",
+    "typing.Union",
+    "typing.Optional",
+)
 _FOREIGN_FUNCTIONS = ("dill._dill._load_type", "dill._load_type", "typing._SpecialForm")
 
 
@@ -120,8 +132,13 @@ def _plain(node: Any) -> Any:
     raise ConversionError("the config holds an object that is not understood")
 
 
-_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-              ast.Div: operator.truediv}
+_OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+}
 
 
 def _calculate(text: str) -> Any:
@@ -186,17 +203,62 @@ class Settings:
 
 # The settings
 
-_POLICY_KEYS = {"_target_", "shape_meta", "noise_scheduler", "model", "horizon", "n_action_steps", "n_obs_steps",
-                "num_inference_steps", "obs_as_global_cond", "obs_as_local_cond", "pred_action_steps_only",
-                "oa_step_convention", "obs_dim", "action_dim", "crop_shape", "diffusion_step_embed_dim", "down_dims",
-                "kernel_size", "n_groups", "cond_predict_scale", "obs_encoder_group_norm", "eval_fixed_crop"}
-_SCHEDULER_KEYS = {"_target_", "num_train_timesteps", "beta_start", "beta_end", "beta_schedule", "variance_type",
-                   "clip_sample", "clip_sample_range", "prediction_type", "set_alpha_to_one", "steps_offset"}
-_UNET_KEYS = {"_target_", "input_dim", "local_cond_dim", "global_cond_dim", "diffusion_step_embed_dim", "down_dims",
-              "kernel_size", "n_groups", "cond_predict_scale"}
+_POLICY_KEYS = {
+    "_target_",
+    "shape_meta",
+    "noise_scheduler",
+    "model",
+    "horizon",
+    "n_action_steps",
+    "n_obs_steps",
+    "num_inference_steps",
+    "obs_as_global_cond",
+    "obs_as_local_cond",
+    "pred_action_steps_only",
+    "oa_step_convention",
+    "obs_dim",
+    "action_dim",
+    "crop_shape",
+    "diffusion_step_embed_dim",
+    "down_dims",
+    "kernel_size",
+    "n_groups",
+    "cond_predict_scale",
+    "obs_encoder_group_norm",
+    "eval_fixed_crop",
+}
+_SCHEDULER_KEYS = {
+    "_target_",
+    "num_train_timesteps",
+    "beta_start",
+    "beta_end",
+    "beta_schedule",
+    "variance_type",
+    "clip_sample",
+    "clip_sample_range",
+    "prediction_type",
+    "set_alpha_to_one",
+    "steps_offset",
+}
+_UNET_KEYS = {
+    "_target_",
+    "input_dim",
+    "local_cond_dim",
+    "global_cond_dim",
+    "diffusion_step_embed_dim",
+    "down_dims",
+    "kernel_size",
+    "n_groups",
+    "cond_predict_scale",
+}
 # of ConditionalUnet1D and of both policies
-_UNET_DEFAULTS = {"diffusion_step_embed_dim": 256, "down_dims": [256, 512, 1024], "kernel_size": 3, "n_groups": 8,
-                  "cond_predict_scale": False}
+_UNET_DEFAULTS = {
+    "diffusion_step_embed_dim": 256,
+    "down_dims": [256, 512, 1024],
+    "kernel_size": 3,
+    "n_groups": 8,
+    "cond_predict_scale": False,
+}
 _HYBRID_DEFAULTS = {**_UNET_DEFAULTS, "kernel_size": 5, "cond_predict_scale": True}
 
 
@@ -222,13 +284,17 @@ def _scheduler_config(settings: Settings) -> Tree:
         settings.require(f"{path}.set_alpha_to_one", True, True)
         settings.require(f"{path}.steps_offset", 0, 0)
     train_steps = settings.get(f"{path}.num_train_timesteps", 1000)
-    return {"noise_scheduler_type": SCHEDULERS[kind], "num_train_timesteps": train_steps,
-            "beta_schedule": settings.get(f"{path}.beta_schedule", "linear"),
-            "beta_start": settings.get(f"{path}.beta_start", 1e-4), "beta_end": settings.get(f"{path}.beta_end", 0.02),
-            "prediction_type": settings.get(f"{path}.prediction_type", "epsilon"),
-            "clip_sample": settings.get(f"{path}.clip_sample", True),
-            "clip_sample_range": settings.get(f"{path}.clip_sample_range", 1.0),
-            "num_inference_steps": settings.get("policy.num_inference_steps", None) or train_steps}
+    return {
+        "noise_scheduler_type": SCHEDULERS[kind],
+        "num_train_timesteps": train_steps,
+        "beta_schedule": settings.get(f"{path}.beta_schedule", "linear"),
+        "beta_start": settings.get(f"{path}.beta_start", 1e-4),
+        "beta_end": settings.get(f"{path}.beta_end", 0.02),
+        "prediction_type": settings.get(f"{path}.prediction_type", "epsilon"),
+        "clip_sample": settings.get(f"{path}.clip_sample", True),
+        "clip_sample_range": settings.get(f"{path}.clip_sample_range", 1.0),
+        "num_inference_steps": settings.get("policy.num_inference_steps", None) or train_steps,
+    }
 
 
 def _unet_config(settings: Settings, is_hybrid: bool) -> Tree:
@@ -242,12 +308,14 @@ def _unet_config(settings: Settings, is_hybrid: bool) -> Tree:
 
 
 def _training_config(settings: Settings) -> Tree:
-    return {"optimizer_lr": settings.get("optimizer.lr", 1e-4),
-            "optimizer_betas": settings.get("optimizer.betas", [0.95, 0.999]),
-            "optimizer_eps": settings.get("optimizer.eps", 1e-8),
-            "optimizer_weight_decay": settings.get("optimizer.weight_decay", 1e-6),
-            "scheduler_name": settings.get("training.lr_scheduler", "cosine"),
-            "scheduler_warmup_steps": settings.get("training.lr_warmup_steps", 500)}
+    return {
+        "optimizer_lr": settings.get("optimizer.lr", 1e-4),
+        "optimizer_betas": settings.get("optimizer.betas", [0.95, 0.999]),
+        "optimizer_eps": settings.get("optimizer.eps", 1e-8),
+        "optimizer_weight_decay": settings.get("optimizer.weight_decay", 1e-6),
+        "scheduler_name": settings.get("training.lr_scheduler", "cosine"),
+        "scheduler_warmup_steps": settings.get("training.lr_warmup_steps", 500),
+    }
 
 
 def _obs_keys(settings: Settings, is_hybrid: bool) -> Keys:
@@ -272,9 +340,12 @@ def _encoder_config(settings: Settings, has_cameras: bool) -> Tree:
     if crop is not None:
         # otherwise the crops of an evaluation are random
         settings.require("policy.eval_fixed_crop", True, False)
-    return {"crop_shape": crop, "crop_is_random": True,
-            "use_group_norm": bool(settings.get("policy.obs_encoder_group_norm", False)),
-            "use_separate_rgb_encoder_per_camera": True}
+    return {
+        "crop_shape": crop,
+        "crop_is_random": True,
+        "use_group_norm": bool(settings.get("policy.obs_encoder_group_norm", False)),
+        "use_separate_rgb_encoder_per_camera": True,
+    }
 
 
 def _product(shape: Iterable[int]) -> int:
@@ -301,12 +372,23 @@ def make_config(settings: Settings) -> tuple[Tree, Keys]:
     inputs = {STATE: {"type": "STATE", "shape": [sum(_product(shape) for _, kind, shape in keys if kind == "low_dim")]}}
     inputs.update({f"observation.images.{name}": {"type": "VISUAL", "shape": shape} for name, shape in cameras})
     horizon, n_obs, n_action = (settings.get(f"policy.{name}") for name in ("horizon", "n_obs_steps", "n_action_steps"))
-    config = {"type": "diffusion", "n_obs_steps": n_obs, "horizon": horizon, "n_action_steps": n_action,
-              "drop_n_last_frames": horizon - n_action - n_obs + 1, "input_features": inputs,
-              "output_features": {ACTION: {"type": "ACTION", "shape": [_action_dim(settings, is_hybrid)]}},
-              "normalization_mapping": {"STATE": "MIN_MAX", "VISUAL": "MEAN_STD", "ACTION": "MIN_MAX"},
-              "vision_backbone": "resnet18", "pretrained_backbone_weights": None, "resize_shape": None, "crop_ratio": 1.0,
-              "do_mask_loss_for_padding": False, "device": "cpu", "push_to_hub": False}
+    config = {
+        "type": "diffusion",
+        "n_obs_steps": n_obs,
+        "horizon": horizon,
+        "n_action_steps": n_action,
+        "drop_n_last_frames": horizon - n_action - n_obs + 1,
+        "input_features": inputs,
+        "output_features": {ACTION: {"type": "ACTION", "shape": [_action_dim(settings, is_hybrid)]}},
+        "normalization_mapping": {"STATE": "MIN_MAX", "VISUAL": "MEAN_STD", "ACTION": "MIN_MAX"},
+        "vision_backbone": "resnet18",
+        "pretrained_backbone_weights": None,
+        "resize_shape": None,
+        "crop_ratio": 1.0,
+        "do_mask_loss_for_padding": False,
+        "device": "cpu",
+        "push_to_hub": False,
+    }
     config |= _encoder_config(settings, bool(cameras)) | _unet_config(settings, is_hybrid)
     config |= _scheduler_config(settings) | _training_config(settings)
     return config, keys
@@ -331,10 +413,12 @@ def _convert_encoder(key: str, index: int, tensors: Tensors, result: Tensors) ->
     temperature = _take(tensors, f"{source}nets.1.temperature")
     if float(temperature) != 1.0:
         raise ConversionError(f"the spatial softmax of '{key}' has the temperature {float(temperature)}; expected 1")
-    result[f"{target}pool.pos_grid"] = torch.cat([_take(tensors, f"{source}nets.1.pos_{axis}") for axis in "xy"]).T.contiguous()
+    result[f"{target}pool.pos_grid"] = torch.cat(
+        [_take(tensors, f"{source}nets.1.pos_{axis}") for axis in "xy"]
+    ).T.contiguous()
     for theirs, ours in (("nets.0.nets.", "backbone."), ("nets.1.nets.", "pool.nets."), ("nets.3.", "out.")):
         for name in [name for name in tensors if name.startswith(source + theirs)]:
-            result[target + ours + name[len(source + theirs):]] = tensors.pop(name)
+            result[target + ours + name[len(source + theirs) :]] = tensors.pop(name)
     for name in [name for name in tensors if name.startswith((source + "backbone.", source + "pool."))]:
         del tensors[name]  # the same tensors under another name
     if f"{target}pool.nets.weight" not in result or f"{target}out.weight" not in result:
@@ -354,7 +438,9 @@ def _columns(keys: Keys, keypoints: int) -> list[int]:
         width = 2 * keypoints if kind == "rgb" else _product(shape)
         begins[name] = range(begin, begin + width)
         begin += width
-    return [column for wanted in ("low_dim", "rgb") for name, kind, _ in keys if kind == wanted for column in begins[name]]
+    return [
+        column for wanted in ("low_dim", "rgb") for name, kind, _ in keys if kind == wanted for column in begins[name]
+    ]
 
 
 def _unwrap(tensors: Tensors) -> Tensors:
@@ -362,11 +448,15 @@ def _unwrap(tensors: Tensors) -> Tensors:
     marks = ("module", "_orig_mod")
     clean = {".".join(part for part in name.split(".") if part not in marks): value for name, value in tensors.items()}
     if len(clean) != len(tensors):
-        raise ConversionError("the weights have tensors of the same name, one with 'module.' or '_orig_mod.' and one without")
-    wrapper = next((name[:name.index("normalizer.params_dict.")] for name in clean if "normalizer.params_dict." in name), "")
+        raise ConversionError(
+            "the weights have tensors of the same name, one with 'module.' or '_orig_mod.' and one without"
+        )
+    wrapper = next(
+        (name[: name.index("normalizer.params_dict.")] for name in clean if "normalizer.params_dict." in name), ""
+    )
     if not all(name.startswith(wrapper) for name in clean):
         return clean
-    return {name[len(wrapper):]: value for name, value in clean.items()}
+    return {name[len(wrapper) :]: value for name, value in clean.items()}
 
 
 def convert_weights(tensors: Tensors, keys: Keys, config: Tree) -> Tensors:
@@ -390,7 +480,7 @@ def convert_weights(tensors: Tensors, keys: Keys, config: Tree) -> Tensors:
             if tensor.shape[1] != len(order):
                 raise ConversionError(f"{name} has {tensor.shape[1]} columns; the config makes {len(order)}")
             tensor = tensor[:, torch.tensor(order)]
-        result["diffusion.unet." + _unet_name(name[len("model."):])] = tensor.contiguous()
+        result["diffusion.unet." + _unet_name(name[len("model.") :])] = tensor.contiguous()
     return result
 
 
@@ -399,7 +489,9 @@ def convert_statistics(tensors: Tensors, keys: Keys, config: Tree) -> Tensors:
     import torch
 
     def affine(key: str, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-        scale, offset = (_take(tensors, f"normalizer.params_dict.{key}.{part}").double().flatten() for part in ("scale", "offset"))
+        scale, offset = (
+            _take(tensors, f"normalizer.params_dict.{key}.{part}").double().flatten() for part in ("scale", "offset")
+        )
         for name in [name for name in tensors if name.startswith(f"normalizer.params_dict.{key}.")]:
             del tensors[name]
         if scale.numel() not in (1, size):
@@ -410,19 +502,30 @@ def convert_statistics(tensors: Tensors, keys: Keys, config: Tree) -> Tensors:
         scale, offset = (torch.cat(parts) for parts in zip(*pairs))
         return {"min": (-1 - offset) / scale, "max": (1 - offset) / scale}
 
-    stats = {STATE: limits([affine(name, _product(shape)) for name, kind, shape in keys if kind == "low_dim"]),
-             ACTION: limits([affine(ACTION, config["output_features"][ACTION]["shape"][0])])}
+    stats = {
+        STATE: limits([affine(name, _product(shape)) for name, kind, shape in keys if kind == "low_dim"]),
+        ACTION: limits([affine(ACTION, config["output_features"][ACTION]["shape"][0])]),
+    }
     for name, kind, shape in keys:
         if kind == "rgb":
             scale, offset = affine(name, shape[0])
-            stats[f"observation.images.{name}"] = {"mean": (-offset / scale).reshape(-1, 1, 1),
-                                                   "std": (1 / scale).reshape(-1, 1, 1)}
-    return {f"{feature}.{stat}": value.float().contiguous() for feature, entry in stats.items() for stat, value in entry.items()}
+            stats[f"observation.images.{name}"] = {
+                "mean": (-offset / scale).reshape(-1, 1, 1),
+                "std": (1 / scale).reshape(-1, 1, 1),
+            }
+    return {
+        f"{feature}.{stat}": value.float().contiguous()
+        for feature, entry in stats.items()
+        for stat, value in entry.items()
+    }
 
 
 def _processor(name: str, step: str, config: Tree, features: Tree, state_file: str) -> Tree:
-    normalizing = {"registry_name": step, "state_file": state_file,
-                   "config": {"eps": 1e-8, "features": features, "norm_map": config["normalization_mapping"]}}
+    normalizing = {
+        "registry_name": step,
+        "state_file": state_file,
+        "config": {"eps": 1e-8, "features": features, "norm_map": config["normalization_mapping"]},
+    }
     device = {"registry_name": "device_processor", "config": {"device": "cpu", "float_dtype": None}}
     if step == "unnormalizer_processor":
         return {"name": name, "steps": [normalizing, device]}
@@ -436,11 +539,15 @@ def _write(output: pathlib.Path, config: Tree, weights: Tensors, stats: Tensors)
     output.mkdir(parents=True)
     save_file(weights, output / "model.safetensors", metadata={"format": "pt"})
     features = config["input_features"] | config["output_features"]
-    for name, step, seen, number in (("policy_preprocessor", "normalizer_processor", features, 3),
-                                     ("policy_postprocessor", "unnormalizer_processor", config["output_features"], 0)):
+    for name, step, seen, number in (
+        ("policy_preprocessor", "normalizer_processor", features, 3),
+        ("policy_postprocessor", "unnormalizer_processor", config["output_features"], 0),
+    ):
         state_file = f"{name}_step_{number}_{step}.safetensors"
         save_file(stats, output / state_file)
-        (output / f"{name}.json").write_text(json.dumps(_processor(name, step, config, seen, state_file), indent=2) + "\n")
+        (output / f"{name}.json").write_text(
+            json.dumps(_processor(name, step, config, seen, state_file), indent=2) + "\n"
+        )
     # last, because a folder without it is no policy
     (output / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
@@ -459,20 +566,26 @@ def convert(checkpoint: pathlib.Path, output: pathlib.Path, weights: str = "auto
     name = {"ema": "ema_model", "model": "model", "auto": "ema_model" if "ema_model" in states else "model"}[weights]
     if name not in states:
         raise ConversionError(f"the checkpoint has no '{name}'; it has {', '.join(states)}")
-    tensors = _unwrap({key: value.detach() for key, value in states[name].items() if not key.endswith("_dummy_variable")})
+    tensors = _unwrap(
+        {key: value.detach() for key, value in states[name].items() if not key.endswith("_dummy_variable")}
+    )
     converted = convert_weights(tensors, keys, config)
     stats = convert_statistics(tensors, keys, config)
     if tensors:
-        raise ConversionError(f"the weights have '{sorted(tensors)[0]}', which is not understood")
+        raise ConversionError(f"the weights have '{min(tensors)}', which is not understood")
     _write(output, config, {key: value.clone() for key, value in converted.items()}, stats)
     return config
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m dp_bench.convert_diffusion_policy", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m dp_bench.convert_diffusion_policy", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("checkpoint", type=pathlib.Path, help="a .ckpt of diffusion_policy")
     parser.add_argument("output", type=pathlib.Path, help="folder to write; must not exist")
-    parser.add_argument("--weights", choices=("auto", "ema", "model"), default="auto", help="default: EMA weights if there are any")
+    parser.add_argument(
+        "--weights", choices=("auto", "ema", "model"), default="auto", help="default: EMA weights if there are any"
+    )
     options = parser.parse_args(arguments)
     try:
         config = convert(options.checkpoint, options.output, options.weights)

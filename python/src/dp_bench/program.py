@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tty
 from collections.abc import Callable, Sequence
+from typing import final
 
 from dp_bench.errors import ProgramError
 from dp_bench.run_folder import PathLike
@@ -122,7 +123,7 @@ def call(
     and is raised again. A second one kills it.
     """
     if not (callable(progress) or isinstance(progress, bool)):
-        raise ValueError(f"expected progress as True, False or a function, found {progress!r}")
+        raise TypeError(f"expected progress as True, False or a function, found {progress!r}")
     path = find_program(program).path
     is_drawn = callable(progress) or (progress and sys.stderr is not None and sys.stderr.isatty())
     with _Child([str(path), *(os.fspath(argument) for argument in arguments)], is_drawn) as child:
@@ -136,6 +137,7 @@ def call(
         return child.outcome()
 
 
+@final
 class _Child:
     """The process and what it has written. `is_drawn`: it draws its progress every 0.1 s, as on a terminal."""
 
