@@ -5,7 +5,7 @@
 #   scripts/check.sh [CHECK...]     all by default
 #     format                        C++ code is formatted (clang-format)
 #     tidy                          C++ code, also that of the tests and benchmarks, has no finding of clang-tidy
-#     python                        ruff and mypy over python/; the wheel of the package and its tests
+#     python                        ruff and mypy over python/, its wheel and tests; mistakes in other Python files
 #     conformance                   every plugin passes the suite of its kind
 #     odr                           no two types have one name: link-time optimisation compares the types of all files
 #     asan-ubsan, tsan              all tests that need no LibTorch, with sanitizers
@@ -47,11 +47,13 @@ check_tidy() {
   cmake --preset release -B "$build" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DDPB_UNITY_BUILD=ON -DDPB_BENCHMARKS=ON >/dev/null
   sources_to_tidy "$build" |
     xargs -P "$(nproc)" -n 1 clang-tidy-14 -p "$build" --quiet --checks=-bugprone-suspicious-include \
-      --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unknown-pragmas --extra-arg=-Wno-shadow
+      --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unknown-pragmas --extra-arg=-Wno-shadow \
+      --extra-arg=-Wno-sign-conversion --extra-arg=-Wno-implicit-int-float-conversion
 }
 
 check_python() {
   .venv/bin/ruff check --no-cache python
+  git ls-files '*.py' | xargs .venv/bin/ruff check --no-cache --isolated --select E9,F  # of scripts, no style but mistakes
   .venv/bin/ruff format --no-cache --check python
   scripts/build.sh release
   ctest --preset release -R '^integration.python_wheel$'

@@ -27,9 +27,8 @@ def curve(init_scale, n_steps, overflows):
     weight = torch.nn.Parameter(torch.zeros(3))
     optimizer = torch.optim.SGD([weight], lr=0.0)
     scaler = torch.amp.GradScaler("cpu", init_scale=init_scale)
-    points, updated = [], 0
+    points, counted, previous = [], [], None
     optimizer.register_step_post_hook(lambda *_: counted.append(1))
-    counted = []
     for step in range(n_steps):
         scaler.scale(torch.zeros(()))  # creates the scale on first use
         weight.grad = torch.full((3,), float("inf") if step in overflows else 1.0)
