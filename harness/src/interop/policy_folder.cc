@@ -185,7 +185,7 @@ std::string WithoutMarks(std::string name) {
 
 // Weights may be saved from within other modules: "module.diffusion.unet...",
 // "model.diffusion.unet...". What stands before all names is left out.
-ArrayMap WithoutWrappers(const fs::path& path, ArrayMap tensors) {
+ArrayMap WithoutWrappers(const fs::path& path, ArrayMap&& tensors) {
   constexpr std::string_view kRoot = "diffusion.";
   ArrayMap result;
   std::string wrapper;

@@ -90,7 +90,8 @@ class Robot {
 // Chunks that say what they are: both numbers of action i of the plan for step s are 100 s + i.
 void NumberActions(const ObsBatch&, std::size_t, const PlanRow& row, std::span<float> chunk) {
   for (std::size_t i = 0; i < chunk.size(); ++i) {
-    chunk[i] = static_cast<float>(100 * row.env_step + i / 2);
+    const std::size_t action = i / 2;
+    chunk[i] = static_cast<float>(100 * row.env_step + action);
   }
 }
 

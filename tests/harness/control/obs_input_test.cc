@@ -4,10 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "dp_bench/error.h"
@@ -23,6 +24,12 @@ const std::vector<KeySpec> kKeys = {
     {.name = "depth", .type = KeyType::kDepth, .shape = {1, 2, 2}, .dtype = DType::kUInt16},
     {.name = "image", .type = KeyType::kRgb, .shape = {3, 2, 2}, .dtype = DType::kUInt8},
     {.name = "pos", .shape = {3}}};
+
+// Bit for bit.
+template <class Values>
+bool BeginsWith(std::span<const std::byte> bytes, const Values& values) {
+  return std::ranges::equal(bytes.first(sizeof(values)), std::as_bytes(std::span(values)));
+}
 
 class ObsInputTest : public testing::Test {
  protected:
@@ -55,9 +62,9 @@ class ObsInputTest : public testing::Test {
 
 TEST_F(ObsInputTest, CopiesEachKeyInAnyOrder) {
   Copy({Pos(), Image(), Depth()});
-  EXPECT_EQ(std::memcmp(history_.Next(0).data(), depth_.data(), sizeof(depth_)), 0);
-  EXPECT_EQ(std::memcmp(history_.Next(1).data(), image_.data(), sizeof(image_)), 0);
-  EXPECT_EQ(std::memcmp(history_.Next(2).data(), pos_.data(), sizeof(pos_)), 0);
+  EXPECT_TRUE(BeginsWith(history_.Next(0), depth_));
+  EXPECT_TRUE(BeginsWith(history_.Next(1), image_));
+  EXPECT_TRUE(BeginsWith(history_.Next(2), pos_));
 }
 
 TEST_F(ObsInputTest, SkipsThePaddingOfRows) {
@@ -87,8 +94,8 @@ TEST_F(ObsInputTest, StridesAreBytesForWideElementsToo) {
         {"pos", every_second.data(), {3}, {8}}});
   const std::array<std::uint16_t, 4> depth = {1, 2, 3, 4};
   const std::array<float, 3> pos = {1.0F, 2.0F, 3.0F};
-  EXPECT_EQ(std::memcmp(history_.Next(0).data(), depth.data(), sizeof(depth)), 0);
-  EXPECT_EQ(std::memcmp(history_.Next(2).data(), pos.data(), sizeof(pos)), 0);
+  EXPECT_TRUE(BeginsWith(history_.Next(0), depth));
+  EXPECT_TRUE(BeginsWith(history_.Next(2), pos));
 }
 
 TEST_F(ObsInputTest, AnUnknownKeyNamesTheNearestAndAllOthers) {

@@ -3,29 +3,17 @@
 
 #include <hdf5.h>
 
-#include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "hdf5_dataset.h"
+#include "support/read_all.h"
 
 namespace dp_bench::hdf5::testing {
 
 inline std::filesystem::path SmallData(const std::string& name) {
   return std::filesystem::path(DPB_SOURCE_DIR "/tests/data/hdf5") / name;
-}
-
-/// All steps of a key.
-template <class T>
-std::vector<T> ReadAll(const Dataset& dataset, const std::string& name) {
-  const int key = dataset.KeyIndex(name);
-  const std::int64_t n = dataset.episode_ends().back();
-  const KeySpec& spec = dataset.spec().keys[static_cast<std::size_t>(key)];
-  std::vector<T> values(static_cast<std::size_t>(n * spec.NumElements()));
-  dataset.Read(key, 0, n, std::as_writable_bytes(std::span(values)));
-  return values;
 }
 
 /// An HDF5 file that is open for writing.

@@ -24,7 +24,6 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::ReadAll;
 using testing::ReadText;
 using testing::SmallFolder;
 

@@ -18,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using testing::ReadAll;
 
 const std::vector<int>& EpisodeLengths() {
   static const std::vector<int> lengths = {3, 1, 6};

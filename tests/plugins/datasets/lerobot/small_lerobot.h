@@ -2,16 +2,15 @@
 // with images of 32 x 24 pixels; tests/golden/generate/lerobot_datasets.py.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "core/temporary_folder.h"
 #include "lerobot_dataset.h"
+#include "support/read_all.h"
 
 namespace dp_bench::lerobot::testing {
 
@@ -19,17 +18,6 @@ namespace fs = std::filesystem;
 
 inline fs::path SmallFolder(const std::string& name) {
   return fs::path(DPB_SOURCE_DIR) / "tests/data/lerobot" / name;
-}
-
-/// All steps of a key.
-template <class T>
-std::vector<T> ReadAll(const Dataset& dataset, const std::string& name) {
-  const int key = dataset.KeyIndex(name);
-  const std::int64_t n = dataset.episode_ends().back();
-  const KeySpec& spec = dataset.spec().keys[static_cast<std::size_t>(key)];
-  std::vector<T> values(static_cast<std::size_t>(n * spec.NumElements()));
-  dataset.Read(key, 0, n, std::as_writable_bytes(std::span(values)));
-  return values;
 }
 
 inline std::string ReadText(const fs::path& file) {

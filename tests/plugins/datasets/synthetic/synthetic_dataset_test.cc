@@ -6,23 +6,17 @@
 #include <cmath>
 
 #include "dp_bench/error.h"
+#include "support/read_all.h"
 
 namespace dp_bench::synthetic {
 namespace {
 
 SyntheticDataset Make(const char* params) { return SyntheticDataset(Config::FromJson(params)); }
 
-std::vector<float> ReadAll(const Dataset& dataset, const char* key) {
-  const std::int64_t n = dataset.episode_ends().back();
-  std::vector<float> values(static_cast<std::size_t>(n) * 2);
-  dataset.Read(dataset.KeyIndex(key), 0, n, std::as_writable_bytes(std::span(values)));
-  return values;
-}
-
 TEST(SyntheticDataset, TheExpertReachesTheGoal) {
   const SyntheticDataset dataset = Make(R"({"n_episodes": 20, "episode_length": 60})");
-  const std::vector<float> position = ReadAll(dataset, "agent_pos");
-  const std::vector<float> goal = ReadAll(dataset, "goal");
+  const std::vector<float> position = ReadAll<float>(dataset, "agent_pos");
+  const std::vector<float> goal = ReadAll<float>(dataset, "goal");
   for (const std::int64_t end : dataset.episode_ends()) {
     const std::size_t last = static_cast<std::size_t>(end - 1) * 2;
     constexpr float kGoalRadius = 0.1F;
@@ -33,9 +27,9 @@ TEST(SyntheticDataset, TheExpertReachesTheGoal) {
 
 TEST(SyntheticDataset, ActionsPointToTheGoalWithinTheirBounds) {
   const SyntheticDataset dataset = Make("{}");
-  const std::vector<float> action = ReadAll(dataset, "action");
-  const std::vector<float> position = ReadAll(dataset, "agent_pos");
-  const std::vector<float> goal = ReadAll(dataset, "goal");
+  const std::vector<float> action = ReadAll<float>(dataset, "action");
+  const std::vector<float> position = ReadAll<float>(dataset, "agent_pos");
+  const std::vector<float> goal = ReadAll<float>(dataset, "goal");
   for (std::size_t i = 0; i < action.size(); ++i) {
     EXPECT_LE(std::abs(action[i]), 1.0F);
     EXPECT_GE(action[i] * (goal[i] - position[i]), 0.0F);
@@ -43,11 +37,11 @@ TEST(SyntheticDataset, ActionsPointToTheGoalWithinTheirBounds) {
 }
 
 TEST(SyntheticDataset, AnEpisodeDependsOnSeedAndIndexAlone) {
-  const std::vector<float> few = ReadAll(Make(R"({"n_episodes": 2, "seed": 4})"), "action");
-  std::vector<float> many = ReadAll(Make(R"({"n_episodes": 9, "seed": 4})"), "action");
+  const std::vector<float> few = ReadAll<float>(Make(R"({"n_episodes": 2, "seed": 4})"), "action");
+  std::vector<float> many = ReadAll<float>(Make(R"({"n_episodes": 9, "seed": 4})"), "action");
   many.resize(few.size());
   EXPECT_EQ(few, many);
-  EXPECT_NE(few, ReadAll(Make(R"({"n_episodes": 2, "seed": 5})"), "action"));
+  EXPECT_NE(few, ReadAll<float>(Make(R"({"n_episodes": 2, "seed": 5})"), "action"));
 }
 
 TEST(SyntheticDataset, DrawsMassAndGoalOnRequest) {

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <vector>
 
 #include "core/temporary_folder.h"
+#include "support/read_all.h"
 #include "support/zarr_files.h"
 #include "zarr_replay_dataset.h"
 
@@ -35,17 +35,6 @@ inline ZarrReplayConfig SmallConfig(const std::filesystem::path& path) {
           .keys = {{"action", {.source = "data/action"}},
                    {"agent_pos", {.source = "data/state", .begin = 0, .end = 2}},
                    {"image", {.source = "data/img", .type = KeyType::kRgb}}}};
-}
-
-/// All steps of a key.
-template <class T>
-std::vector<T> ReadAll(const Dataset& dataset, const char* name) {
-  const int key = dataset.KeyIndex(name);
-  const std::int64_t n = dataset.episode_ends().back();
-  const KeySpec& spec = dataset.spec().keys[static_cast<std::size_t>(key)];
-  std::vector<T> values(static_cast<std::size_t>(n * spec.NumElements()));
-  dataset.Read(key, 0, n, std::as_writable_bytes(std::span(values)));
-  return values;
 }
 
 }  // namespace dp_bench::zarr_replay::testing

@@ -14,6 +14,7 @@
 #include "dp_bench/env.h"
 #include "plugin/catalogue.h"
 #include "support/pusht_demonstrations.h"
+#include "support/read_all.h"
 
 namespace dp_bench {
 namespace {
@@ -25,16 +26,6 @@ constexpr double kPymunkMeanMaxCoverage = 0.8994;
 constexpr double kMaxCoverageGap = 0.001;
 constexpr double kMaxMedianError = 1e-4;  // [px]
 constexpr double kMaxError = 1.0;         // [px]; pymunk's own worst is 0.70
-
-std::vector<float> ReadAll(const Dataset& dataset, const char* key) {
-  const int index = dataset.KeyIndex(key);
-  const std::int64_t steps = dataset.episode_ends().back();
-  const auto bytes = static_cast<std::size_t>(steps) *
-                     dataset.spec().keys[static_cast<std::size_t>(index)].ByteSize();
-  std::vector<float> values(bytes / sizeof(float));
-  dataset.Read(index, 0, steps, std::as_writable_bytes(std::span(values)));
-  return values;
-}
 
 struct Outcome {
   double max_coverage = 0.0;
@@ -74,8 +65,8 @@ TEST(PushtReplay, FollowsTheRecordedEpisodes) {
                                       R"(", "keys": {"action": {"array": "data/action"},
                                           "state": {"array": "data/state"}}})"));
   const auto env = catalogue.Create<Env>("pusht", Config::FromJson("{}"));
-  const std::vector<float> states = ReadAll(*dataset, "state");
-  const std::vector<float> actions = ReadAll(*dataset, "action");
+  const std::vector<float> states = ReadAll<float>(*dataset, "state");
+  const std::vector<float> actions = ReadAll<float>(*dataset, "action");
 
   std::vector<double> errors;
   double coverage_sum = 0.0;
