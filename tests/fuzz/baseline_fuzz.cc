@@ -1,5 +1,4 @@
 // A baseline of the gate, compared with itself; the same bytes as a result of another program.
-#include "compare/baseline.h"
 #include "compare/gate.h"
 #include "compare/pairing.h"
 #include "fuzz.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "compare/baseline.h"
+#include "compare/gate.h"
 #include "compare/gate_report.h"
 #include "core/atomic_file.h"
 #include "core/crc32c.h"

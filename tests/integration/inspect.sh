@@ -108,7 +108,7 @@ expect_json 'found["policy"] == "transformer" and found["denoising_steps"] > 1 a
              and len(found["maps"][1]["heads"]) == 2
              and all(abs(sum(row) - 1) < 1e-5 for m in found["maps"] for head in m["heads"] for row in head)' \
   "${attention[@]}" --html attention.html
-grep -q "<rect class=\"cell\"" attention.html || fail "the page has no heat map"
+grep -q "<td class=\"cell\"" attention.html || fail "the page has no heat map"
 expect_exit 0 "first observation of seed 100007" "${attention[@]}" env_runner.test_start_seed=100007
 expect_exit 0 "demonstration 1, step 3" "${attention[@]}" --episode 1 --step 3
 expect_exit 2 "expected 0 to 3, found 9" "${attention[@]}" --episode 9

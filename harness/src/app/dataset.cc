@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "app/command_line.h"
 #include "app/verbs.h"
 #include "config/dataset_format.h"
 #include "core/console.h"
@@ -59,10 +58,6 @@ struct DatasetVerbOptions {
   bool reads_all_pictures = false;  // check
   std::vector<fs::path> plugin_dirs;
 
-  plugin::PluginCatalogue Catalogue() const {
-    return plugin::PluginCatalogue(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs));
-  }
-
   std::unique_ptr<Dataset> OpenSource(plugin::PluginCatalogue& catalogue) const {
     return task::OpenDataset(source, conversion.reading, catalogue);
   }
@@ -102,7 +97,7 @@ int Copy(std::vector<task::DatasetConversion> conversions, const DatasetVerbOpti
     if (!conversion.format.empty()) continue;
     conversion.format = config::FormatOf(conversion.sources[0]).name;
   }
-  plugin::PluginCatalogue catalogue = options.Catalogue();
+  plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   return ConvertWithProgress(std::move(conversions), catalogue);
 }
 
@@ -140,7 +135,7 @@ std::vector<std::int64_t> ReadEpisodes(const std::string& text) {
 int Split(const DatasetVerbOptions& options) {
   RequireFreeFolder(options.conversion.output);
   RequireFreeFolder(options.second_output);
-  plugin::PluginCatalogue catalogue = options.Catalogue();
+  plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   const auto n = std::ssize(options.OpenSource(catalogue)->episode_ends());
   const std::vector<bool> is_val = data::ValidationMask(n, options.val_ratio, options.seed);
   task::DatasetConversion train = options.conversion;
@@ -161,7 +156,7 @@ int Split(const DatasetVerbOptions& options) {
 }
 
 int Check(const DatasetVerbOptions& options) {
-  plugin::PluginCatalogue catalogue = options.Catalogue();
+  plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   const auto dataset = options.OpenSource(catalogue);
   inspect::DataInspectionOptions inspected;
   if (options.reads_all_pictures) inspected.n_statistics = std::numeric_limits<int>::max();
@@ -184,7 +179,7 @@ void PrintKey(const Dataset& dataset, int index) {
 }
 
 int Info(const DatasetVerbOptions& options) {
-  plugin::PluginCatalogue catalogue = options.Catalogue();
+  plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   const auto dataset = options.OpenSource(catalogue);
   const std::span<const std::int64_t> ends = dataset->episode_ends();
   const double fps = task::RateOf(*dataset, options.source, options.conversion.reading);
@@ -226,9 +221,8 @@ void AddSplit(CLI::App* app, DatasetVerbOptions* options) {
   AddSourceAndOutput(app, options);
   app->add_option("second", options->second_output, "The folder for the validation episodes")
       ->required();
-  app->add_option("--val-ratio", options->val_ratio, "Part of the episodes in the second dataset")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+  AddNumber(app, "--val-ratio", &options->val_ratio, 0.0, 1.0,
+            "Part of the episodes in the second dataset");
   app->add_option_function<std::string>(
       "--seed",
       [options](const std::string& text) { options->seed = ParseSeeds("--seed", {text}).front(); },
@@ -260,15 +254,6 @@ int CopyOne(const DatasetVerbOptions& options) {
 }
 
 }  // namespace
-
-void AddReadingOptions(CLI::App* app, task::DatasetReading* reading) {
-  app->add_option("--keys", reading->keys,
-                  "Only these keys, such as agent_pos,action; or an object in JSON, as "
-                  "dataset.params.keys (default: all)");
-  app->add_option("--tolerance", reading->tolerance_s,
-                  "Of LeRobot datasets: how far times may be from frame / fps, in seconds "
-                  "(dataset.params.tolerance_s)");
-}
 
 int ConvertWithProgress(std::vector<task::DatasetConversion> conversions,
                         plugin::PluginCatalogue& catalogue) {
@@ -308,10 +293,7 @@ Verb AddDataset(CLI::App* app) {
   std::vector<std::pair<CLI::App*, Subcommand>> commands;
   const auto add = [&](const char* name, const char* description, Subcommand run) {
     CLI::App* const command = app->add_subcommand(name, description);
-    command
-        ->add_option("--plugin-dir", options->plugin_dirs,
-                     "Folder to search first; may be repeated")
-        ->allow_extra_args(false);
+    AddPluginDirOption(command, &options->plugin_dirs);
     AddReadingOptions(command, &options->conversion.reading);
     commands.emplace_back(command, std::move(run));
     return command;

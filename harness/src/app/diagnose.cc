@@ -14,7 +14,6 @@
 #include "data/collector.h"
 #include "data/replay_writer.h"
 #include "diagnose/diagnosis.h"
-#include "diagnose/sampling_inspection.h"
 #include "dp_bench/error.h"
 #include "planner/create_from_checkpoint.h"
 #include "planner/policy_weights.h"
@@ -229,15 +228,11 @@ Verb AddDiagnose(CLI::App* app) {
   auto options = std::make_shared<DiagnoseVerbOptions>();
   app->footer(kDiagnoseDetails);
   AddExperimentOptions(app, &options->experiment);
-  CLI::Option* run = app->add_option("--run", options->run,
-                                     "Run folder, with its latest checkpoint; --run may be omitted")
-                         ->check(CLI::ExistingDirectory);
-  app->add_option("--checkpoint", options->checkpoint, "Checkpoint folder")
-      ->check(CLI::ExistingDirectory)
-      ->excludes(run);
-  app->add_option("--rollouts", options->n_rollouts, "Episodes to roll out a checkpoint; 0: none")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str();
+  CLI::Option* run = AddFolder(app, "--run", &options->run,
+                               "Run folder, with its latest checkpoint; --run may be omitted");
+  AddFolder(app, "--checkpoint", &options->checkpoint, "Checkpoint folder")->excludes(run);
+  AddNumber(app, "--rollouts", &options->n_rollouts, 0, 1000,
+            "Episodes to roll out a checkpoint; 0: none");
   app->add_flag("--json", options->as_json, "Print JSON");
   CLI::Option* html = app->add_option("--html", options->html,
                                       "Write a report with evidence tables and plots to this file");

@@ -56,6 +56,16 @@ struct Checkup {
   std::string advice = {};  // what to do; empty if nothing
 };
 
+Checkup Ok(std::string found) { return {.found = std::move(found)}; }
+
+Checkup Missing(std::string found, std::string advice) {
+  return {.health = Health::kMissing, .found = std::move(found), .advice = std::move(advice)};
+}
+
+Checkup Broken(std::string found, std::string advice) {
+  return {.health = Health::kBroken, .found = std::move(found), .advice = std::move(advice)};
+}
+
 constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 constexpr double kLittleMemory = 4.0;  // [GiB]; training the shipped policies takes less than 2
 constexpr double kLittleSpace = 1.0;   // [GiB]
@@ -75,30 +85,23 @@ Checkup Try(const std::string& subject, const std::string& advice,
 }
 
 Checkup CheckProcessor() {
-  std::vector<std::string> sets;
-  if (core::HasAvx2AndFma()) sets.emplace_back("AVX2 and FMA");
-  if (core::HasAvx512()) sets.emplace_back("AVX-512");
-  if (core::HasBfloat16Products()) sets.emplace_back("bfloat16 products");
-  Checkup checkup = {.found = fmt::format("{}, {} cores", core::ProcessorName(),
-                                          std::thread::hardware_concurrency())};
-  if (!sets.empty()) checkup.found += fmt::format(", {}", fmt::join(sets, ", "));
-  if (!core::HasAvx2AndFma()) {
-    checkup.health = Health::kMissing;
-    checkup.advice =
-        "without AVX2 and FMA, dp_bench is slow, and outcomes differ from those of other "
-        "processors";
-  }
-  return checkup;
+  std::vector<std::string> parts = {core::ProcessorName(),
+                                    fmt::format("{} cores", std::thread::hardware_concurrency())};
+  if (core::HasAvx2AndFma()) parts.emplace_back("AVX2 and FMA");
+  if (core::HasAvx512()) parts.emplace_back("AVX-512");
+  if (core::HasBfloat16Products()) parts.emplace_back("bfloat16 products");
+  const std::string found = fmt::format("{}", fmt::join(parts, ", "));
+  if (core::HasAvx2AndFma()) return Ok(found);
+  return Missing(found,
+                 "without AVX2 and FMA, dp_bench is slow, and outcomes differ from those of other "
+                 "processors");
 }
 
 Checkup CheckMemory() {
   const double available = static_cast<double>(core::AvailableMemory()) / kBytesPerGib;
-  Checkup checkup = {.found = fmt::format("{:.1f} GiB available", available)};
-  if (available < kLittleMemory) {
-    checkup.health = Health::kMissing;
-    checkup.advice = "end other programs, or train with training.auto_batch=true";
-  }
-  return checkup;
+  const std::string found = fmt::format("{:.1f} GiB available", available);
+  if (available >= kLittleMemory) return Ok(found);
+  return Missing(found, "end other programs, or train with training.auto_batch=true");
 }
 
 // Writes a file into the folder and removes it again.
@@ -106,52 +109,42 @@ Checkup CheckFolder(const fs::path& folder) {
   const fs::path probe = folder / fmt::format(".dp_bench_doctor_{}", getpid());
   std::ofstream(probe) << "probe";
   if (!fs::is_regular_file(probe)) {
-    return {.health = Health::kBroken,
-            .found = fmt::format("{} is not writable", folder.string()),
-            .advice = "results are written below it; change its permissions or use another folder"};
+    return Broken(fmt::format("{} is not writable", folder.string()),
+                  "results are written below it; change its permissions or use another folder");
   }
   fs::remove(probe);
   const double space = static_cast<double>(fs::space(folder).available) / kBytesPerGib;
-  Checkup checkup = {.found = fmt::format("{}, {:.1f} GiB free", folder.string(), space)};
-  if (space < kLittleSpace) {
-    checkup.health = Health::kMissing;
-    checkup.advice = "a run with checkpoints and films can need more";
-  }
-  return checkup;
+  const std::string found = fmt::format("{}, {:.1f} GiB free", folder.string(), space);
+  return space >= kLittleSpace ? Ok(found)
+                               : Missing(found, "a run with checkpoints and films can need more");
 }
 
 Checkup CheckLibTorch() {
-  return {.found = fmt::format("{}, {} kernels, {} threads", TORCH_VERSION,
-                               at::get_cpu_capability(), at::get_num_threads())};
+  return Ok(fmt::format("{}, {} kernels, {} threads", TORCH_VERSION, at::get_cpu_capability(),
+                        at::get_num_threads()));
 }
 
 Checkup CheckGpu() {
   const int n = +torch::cuda::device_count();  // as a number, not as a character
-  if (n > 0) return {.found = fmt::format("{} CUDA device{}", n, n == 1 ? "" : "s")};
-  return {
-      .health = Health::kMissing,
-      .found = "LibTorch finds no CUDA device",
-      .advice = "not needed on a CPU; for a GPU, build against a LibTorch with CUDA (preset cuda)"};
+  if (n > 0) return Ok(fmt::format("{} CUDA device{}", n, n == 1 ? "" : "s"));
+  return Missing(
+      "LibTorch finds no CUDA device",
+      "not needed on a CPU; for a GPU, build against a LibTorch with CUDA (preset cuda)");
 }
 
 Checkup CheckMpi() {
   const std::string version = core::MpiVersion();
-  if (version != core::kWithoutMpi) return {.found = version};
-  return {
-      .health = Health::kMissing,
-      .found = "dp_bench was built without MPI",
-      .advice = "only `mpirun dp_bench train` needs it: install libopenmpi-dev and build again"};
+  if (version != core::kWithoutMpi) return Ok(version);
+  return Missing("dp_bench was built without MPI",
+                 "only `mpirun dp_bench train` needs it: install libopenmpi-dev and build again");
 }
 
 Checkup CheckDisplay() {
   for (const char* name : {"WAYLAND_DISPLAY", "DISPLAY"}) {
     const char* display = std::getenv(name);
-    if (display != nullptr && *display != '\0')
-      return {.found = fmt::format("{}={}", name, display)};
+    if (display != nullptr && *display != '\0') return Ok(fmt::format("{}={}", name, display));
   }
-  return {.health = Health::kMissing,
-          .found = "there is none",
-          .advice = "only `dp_bench view` needs one; films and images do not"};
+  return Missing("there is none", "only `dp_bench view` needs one; films and images do not");
 }
 
 // One second of film, written and read.
@@ -169,10 +162,9 @@ Checkup CheckFilms() {
   media::VideoReader reader(file);
   int n_read = 0;
   while (reader.Read(&frame)) ++n_read;
-  if (n_read == kFrames) return {.found = "H.264 is written and read"};
-  return {.health = Health::kBroken,
-          .found = fmt::format("{} of {} frames can be read again", n_read, kFrames),
-          .advice = "install FFmpeg's libraries with libx264 (scripts/setup.sh)"};
+  if (n_read == kFrames) return Ok("H.264 is written and read");
+  return Broken(fmt::format("{} of {} frames can be read again", n_read, kFrames),
+                "install FFmpeg's libraries with libx264 (scripts/setup.sh)");
 }
 
 // The param `obs` is one mode in some envs and a list of them in others.
@@ -212,35 +204,33 @@ Checkup CheckEnv(plugin::PluginCatalogue& catalogue, const plugin::PluginInfo& i
   } catch (const Error& error) {
     // an env may have params without a default
     if (error.code() != ErrorCode::kConfig) throw;
-    return {.found = fmt::format("loads; not tried without params: {}", FirstLine(error.what()))};
+    return Ok(fmt::format("loads; not tried without params: {}", FirstLine(error.what())));
   }
   std::vector<std::string> modes = spec.obs_modes;
   if (modes.empty()) modes.emplace_back();
   for (const std::string& mode : modes) TryEnv(info.place(), ParamsOf(catalogue, info.name, mode));
-  return {.found = fmt::format("steps and draws{}{}", spec.obs_modes.empty() ? "" : " with obs ",
-                               fmt::join(spec.obs_modes, ", "))};
+  return Ok(fmt::format("steps and draws{}{}", spec.obs_modes.empty() ? "" : " with obs ",
+                        fmt::join(spec.obs_modes, ", ")));
 }
 
 Checkup CheckPlugin(plugin::PluginCatalogue& catalogue, const plugin::PluginInfo& info) {
   if (!info.refused.empty()) {
-    return {.health = Health::kBroken,
-            .found = FirstLine(info.refused),
-            .advice = fmt::format("build {} again, or remove it", info.file.string())};
+    return Broken(FirstLine(info.refused),
+                  fmt::format("build {} again, or remove it", info.file.string()));
   }
   if (info.kind == PluginKind::kEnv) return CheckEnv(catalogue, info);
-  return {.found = fmt::format("{} loads", info.file.filename().string())};
+  return Ok(fmt::format("{} loads", info.file.filename().string()));
 }
 
 Checkup CheckConfigs(const std::vector<fs::path>& folders) {
   for (const fs::path& folder : folders) {
-    if (fs::is_directory(folder / "task") && fs::is_directory(folder / "policy"))
-      return {.found = folder.string()};
+    if (fs::is_directory(folder / "task") && fs::is_directory(folder / "policy")) {
+      return Ok(folder.string());
+    }
   }
-  return {.health = Health::kMissing,
-          .found = "no folder with task/ and policy/",
-          .advice =
-              "give --config-dir, or set DP_BENCH_CONFIG_PATH, to use --env and --policy with "
-              "the shipped configs"};
+  return Missing("no folder with task/ and policy/",
+                 "give --config-dir, or set DP_BENCH_CONFIG_PATH, to use --env and --policy with "
+                 "the shipped configs");
 }
 
 const char* Name(Health health) {
@@ -322,8 +312,7 @@ Verb AddDoctor(CLI::App* app) {
       "  dp_bench doctor\n"
       "  dp_bench doctor --plugin-dir build/my_plugins --json");
   AddPluginDirOption(app, &options->plugin_dirs);
-  app->add_option("--config-dir", options->config_dirs, "Folder with configs; may be repeated")
-      ->allow_extra_args(false);
+  AddConfigDirOption(app, &options->config_dirs);
   app->add_flag("--json", options->as_json, "Print JSON");
   return [options] {
     if (options->config_dirs.empty()) options->config_dirs = task::DefaultConfigDirs();

@@ -3,11 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "app/ranks.h"
+#include "app/process.h"
 #include "app/verbs.h"
 #include "core/stop_signal.h"
-#include "evaluate/perturbed_evaluation.h"
-#include "evaluate/realtime.h"
+#include "evaluate/checkpoint_evaluation.h"
 
 namespace dp_bench::app {
 namespace {
@@ -57,17 +56,12 @@ Verb AddEval(CLI::App* app) {
   app->footer(kEvalExamples);
   evaluate::CheckpointEvaluationOptions* const options = &arguments->evaluation;
   CLI::Option_group* source = app->add_option_group("source");
-  source
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Checkpoint folder, or run folder (its best or else latest checkpoint)")
-      ->check(CLI::ExistingDirectory);
+  AddFolder(source, "--checkpoint", &options->checkpoint,
+            "Checkpoint folder, or run folder (its best or else latest checkpoint)");
   CLI::Option* resume =
-      source
-          ->add_option(
-              "--resume", options->resume,
-              "Folder of an interrupted evaluation to continue, with its own config, or of "
-              "a finished one to extend (env_runner.n_test=400)")
-          ->check(CLI::ExistingDirectory);
+      AddFolder(source, "--resume", &options->resume,
+                "Folder of an interrupted evaluation to continue, with its own config, or of "
+                "a finished one to extend (env_runner.n_test=400)");
   source->require_option(1);
   AddWeightsOption(app, &options->weights)->excludes(resume);
   AddEnvOptions(app, &options->experiment, resume);
@@ -75,19 +69,14 @@ Verb AddEval(CLI::App* app) {
       ->excludes(resume);
   AddDeviceOption(app, &options->experiment.device);
   CLI::Option* perturb =
-      app->add_option("--perturb", arguments->arms,
-                      "Also with these perturbations, each KIND or KIND=STRENGTH: light, camera, "
-                      "friction (what the env has), delay [steps], noise, null")
-          ->delimiter(',')
-          ->allow_extra_args(false);
+      AddList(app, "--perturb", &arguments->arms,
+              "Also with these perturbations, each KIND or KIND=STRENGTH: light, camera, "
+              "friction (what the env has), delay [steps], noise, null");
   app->add_flag("--realtime", arguments->is_realtime,
                 "Simulated time passes while the policy plans (env_runner.realtime)")
       ->excludes(resume);
-  app->add_option(
-         "--latencies", arguments->latencies,
-         "Evaluate once for each: --realtime with plans that take this many ms; 0: the env waits")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  AddList(app, "--latencies", &arguments->latencies,
+          "Evaluate once for each: --realtime with plans that take this many ms; 0: the env waits")
       ->check(CLI::Range(0.0, 1.0e6))
       ->excludes(resume)
       ->excludes(perturb);

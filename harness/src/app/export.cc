@@ -1,5 +1,6 @@
 // dp_bench export: writes a small checkpoint for inference, with only the evaluated weights, a
-// policy for LeRobot, or graphs for other programs.
+// policy for LeRobot, or graphs for other programs. dp_bench import: makes a checkpoint of a
+// LeRobot policy.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,6 +17,7 @@
 #include "plugin/catalogue.h"
 #include "run/checkpoint.h"
 #include "run/run_contents.h"
+#include "task/lerobot_import.h"
 #include "task/task.h"
 
 namespace dp_bench::app {
@@ -104,14 +106,24 @@ int Export(ExportVerbOptions options) {
   return 0;
 }
 
-}  // namespace
-
-void AddMapOption(CLI::App* app, std::vector<std::string>* map) {
-  app->add_option("--map", *map,
-                  "A feature of LeRobot and the keys it consists of: "
-                  "observation.environment_state=keypoint. May be repeated")
-      ->allow_extra_args(false);
+// Users of diffusion_policy come with a file.
+void RequireFolder(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("'{0}' is a file; expected the folder of a LeRobot policy. Convert a "
+                          "checkpoint of diffusion_policy first: python -m "
+                          "dp_bench.convert_diffusion_policy '{0}' converted",
+                          path.string()));
 }
+
+constexpr const char* kImportExamples =
+    R"(Examples:
+  dp_bench import lerobot/diffusion_pusht --env pusht --obs image --output models/theirs
+  dp_bench import pretrained_model --output models/theirs      (no task: each of its inputs is a key)
+  dp_bench import pretrained_model --env kuavo_dualarm --map observation.environment_state=object
+  dp_bench eval --checkpoint models/theirs)";
+
+}  // namespace
 
 void PrintBindings(const std::vector<interop::FeatureBinding>& bindings) {
   for (const interop::FeatureBinding& binding : bindings) {
@@ -120,38 +132,49 @@ void PrintBindings(const std::vector<interop::FeatureBinding>& bindings) {
   }
 }
 
-void RequireFreeFolder(const fs::path& output) {
-  run::RequireNoRun(output);
-  if (!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output))) return;
-  throw Error(ErrorCode::kUsage, fmt::format("'{}' exists and is not an empty folder; give another "
-                                             "--output",
-                                             output.string()));
-}
-
 Verb AddExport(CLI::App* app) {
   auto options = std::make_shared<ExportVerbOptions>();
   app->footer(kExportExamples);
-  app->add_option("--checkpoint", options->checkpoint,
-                  "Checkpoint folder, or run folder of a training")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+  AddFolder(app, "--checkpoint", &options->checkpoint,
+            "Checkpoint folder, or run folder of a training")
+      ->required();
   app->add_option("--output", options->output, "Folder to write; must not exist or must be empty")
       ->required();
-  app->add_option("--format", options->format,
-                  "dp_bench: a checkpoint without the optimizer; lerobot: a folder that LeRobot "
-                  "(0.4 and later) loads; torchscript, onnx: graphs and sampler.json, for programs "
-                  "without dp_bench")
-      ->check(CLI::IsMember({kCheckpointFormat, kLerobotFormat, kTorchScriptFormat, kOnnxFormat}))
-      ->capture_default_str();
-  app->add_option("--dtype", options->dtype,
-                  "How --format dp_bench stores the weights: float32, or float16 for half of the "
-                  "bytes. They are used as float32")
-      ->check(CLI::IsMember({std::string(Name(run::FloatStorage::kFloat32)),
-                             std::string(Name(run::FloatStorage::kFloat16))}))
-      ->capture_default_str();
+  AddChoice(app, "--format", &options->format,
+            {kCheckpointFormat, kLerobotFormat, kTorchScriptFormat, kOnnxFormat},
+            "dp_bench: a checkpoint without the optimizer; lerobot: a folder that LeRobot "
+            "(0.4 and later) loads; torchscript, onnx: graphs and sampler.json, for programs "
+            "without dp_bench");
+  AddChoice(app, "--dtype", &options->dtype,
+            {std::string(Name(run::FloatStorage::kFloat32)),
+             std::string(Name(run::FloatStorage::kFloat16))},
+            "How --format dp_bench stores the weights: float32, or float16 for half of the "
+            "bytes. They are used as float32");
   AddMapOption(app, &options->map);
   AddPluginDirOption(app, &options->plugin_dirs);
   return [options] { return Export(*options); };
+}
+
+Verb AddImport(CLI::App* app) {
+  const auto options = std::make_shared<task::LerobotImport>();
+  app->footer(kImportExamples);
+  app->add_option("folder", options->folder,
+                  "Folder with the config.json and model.safetensors of a LeRobot diffusion policy")
+      ->required()
+      ->check(CLI::ExistingPath);
+  app->add_option("--output", options->output,
+                  "Checkpoint to write; must not exist or must be empty")
+      ->required();
+  AddMapOption(app, &options->map);
+  AddTaskOptions(app, &options->experiment);
+  return [options] {
+    RequireFolder(options->folder);
+    RequireFreeFolder(options->output);
+    const auto bindings = task::ImportLerobotPolicy(*options);
+    core::PrintResult("{}: a checkpoint of unet_hybrid\n", options->output.string());
+    PrintBindings(bindings);
+    return 0;
+  };
 }
 
 }  // namespace dp_bench::app

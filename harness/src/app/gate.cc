@@ -1,7 +1,10 @@
 // dp_bench gate: decides whether a candidate may replace the baseline, for continuous integration.
+#include "compare/gate.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,13 +13,12 @@
 #include <vector>
 
 #include "app/verbs.h"
-#include "compare/baseline.h"
 #include "compare/gate_report.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "core/output_file.h"
 #include "dp_bench/error.h"
-#include "evaluate/gate_rollouts.h"
+#include "evaluate/checkpoint_evaluation.h"
 #include "report/gate_output.h"
 #include "run/foreign_result.h"
 #include "run/result_files.h"
@@ -167,9 +169,7 @@ std::optional<compare::GateResult> GateTask(const GateVerbOptions& options, std:
                                             const compare::SequentialTestConfig& config,
                                             const compare::GateProgress* earlier) {
   const auto judge = [&](const run::RunFolder& candidate) {
-    compare::GateResult result = earlier != nullptr
-                                     ? compare::ContinueGate(pair.baseline, candidate, *earlier)
-                                     : compare::RunGate(pair.baseline, candidate, config);
+    compare::GateResult result = compare::RunGate(pair.baseline, candidate, config, earlier);
     result.task = pair.task;
     return result;
   };
@@ -177,7 +177,7 @@ std::optional<compare::GateResult> GateTask(const GateVerbOptions& options, std:
   evaluate::CheckpointEvaluationOptions rollouts = options.rollouts;
   rollouts.checkpoint = pair.candidate.path;
   rollouts.output = OutputFor(options, index);
-  const int n_earlier = earlier != nullptr ? earlier->test.counts().n_pairs() : 0;
+  const int n_earlier = earlier != nullptr ? earlier->n_pairs : 0;
   return evaluate::GateByRollouts(rollouts, pair.baseline,
                                   {.n_first = std::max(8, n_earlier),
                                    .max_episodes = config.max_pairs,
@@ -198,9 +198,9 @@ int Gate(const GateVerbOptions& options) {
   const std::vector<compare::TaskPair> pairs = ReadPairs(options);
   RequireFreeOutputs(options, pairs);
   compare::SequentialTestConfig config = NewConfig(options);
-  std::vector<compare::GateProgress> earlier;
+  std::map<std::string, compare::GateProgress> earlier;  // by task
   if (!options.continued.empty()) {
-    const compare::StoppedGate stopped = compare::ReadStoppedGate(options.continued);
+    compare::StoppedGate stopped = compare::ReadStoppedGate(options.continued);
     compare::AskedSettings asked = options.asked;
     if (options.is_nightly && !asked.max_pairs) asked.max_pairs = config.max_pairs;
     const std::vector<compare::Mismatch> changes =
@@ -212,13 +212,13 @@ int Gate(const GateVerbOptions& options) {
     if (!changes.empty()) return core::kExitNotComparable;
     config = stopped.config;
     config.max_pairs = asked.max_pairs.value_or(config.max_pairs);
-    earlier = compare::ProgressOf(stopped, pairs, config.max_pairs);
+    earlier = std::move(stopped.tasks);
   }
   std::vector<compare::GateResult> results;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     std::optional<compare::GateResult> result =
         GateTask(options, i, pairs[i], compare::ConfigOfTask(config, pairs.size()),
-                 earlier.empty() ? nullptr : &earlier[i]);
+                 earlier.empty() ? nullptr : &earlier.at(pairs[i].task));
     if (!result) return core::kExitInterrupted;
     results.push_back(std::move(*result));
   }

@@ -12,8 +12,6 @@
 #include "dp_bench/error.h"
 #include "inspect/attention.h"
 #include "inspect/data_inspection.h"
-#include "inspect/env_inspection.h"
-#include "inspect/inspect_checkpoint.h"
 #include "inspect/inspect_policy.h"
 #include "rollout/env_runner.h"
 #include "run/result_files.h"
@@ -64,15 +62,13 @@ struct InspectVerbOptions {
 // Throws unless the estimate of --check is close to what was measured.
 void RequireAgreement(const nlohmann::json& check) {
   if (check["deviation"].get<double>() <= kTolerance) return;
-  const auto total = [&](const char* key) {
-    return check[key]["batch"].get<std::int64_t>() + check[key]["activations"].get<std::int64_t>();
-  };
   throw Error(ErrorCode::kNumeric,
               fmt::format("a step at batch size {} takes {} bytes, the estimate was {}: more than "
                           "{:.0f} % apart. The memory of this policy is not linear in the batch "
                           "size; measure with --check at the size that you need.",
-                          check["measured"]["batch_size"].get<std::int64_t>(), total("measured"),
-                          total("estimated"), 100.0 * kTolerance));
+                          check["measured"]["batch_size"].get<std::int64_t>(),
+                          check["measured"]["step"].get<std::int64_t>(),
+                          check["estimated"]["step"].get<std::int64_t>(), 100.0 * kTolerance));
 }
 
 void Print(const nlohmann::json& inspection, std::string (*text)(nlohmann::json), bool as_json) {
@@ -228,8 +224,7 @@ Verb AddInspect(CLI::App* app) {
                   "A dataset written by dp_bench or LeRobot");
   AddReadingOptions(app, &options->reading);
   CLI::Option* checkpoint =
-      app->add_option("--checkpoint", options->checkpoint, "Checkpoint or run folder")
-          ->check(CLI::ExistingDirectory);
+      AddFolder(app, "--checkpoint", &options->checkpoint, "Checkpoint or run folder");
   CLI::Option* attention = app->add_flag("--attention", options->with_attention,
                                          "With --checkpoint: what the action tokens look at")
                                ->needs(checkpoint);
@@ -246,15 +241,11 @@ Verb AddInspect(CLI::App* app) {
   app->add_option("--batch-size", options->policy.batch_size, "Batch size for the shapes")
       ->check(positive)
       ->capture_default_str();
-  app->add_option("--batch-sizes", options->policy.batch_sizes,
-                  "Batch sizes for the memory estimates")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  AddList(app, "--batch-sizes", &options->policy.batch_sizes,
+          "Batch sizes for the memory estimates")
       ->check(positive)
       ->capture_default_str();
-  app->add_option("--levels", options->policy.n_levels, "Depth of the list of modules")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
+  AddNumber(app, "--levels", &options->policy.n_levels, 1, 100, "Depth of the list of modules");
   app->add_option("--check", options->policy.checked_batch_size,
                   "Measure this batch size too; more than 10 % off the estimate is an error")
       ->check(positive);

@@ -14,10 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "app/command_line.h"
-#include "app/failure.h"
 #include "app/process.h"
-#include "app/ranks.h"
 #include "app/verbs.h"
 #include "core/communicator.h"
 #include "core/console.h"
@@ -27,6 +24,7 @@
 #include "dp_bench/error.h"
 #include "plugin/open_call.h"
 
+namespace dp_bench::app {
 namespace {
 
 // In a folder that was removed, a constructor of LibTorch's ends the program with a message that
@@ -37,7 +35,7 @@ void RequireWorkingFolder() {
   std::array<char, PATH_MAX> folder{};
   if (::getcwd(folder.data(), folder.size()) != nullptr || errno != ENOENT) return;
   [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
-  ::_exit(dp_bench::ExitCodeFor(dp_bench::ErrorCode::kIo));
+  ::_exit(ExitCodeFor(ErrorCode::kIo));
 }
 
 // The threads of LibTorch (libgomp) spin while they wait for each other. Next to another busy
@@ -55,7 +53,7 @@ bool LimitSpinning() {
 // it is only slower.
 void SettleThreads(char** argv) {
   const bool is_limited = LimitSpinning();
-  const bool is_shared = dp_bench::core::ShareCores(dp_bench::core::ReadLaunch());
+  const bool is_shared = core::ShareCores(core::ReadLaunch());
   if (is_limited || is_shared) execv("/proc/self/exe", argv);
 }
 
@@ -82,89 +80,78 @@ constexpr const char* kExamples =
   dp_bench eval --checkpoint models/pusht_unet_hybrid
   dp_bench plugins)";
 
-using Verbs = std::map<CLI::App*, dp_bench::app::Verb>;
+using Verbs = std::map<CLI::App*, Verb>;
 
 // Help and version go to standard output as results do.
 int Exit(const CLI::App& app, const CLI::ParseError& reason) {
   std::ostringstream result;
   std::ostringstream status;
   const int exit_code = app.exit(reason, result, status);
-  dp_bench::core::WriteResult(result.str());
-  dp_bench::core::WriteStatus(status.str());
-  return exit_code == 0 ? 0 : dp_bench::ExitCodeFor(dp_bench::ErrorCode::kUsage);
+  core::WriteResult(result.str());
+  core::WriteStatus(status.str());
+  return exit_code == 0 ? 0 : ExitCodeFor(ErrorCode::kUsage);
 }
 
 void Parse(int argc, char** argv, CLI::App* app, const Verbs& verbs) {
   std::vector<std::string> names;
   for (const auto& [verb, run] : verbs) names.push_back(verb->get_name());
-  dp_bench::app::RequireKnownVerb(argc, argv, names);
+  RequireKnownVerb(argc, argv, names);
   try {
     app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) throw;  // --help
-    dp_bench::app::RequireKnownOptions(*app);
+    RequireKnownOptions(*app);
     for (const auto& [verb, run] : verbs) {
-      if (verb->parsed()) dp_bench::app::RequireKnownOptions(*verb);
+      if (verb->parsed()) RequireKnownOptions(*verb);
     }
     throw;
   }
 }
 
 int Main(int argc, char** argv) {
-  dp_bench::app::RequireUtf8(argc, argv);
+  RequireUtf8(argc, argv);
   CLI::App app(kDescription, "dp_bench");
-  app.set_version_flag("--version", std::string("dp_bench ") + dp_bench::kVersion + " (" +
-                                        dp_bench::kTorchBuildId +
-                                        ")\nMPI: " + dp_bench::core::MpiVersion());
+  app.set_version_flag("--version", std::string("dp_bench ") + kVersion + " (" + kTorchBuildId +
+                                        ")\nMPI: " + core::MpiVersion());
   app.require_subcommand(0, 1);
 
   // without a verb, the options are those of `run`
-  const dp_bench::app::Verb default_verb = dp_bench::app::AddRun(&app);
+  const Verb default_verb = AddRun(&app);
   app.footer(kExamples);
   struct Entry {
     const char* name;
     const char* description;
-    dp_bench::app::Verb (*add)(CLI::App*);
+    Verb (*add)(CLI::App*);
     bool is_for_ranks = false;  // mpirun may start several processes
   };
   Verbs verbs;
   for (const Entry& entry :
-       {Entry{"run", "Train or resume, evaluate, film, report", &dp_bench::app::AddRun, true},
-        Entry{"train", "Train a policy", &dp_bench::app::AddTrain, true},
-        Entry{"eval", "Evaluate a checkpoint", &dp_bench::app::AddEval, true},
-        Entry{"compare", "Compare finished runs on their shared seeds", &dp_bench::app::AddCompare},
-        Entry{"gate", "Compare a run's success rate with a baseline, for CI",
-              &dp_bench::app::AddGate},
-        Entry{"replay", "Run one episode of a finished run again, and film it",
-              &dp_bench::app::AddReplay},
-        Entry{"film", "Put the filmed episodes of a run into one video or GIF",
-              &dp_bench::app::AddFilm},
-        Entry{"diff", "Find the first step in which two runs differ", &dp_bench::app::AddDiff},
-        Entry{"collect", "Collect a dataset with the expert of an env", &dp_bench::app::AddCollect},
-        Entry{"dataset", "Convert, merge, split, trim and check datasets",
-              &dp_bench::app::AddDataset},
-        Entry{"export", "Write a checkpoint for inference, or a policy for LeRobot",
-              &dp_bench::app::AddExport},
-        Entry{"import", "Make a checkpoint of a LeRobot policy", &dp_bench::app::AddImport},
-        Entry{"distill", "Teach a policy to plan in one or two network evaluations",
-              &dp_bench::app::AddDistill, true},
-        Entry{"diagnose", "Find out why a training or sampling does not work",
-              &dp_bench::app::AddDiagnose},
-        Entry{"doctor", "Show what this machine offers and what is missing",
-              &dp_bench::app::AddDoctor},
-        Entry{"inspect", "Show a policy's shapes, parameters and memory",
-              &dp_bench::app::AddInspect},
-        Entry{"view", "Show an env in a window: policy, expert, recording or person",
-              &dp_bench::app::AddView},
-        Entry{"plugins", "List the available plugins", &dp_bench::app::AddPlugins},
-        Entry{"keys", "Print every key of a config and its meaning", &dp_bench::app::AddKeys},
-        Entry{"profile", "Show where training and inference spend their time",
-              &dp_bench::app::AddProfile},
-        Entry{"bench", "Measure the speed of the parts", &dp_bench::app::AddBench}}) {
+       {Entry{"run", "Train or resume, evaluate, film, report", &AddRun, true},
+        Entry{"train", "Train a policy", &AddTrain, true},
+        Entry{"eval", "Evaluate a checkpoint", &AddEval, true},
+        Entry{"compare", "Compare finished runs on their shared seeds", &AddCompare},
+        Entry{"gate", "Compare a run's success rate with a baseline, for CI", &AddGate},
+        Entry{"replay", "Run one episode of a finished run again, and film it", &AddReplay},
+        Entry{"film", "Put the filmed episodes of a run into one video or GIF", &AddFilm},
+        Entry{"diff", "Find the first step in which two runs differ", &AddDiff},
+        Entry{"collect", "Collect a dataset with the expert of an env", &AddCollect},
+        Entry{"dataset", "Convert, merge, split, trim and check datasets", &AddDataset},
+        Entry{"export", "Write a checkpoint for inference, or a policy for LeRobot", &AddExport},
+        Entry{"import", "Make a checkpoint of a LeRobot policy", &AddImport},
+        Entry{"distill", "Teach a policy to plan in one or two network evaluations", &AddDistill,
+              true},
+        Entry{"diagnose", "Find out why a training or sampling does not work", &AddDiagnose},
+        Entry{"doctor", "Show what this machine offers and what is missing", &AddDoctor},
+        Entry{"inspect", "Show a policy's shapes, parameters and memory", &AddInspect},
+        Entry{"view", "Show an env in a window: policy, expert, recording or person", &AddView},
+        Entry{"plugins", "List the available plugins", &AddPlugins},
+        Entry{"keys", "Print every key of a config and its meaning", &AddKeys},
+        Entry{"profile", "Show where training and inference spend their time", &AddProfile},
+        Entry{"bench", "Measure the speed of the parts", &AddBench}}) {
     CLI::App* verb = app.add_subcommand(entry.name, entry.description);
     verbs[verb] = entry.add(verb);
     if (!entry.is_for_ranks) {
-      verb->parse_complete_callback([verb] { dp_bench::app::RequireOneProcess(verb->get_name()); });
+      verb->parse_complete_callback([verb] { RequireOneProcess(verb->get_name()); });
     }
   }
 
@@ -183,30 +170,32 @@ int MainOrFailure(int argc, char** argv) {
   try {
     return Main(argc, argv);
   } catch (const std::exception& exception) {
-    const dp_bench::app::Failure failure = dp_bench::app::DescribeFailure(exception);
-    dp_bench::core::PrintStatus("dp_bench: {}\n", failure.message);
+    const Failure failure = DescribeFailure(exception);
+    core::PrintStatus("dp_bench: {}\n", failure.message);
     return failure.exit_code;
   }
 }
 
 // A result that could not be written is a failure.
 int RequireOutput(int exit_code) {
-  const std::optional<std::string> reason = dp_bench::core::LostOutput();
+  const std::optional<std::string> reason = core::LostOutput();
   if (!reason) return exit_code;
-  dp_bench::core::PrintStatus(
+  core::PrintStatus(
       "dp_bench: cannot write to standard output: {}. The missing output is lost; files are not "
       "affected.\n",
       *reason);
-  return exit_code != 0 ? exit_code : dp_bench::ExitCodeFor(dp_bench::ErrorCode::kIo);
+  return exit_code != 0 ? exit_code : ExitCodeFor(ErrorCode::kIo);
 }
 
 }  // namespace
+}  // namespace dp_bench::app
 
 int main(int argc, char** argv) {
-  dp_bench::app::SettleStandardStreams();
-  dp_bench::app::KeepFreedMemory();
+  namespace app = dp_bench::app;
+  app::SettleStandardStreams();
+  app::KeepFreedMemory();
   dp_bench::core::WatchStopSignals();
   const dp_bench::core::SignalStack stack;
   const dp_bench::plugin::EarlyEndReport report;
-  return RequireOutput(MainOrFailure(argc, argv));
+  return app::RequireOutput(app::MainOrFailure(argc, argv));
 }

@@ -213,8 +213,7 @@ void AddCheck(CLI::App* app, const std::shared_ptr<PluginsOptions>& options) {
   app->add_option("file", options->targets, "The plugin's library; with --env, config values");
   app->add_option("--env", options->experiment.env,
                   "Check that the outcomes of this task's env are a function of the seed");
-  app->add_option("--config-dir", options->experiment.config_dirs, "With --env: folder with task/")
-      ->allow_extra_args(false);
+  AddConfigDirOption(app, &options->experiment.config_dirs);
   app->add_option("--params", options->params, "JSON file with the params to check it with")
       ->check(CLI::ExistingFile);
   app->add_option("--obs", options->obs, "What a policy observes (default: low_dim)")

@@ -1,18 +1,38 @@
-// dp_bench profile: shows where the time goes, and what to change.
+// dp_bench profile: shows where the time goes, and what to change. dp_bench bench: the speed of the
+// parts of an experiment on this machine. Each figure is the median of several repetitions. Compare
+// ratios within one run; absolute figures depend on the machine.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/verbs.h"
+#include "config/loader.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "core/output_file.h"
+#include "core/progress.h"
+#include "data/loader.h"
+#include "data/sequence_sampler.h"
+#include "dp_bench/error.h"
+#include "dp_bench/random.h"
+#include "plugin/catalogue.h"
+#include "plugin/obs_memory.h"
+#include "policy/device.h"
 #include "profile/profile_experiment.h"
 #include "run/checkpoint.h"
 #include "run/result_files.h"
 #include "run/run_files.h"
 #include "task/key_check.h"
+#include "task/training_rig.h"
+#include "train/batches.h"
+#include "train/train_config.h"
 
 namespace dp_bench::app {
 namespace {
@@ -65,25 +85,266 @@ int Profile(ProfileVerbOptions options) {
   return 0;
 }
 
+constexpr const char* kBenchExamples =
+    R"(Examples:
+  dp_bench bench env --env pusht
+  dp_bench bench policy --policy unet_hybrid --env point_mass dataloader.batch_size=64
+  dp_bench bench dataset --dataset path/to/lerobot_dataset dataloader.num_workers=2)";
+
+struct BenchVerbOptions {
+  task::ExperimentOptions experiment;
+  std::string part;
+  int repetitions = 5;
+  int n_steps = 2;  // of a window, for "dataset"
+  int n_samples = 512;
+};
+
+class Stopwatch {
+ public:
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+double Seconds(const std::function<void()>& work) {
+  const Stopwatch watch;
+  work();
+  return watch.Seconds();
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Median seconds of `work`, after one warm-up unless the caller did it.
+double MedianSeconds(int repetitions, const std::function<void()>& work, bool warms_up = true) {
+  if (warms_up) work();
+  std::vector<double> seconds;
+  for (int i = 0; i < repetitions; ++i) seconds.push_back(Seconds(work));
+  return Median(std::move(seconds));
+}
+
+// Steps with uniform actions, each held for ten steps so that an absolute target is reached. A
+// repetition ends after kSeconds: an env that draws large images makes a few steps a second.
+void BenchEnv(const task::Task& task, int repetitions) {
+  const std::unique_ptr<Env> env = task.CreateEnv();
+  const EnvSpec& spec = env->spec();
+  constexpr int kSteps = 2000;
+  constexpr double kSeconds = 2.0;
+  plugin::ObsMemory obs(spec);
+
+  const auto seconds_per_step = [&](bool with_obs) {
+    RandomStream random(0, StreamId::kEnvNoise);
+    std::vector<float> action(spec.action_low.size());
+    std::uint64_t seed = 0;
+    env->Reset(seed);
+    int episode_steps = 0;
+    int n_steps = 0;
+    const Stopwatch watch;
+    do {
+      if (n_steps % 10 == 0) {
+        for (std::size_t d = 0; d < action.size(); ++d) {
+          action[d] =
+              spec.action_low[d] + random.Uniform() * (spec.action_high[d] - spec.action_low[d]);
+        }
+      }
+      const bool is_over = env->Step(action).terminated || ++episode_steps == spec.max_steps;
+      if (with_obs) obs.Observe(*env);
+      if (is_over) {
+        env->Reset(++seed);
+        episode_steps = 0;
+      }
+      ++n_steps;
+    } while (n_steps < kSteps && (n_steps % 10 != 0 || watch.Seconds() < kSeconds));
+    return watch.Seconds() / n_steps;
+  };
+  core::Progress progress(core::Progress::StandardError(), 0);
+  const auto show = [&](const char* what, bool with_obs) {
+    std::vector<double> seconds;
+    for (int i = 0; i <= repetitions; ++i) {  // the first one warms up
+      progress.Update({.done = i, .total = repetitions + 1, .unit = "repetitions"}, what, "");
+      seconds.push_back(seconds_per_step(with_obs));
+    }
+    progress.Pause();
+    const double rate = 1.0 / Median({++seconds.begin(), seconds.end()});
+    core::PrintResult("{:<36} {:12.{}f}\n", what, rate, rate < 100.0 ? 1 : 0);
+  };
+  show("env steps/s, one thread", false);
+  show("env steps/s, with observations", true);
+}
+
+// The loader alone, and with the training that it feeds.
+void BenchLoader(task::TrainingRig& rig, int repetitions,
+                 const std::function<void(data::HostBatch*)>& train) {
+  // workers finish their batches together, so measure over one batch of each
+  const train::DataLoaderConfig& config = rig.loading();
+  const int n_batches = std::max(1, config.num_workers);
+  data::HostBatch host;
+  const auto rate = [&](const std::function<void(data::HostBatch*)>& use) {
+    const double seconds = MedianSeconds(repetitions, [&] {
+      for (int i = 0; i < n_batches; ++i) {
+        rig.NextBatch(&host);
+        use(&host);
+      }
+    });
+    return static_cast<double>(n_batches * config.batch_size) / seconds;
+  };
+  core::PrintResult("loader samples/s, batch {:<4}         {:12.0f}\n", config.batch_size,
+                    rate([](data::HostBatch*) {}));
+  core::PrintResult("training with loader samples/s       {:12.0f}\n", rate(train));
+}
+
+void BenchActionChunks(Policy* policy, const Batch& batch, std::int64_t batch_size,
+                       int repetitions) {
+  policy->module().eval();
+  policy->WeightsChanged();
+  for (const std::int64_t rows : {1, 16, 50}) {
+    if (rows > batch_size) break;
+    const TensorMap obs = train::ObservedSteps(train::FirstRows(batch, rows).obs,
+                                               policy->spec().horizons.n_obs_steps);
+    const double seconds = MedianSeconds(repetitions, [&] {
+      NoiseSource noise = train::BatchNoise(0, train::NoisePurpose::kSampling, 0, rows);
+      policy->PredictAction(obs, noise).to(torch::kCPU);
+    });
+    core::PrintResult("action chunk, batch {:<3} [ms]         {:12.2f}\n", rows, 1e3 * seconds);
+  }
+}
+
+int BenchPolicy(const task::Experiment& experiment, int repetitions) {
+  const bool is_there = task::ProvideCheckedDataset(experiment, {.makes_policy = true}) != nullptr;
+  if (!is_there) return core::kExitInterrupted;
+  std::unique_ptr<Dataset> dataset;
+  const double load_seconds = Seconds([&] { dataset = experiment.CreateDataset(); });
+  task::TrainingRig rig(experiment, *dataset);
+  data::BatchLoader& loader = rig.loader();
+  core::PrintResult("dataset load [s]                     {:12.2f}\n", load_seconds);
+  core::PrintResult("training sequences                   {:12}\n", loader.sampler().size());
+
+  // only the last batch, so that no worker is busy during the measurement
+  loader.StartEpoch(0, loader.num_batches() - 1);
+  data::HostBatch host;
+  loader.Next(&host);
+  const Batch batch = train::ToBatch(host, experiment.spec().shape_meta, experiment.device());
+
+  // loss, gradients, optimiser, EMA
+  train::StepTimer timer([] { return 0.0; });
+  const std::int64_t batch_size = rig.loading().batch_size;
+  const double train_seconds = MedianSeconds(repetitions, [&] {
+    rig.TrainOn(host, &timer);
+    policy::Synchronize(experiment.device());
+  });
+  core::PrintResult("training samples/s, batch {:<4}       {:12.0f}\n", batch_size,
+                    static_cast<double>(batch_size) / train_seconds);
+  BenchActionChunks(&rig.policy(), batch, batch_size, repetitions);
+  rig.policy().module().train();
+  BenchLoader(rig, repetitions, [&](data::HostBatch* from) { rig.TrainOn(*from, &timer); });
+  return 0;
+}
+
+// Windows of a few steps with all keys, as a training reads them. No policy and no env.
+int BenchDataset(const BenchVerbOptions& options) {
+  const task::ExperimentOptions& asked = options.experiment;
+  if (asked.dataset.empty() || !asked.env.empty() || !asked.policy.empty()) {
+    throw Error(ErrorCode::kUsage, "bench dataset needs --dataset, and neither --env nor --policy");
+  }
+  const Config config = config::LoadConfig({.dataset = asked.dataset,
+                                            .config = asked.config,
+                                            .overrides = asked.overrides,
+                                            .config_dirs = asked.config_dirs});
+  const auto loading = train::DataLoaderConfig::FromConfig(
+      config.Sub("dataloader", "how batches are read"), /*shuffle_default=*/true);
+  plugin::PluginCatalogue catalogue = OpenCatalogue(asked.plugin_dirs);
+  const Config source = config.Sub("dataset", "the dataset");
+  const auto plugin = source.Require<std::string>("plugin", "the plugin that reads it");
+  const Config params = source.Sub("params", "for the plugin");
+  std::unique_ptr<Dataset> dataset;
+  const double load_seconds = Seconds([&] { dataset = catalogue.Create<Dataset>(plugin, params); });
+  config.RejectUnread();
+
+  data::BatchLoaderOptions loader_options = {.batch_size = loading.batch_size,
+                                             .shuffle = loading.shuffle,
+                                             .drop_last = true,
+                                             .n_obs_steps = options.n_steps,
+                                             .keys = {},
+                                             .n_threads = loading.num_workers};
+  for (const KeySpec& key : dataset->spec().keys) {
+    if (key.name != "action") loader_options.keys.push_back(key.name);
+  }
+  const std::span<const std::int64_t> ends = dataset->episode_ends();
+  data::BatchLoader loader(*dataset,
+                           data::SequenceSampler({.episode_ends = {ends.begin(), ends.end()},
+                                                  .horizon = options.n_steps,
+                                                  .pad_before = options.n_steps - 1}),
+                           loader_options);
+  std::uint64_t epoch = 0;
+  data::HostBatch batch;
+  const auto next = [&] {
+    if (!loader.Next(&batch)) {
+      loader.StartEpoch(epoch++);
+      loader.Next(&batch);
+    }
+  };
+  for (int i = 0; i < std::max(1, loading.num_workers); ++i) next();  // opens the files
+  const std::int64_t n_batches = (options.n_samples + loading.batch_size - 1) / loading.batch_size;
+  const double seconds = MedianSeconds(
+      options.repetitions,
+      [&] {
+        for (std::int64_t i = 0; i < n_batches; ++i) next();
+      },
+      /*warms_up=*/false);
+  core::PrintResult("dataset load [s]                     {:12.2f}\n", load_seconds);
+  core::PrintResult("windows                              {:12}\n", loader.sampler().size());
+  core::PrintResult("windows/s, batch {:<4}                {:12.1f}\n", loading.batch_size,
+                    static_cast<double>(n_batches * loading.batch_size) / seconds);
+  return 0;
+}
+
 }  // namespace
 
 Verb AddProfile(CLI::App* app) {
   auto options = std::make_shared<ProfileVerbOptions>();
   app->footer(kProfileDetails);
   AddExperimentOptions(app, &options->experiment);
-  app->add_option(
-         "--checkpoint", options->checkpoint,
-         "Plan action chunks with its weights; without --config or --policy also with its config")
-      ->check(CLI::ExistingDirectory);
-  app->add_option("--steps", options->profile.n_steps, "Training steps to time")
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
-  app->add_option("--operators", options->profile.n_listed, "Operators in each table")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  AddFolder(
+      app, "--checkpoint", &options->checkpoint,
+      "Plan action chunks with its weights; without --config or --policy also with its config");
+  AddNumber(app, "--steps", &options->profile.n_steps, 1, 10'000, "Training steps to time");
+  AddNumber(app, "--operators", &options->profile.n_listed, 1, 1000, "Operators in each table");
   app->add_option("--trace", options->trace, "Write a trace for Perfetto or chrome://tracing");
   app->add_option("--json", options->json, "Write the figures, with all operators, to this file");
   return [options] { return Profile(*options); };
+}
+
+Verb AddBench(CLI::App* app) {
+  auto options = std::make_shared<BenchVerbOptions>();
+  app->footer(kBenchExamples);
+  app->add_option(
+         "part", options->part,
+         "What to measure: env, policy (data, training, inference), or dataset (reading alone)")
+      ->required()
+      ->check(CLI::IsMember({"env", "policy", "dataset"}));
+  AddNumber(app, "--repetitions", &options->repetitions, 1, 1000,
+            "Each figure is the median of this many");
+  AddNumber(app, "--steps", &options->n_steps, 1, 1000, "Steps of a window, for dataset");
+  app->add_option("--samples", options->n_samples, "Windows per repetition, for dataset")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  AddExperimentOptions(app, &options->experiment);
+  return [options] {
+    if (options->part == "dataset") return BenchDataset(*options);
+    if (options->part == "env") {
+      const task::Task task(options->experiment);
+      task::RejectUnknownKeys(task, {});
+      BenchEnv(task, options->repetitions);
+      return 0;
+    }
+    return BenchPolicy(task::Experiment(options->experiment), options->repetitions);
+  };
 }
 
 }  // namespace dp_bench::app

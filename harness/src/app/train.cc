@@ -1,26 +1,32 @@
 // dp_bench train and dp_bench run: train or resume a policy; run then evaluates, films and reports.
+// dp_bench distill: consistency distillation of a trained diffusion policy, which is a training
+// with the config of the teacher and a few keys changed.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "app/command_line.h"
-#include "app/ranks.h"
+#include "app/process.h"
 #include "app/verbs.h"
 #include "config/loader.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
+#include "core/json.h"
 #include "core/memory.h"
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
 #include "evaluate/evaluation.h"
 #include "profile/advice.h"
+#include "run/checkpoint.h"
 #include "run/run_files.h"
 #include "task/auto_settings.h"
 #include "task/collection.h"
@@ -68,11 +74,10 @@ std::shared_ptr<TrainVerbOptions> AddOptions(CLI::App* app) {
   auto options = std::make_shared<TrainVerbOptions>();
   AddExperimentOptions(app, &options->experiment);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)");
-  app->add_option(
-         "--resume", options->resume,
-         "Run folder or snapshot to continue, with its own config, or a checkpoint in a run folder "
-         "to continue from; with --output, in a copy")
-      ->check(CLI::ExistingDirectory);
+  AddFolder(
+      app, "--resume", &options->resume,
+      "Run folder or snapshot to continue, with its own config, or a checkpoint in a run folder "
+      "to continue from; with --output, in a copy");
   app->add_option("--checkpoint", options->checkpoint,
                   "With --resume: continue from this checkpoint instead of the latest one: its "
                   "name, the beginning of its name (epoch=0100), or its path. What came later is "
@@ -395,70 +400,66 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
   return Resume(options.experiment, plan, ranks);
 }
 
-}  // namespace
+constexpr const char* kDistillExamples =
+    R"(Examples:
+  dp_bench distill --checkpoint runs/mine --output runs/mine_fast training.num_epochs=50
+  dp_bench train --resume runs/mine_fast
+  dp_bench eval --checkpoint runs/mine_fast policy.params.consistency.num_inference_steps=2)";
 
-plugin::PluginCatalogue OpenCatalogue(const std::vector<fs::path>& plugin_dirs) {
-  return plugin::PluginCatalogue(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs));
+struct DistillVerbOptions {
+  task::ExperimentOptions experiment;
+  fs::path checkpoint;
+  fs::path output;
+  std::string weights = "ema";
+};
+
+// The value at a place of a config; `other` if it is not there.
+std::string TextAt(const nlohmann::json& config, const char* pointer, const std::string& other) {
+  const nlohmann::json::json_pointer place(pointer);
+  return config.contains(place) && config.at(place).is_string()
+             ? config.at(place).get<std::string>()
+             : other;
 }
 
-void AddIsolateOption(CLI::App* app, task::ExperimentOptions* options) {
-  CLI::Option* isolate = app->add_flag_callback(
-      "--isolate", [options] { options->isolate = true; },
-      "Each env in a separate process: a crash costs one episode (env_runner.isolate)");
-  app->add_flag_callback(
-         "--no-isolate", [options] { options->isolate = false; }, "All envs in this process")
-      ->excludes(isolate);
-}
-
-void AddPluginDirOption(CLI::App* app, std::vector<fs::path>* folders) {
-  app->add_option("--plugin-dir", *folders, "Folder to search for plugins first; may be repeated")
-      ->allow_extra_args(false);
-}
-
-void AddDeviceOption(CLI::App* app, std::string* device) {
-  app->add_option("--device", *device, "cpu, cuda, cuda:1 (training.device)");
-}
-
-CLI::Option* AddWeightsOption(CLI::App* app, std::string* weights) {
-  return app->add_option("--weights", *weights, "Weights of the checkpoint: ema or model")
-      ->check(CLI::IsMember({"ema", "model"}))
-      ->capture_default_str();
-}
-
-void ChooseCheckpoint(fs::path* path, run::CheckpointOrder order) {
-  if (path->empty()) return;
-  const run::ChosenCheckpoint chosen = run::FindCheckpoint(*path, order);
-  if (!chosen.reason.empty()) {
-    core::PrintStatus("checkpoint: {}, {}\n", chosen.folder.string(), chosen.reason);
+// What differs between the training of the teacher and that of the student.
+std::vector<std::string> ChangesOf(const DistillVerbOptions& options) {
+  const run::Checkpoint teacher = run::Checkpoint::Open(options.checkpoint);
+  const nlohmann::json config = core::ParseJson(
+      teacher.config(), (options.checkpoint / run::kConfigFile).string(), ErrorCode::kCheckpoint);
+  const std::string objective = TextAt(config, "/policy/params/objective", "diffusion");
+  if (objective != "diffusion") {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--checkpoint: expected a policy with objective diffusion, found {}",
+                            objective));
   }
-  *path = chosen.folder;
+  const nlohmann::json section = {{"path", fs::absolute(options.checkpoint).string()},
+                                  {"weights", options.weights}};
+  std::vector<std::string> changes = {"policy.params.objective=consistency",
+                                      "policy.params.loss_weighting=none",
+                                      "policy.params.loss_weighting_table=null",
+                                      "training.resume=false",
+                                      "training.use_ema=true",
+                                      "training.teacher=" + section.dump(),
+                                      "ema.max_value=0.99"};
+  // what one evaluation needs at the highest noise level cannot be computed from predicted noise
+  if (TextAt(config, "/policy/params/noise_scheduler/prediction_type", "epsilon") == "epsilon") {
+    changes.emplace_back("policy.params.noise_scheduler.prediction_type=v_prediction");
+  }
+  return changes;
 }
 
-void AddTaskOptions(CLI::App* app, task::ExperimentOptions* options) {
-  app->add_option("--env", options->env, "Task: configs/task/<env>.json");
-  app->add_option("--obs", options->obs, "Observations: configs/task/<env>_<obs>.json");
-  app->add_option("--task", options->task, "Which task, for envs with several (env.params.task)");
-  app->add_option("--config", options->config, "Config file, before --policy and --env");
-  app->add_option("--config-dir", options->config_dirs,
-                  "Folder with task/ and policy/; may be repeated")
-      ->allow_extra_args(false);
-  AddPluginDirOption(app, &options->plugin_dirs);
-  AddIsolateOption(app, options);
-  app->add_option("overrides", options->overrides, "Config values: training.num_epochs=10");
+int Distill(DistillVerbOptions options, core::Communicator& ranks) {
+  core::CatchStopSignals();  // signals must not end the program while it loads
+  if (ranks.is_root()) ChooseCheckpoint(&options.checkpoint);
+  options.checkpoint = ranks.FromRoot(options.checkpoint.string());
+  std::vector<std::string>& overrides = options.experiment.overrides;
+  const std::vector<std::string> changes = ChangesOf(options);
+  overrides.insert(overrides.begin(), changes.begin(), changes.end());
+  options.experiment.config = options.checkpoint / run::kConfigFile;
+  return TrainOrAdvise(options.experiment, {.output = options.output}, ranks);
 }
 
-void AddExperimentOptions(CLI::App* app, task::ExperimentOptions* options) {
-  app->add_option("--policy", options->policy, "Method: configs/policy/<name>.json");
-  app->add_option("--dataset", options->dataset,
-                  "Path of a zarr or LeRobot dataset, or configs/dataset/<name>.json");
-  AddDeviceOption(app, &options->device);
-  AddTaskOptions(app, options);
-}
-
-int Train(const task::ExperimentOptions& options, const fs::path& output,
-          core::Communicator& ranks) {
-  return TrainOrAdvise(options, {.output = output}, ranks);
-}
+}  // namespace
 
 Verb AddTrain(CLI::App* app) {
   const auto options = AddOptions(app);
@@ -479,6 +480,25 @@ Verb AddRun(CLI::App* app) {
   return [options] {
     return RunOnRanks(
         [&](core::Communicator& ranks) { return Run(*options, /*with_report=*/true, ranks); });
+  };
+}
+
+Verb AddDistill(CLI::App* app) {
+  const auto options = std::make_shared<DistillVerbOptions>();
+  app->footer(kDistillExamples);
+  AddFolder(app, "--checkpoint", &options->checkpoint,
+            "Teacher: checkpoint folder, or run folder (its best or else latest checkpoint), "
+            "of a policy with objective diffusion and sampler ddim")
+      ->required();
+  AddWeightsOption(app, &options->weights);
+  app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)");
+  AddDeviceOption(app, &options->experiment.device);
+  AddIsolateOption(app, &options->experiment);
+  AddPluginDirOption(app, &options->experiment.plugin_dirs);
+  app->add_option("overrides", options->experiment.overrides,
+                  "Changes to the teacher's config: training.num_epochs=50");
+  return [options] {
+    return RunOnRanks([&](core::Communicator& ranks) { return Distill(*options, ranks); });
   };
 }
 

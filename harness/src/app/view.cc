@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "app/command_line.h"
 #include "app/verbs.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
@@ -19,10 +18,9 @@
 #include "run/run_files.h"
 #include "task/experiment.h"
 #include "task/key_check.h"
+#include "view/action_source.h"
 #include "view/demonstration_recorder.h"
-#include "view/planner_source.h"
-#include "view/recording.h"
-#include "view/window/viewer.h"
+#include "view/window/window.h"
 
 namespace dp_bench::app {
 namespace {
@@ -184,8 +182,7 @@ Verb AddView(CLI::App* app) {
   app->add_option("--dataset", options->experiment.dataset,
                   "Watch a recording: path of a dataset, or configs/dataset/<name>.json");
   app->add_option("--device", options->experiment.device, "Device of the policy (training.device)");
-  app->add_option("--checkpoint", options->checkpoint, "Watch a policy: checkpoint or run folder")
-      ->check(CLI::ExistingDirectory);
+  AddFolder(app, "--checkpoint", &options->checkpoint, "Watch a policy: checkpoint or run folder");
   AddWeightsOption(app, &options->weights);
   app->add_flag("--expert", options->expert, "Watch the env's expert");
   CLI::Option* human = app->add_flag("--human", options->human, "Move the env by dragging");
@@ -204,9 +201,8 @@ Verb AddView(CLI::App* app) {
   app->add_option("--size", options->size, "Width and height of the image [px]")
       ->expected(2)
       ->check(CLI::Range(1, 4096));
-  app->add_option("--speed", options->speed, "Relative to the env's own speed")
-      ->check(CLI::Range(view::kMinSpeed, view::kMaxSpeed))
-      ->capture_default_str();
+  AddNumber(app, "--speed", &options->speed, view::kMinSpeed, view::kMaxSpeed,
+            "Relative to the env's own speed");
   app->add_option("--steps", options->steps, "Close after this many steps, or one episode")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--screenshot", options->screenshot, "PNG of the window when it closes");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -16,6 +17,18 @@ constexpr double kHardlyAny = 0.1;  // share of the way to the goal
 constexpr double kNear = 0.05;      // share of the way to the goal
 constexpr double kLastPart = 0.2;  // share of an episode; a score that rises here might keep rising
 constexpr double kMostEpisodes = 0.5;  // share of a cluster's episodes that must show a sign
+
+// Name and meaning.
+std::pair<std::string_view, std::string_view> TextOf(FailureKind kind) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kTexts = {
+      {{"failed to run", "env or policy broke; it counts as not successful"},
+       {"ended early", "the env ended the episode without success: dropped, or beyond rescue"},
+       {"never reached", "hardly any progress towards success"},
+       {"diverged", "the episode made progress and lost more than half of it again"},
+       {"timeout", "some progress that was kept, but no success before the steps ran out"},
+       {"unknown", "recorded without the course of the rewards; evaluate again to classify them"}}};
+  return kTexts.at(static_cast<std::size_t>(kind));
+}
 
 /// Values of the whole split that the classification needs.
 struct SplitLevels {
@@ -184,41 +197,9 @@ std::string NoteOf(const FailureCluster& cluster, double goal) {
 
 }  // namespace
 
-std::string_view NameOf(FailureKind kind) {
-  switch (kind) {
-    case FailureKind::kFailedToRun:
-      return "failed to run";
-    case FailureKind::kEndedEarly:
-      return "ended early";
-    case FailureKind::kNeverReached:
-      return "never reached";
-    case FailureKind::kDiverged:
-      return "diverged";
-    case FailureKind::kTimeout:
-      return "timeout";
-    case FailureKind::kUnknown:
-      return "unknown";
-  }
-  return "";
-}
+std::string_view NameOf(FailureKind kind) { return TextOf(kind).first; }
 
-std::string_view MeaningOf(FailureKind kind) {
-  switch (kind) {
-    case FailureKind::kFailedToRun:
-      return "env or policy broke; it counts as not successful";
-    case FailureKind::kEndedEarly:
-      return "the env ended the episode without success: dropped, or beyond rescue";
-    case FailureKind::kNeverReached:
-      return "hardly any progress towards success";
-    case FailureKind::kDiverged:
-      return "the episode made progress and lost more than half of it again";
-    case FailureKind::kTimeout:
-      return "some progress that was kept, but no success before the steps ran out";
-    case FailureKind::kUnknown:
-      return "recorded without the course of the rewards; evaluate again to classify them";
-  }
-  return "";
-}
+std::string_view MeaningOf(FailureKind kind) { return TextOf(kind).second; }
 
 std::vector<FailureCluster> FailureClusters(std::span<const run::EpisodeRecord> records,
                                             std::string_view split) {

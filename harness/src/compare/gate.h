@@ -1,7 +1,10 @@
-// The gate on the success rate of one task: may this candidate replace the baseline? gate_report.h
-// combines several tasks.
+// The gate on the success rate of one task: may this candidate replace the baseline, the outcomes
+// of one evaluation in a JSON file small enough for a repository? gate_report.h combines several
+// tasks.
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +16,19 @@
 
 namespace dp_bench::compare {
 
+/// Writes "format", "title", the "env" section of the config with "max_steps", the "env_plugin" and
+/// the "outcome_class" of the manifest, and one line per test episode: seed, success, score,
+/// broken, trace hash. Throws Error{kData} if the run has no test episodes, config.json or
+/// manifest.json.
+std::string BaselineJson(const run::RunFolder& run);
+
+/// Reads the file as the run folder that it represents; path() is the file's path. Throws
+/// Error{kData} naming the file if it is not a baseline, Error{kIo} if it cannot be read.
+run::RunFolder ReadBaseline(const std::filesystem::path& file);
+
+/// The same for text that was read from `file`.
+run::RunFolder ParseBaseline(std::string_view text, const std::filesystem::path& file);
+
 enum class GateStatus {
   kPass,           // 0: no drop of the margin or more
   kFail,           // 1: a drop
@@ -23,6 +39,8 @@ enum class GateStatus {
 
 /// "PASS", "FAIL", "INCONCLUSIVE", "NOT COMPARABLE", "INFRA"
 std::string_view StatusName(GateStatus status);
+/// The inverse; none for another name.
+std::optional<GateStatus> StatusOf(std::string_view name);
 int ExitCodeOf(GateStatus status);
 
 struct GateResult {
@@ -39,32 +57,31 @@ struct GateResult {
   RateInterval candidate;
   DropInterval drop;
   double rho = 0.0;  // correlation of the outcomes over the seeds; pairing gains most if high
-  std::string outcomes_hash;    // see GateProgress
-  std::string checkpoint_hash;  // see GateProgress
+  std::string outcomes_hash;    // SHA-256 over the seeds counted and both outcomes of each
+  std::string checkpoint_hash;  // from the candidate's manifest; may be empty
 
   /// ln E against "no drop" at the last look; 0 before the first.
   double log_fail_evidence() const;
 };
 
-/// Where a test stopped: enough to tell whether two runs continue it correctly.
+/// What every form of a gate shows of a task.
+nlohmann::json ToJson(const GateResult& result);
+
+/// Where an earlier gate stopped: enough to tell whether two runs continue it correctly.
 struct GateProgress {
-  SequentialTest test;
-  std::string outcomes_hash;    // SHA-256 over the seeds counted and both outcomes of each
-  std::string checkpoint_hash;  // from the candidate's manifest; may be empty
+  int n_pairs = 0;            // counted so far
+  std::string outcomes_hash;  // see GateResult
+  std::string checkpoint_hash;
 };
 
 /// Counts the shared seeds in the order of the baseline's list until the test decides. One seed
 /// list must begin with the other. Runs that cannot be paired (WhyUnpaired) are paired in order. If
 /// there are at least 8 shared episodes and all have equal trace hashes, the result is PASS. If
-/// more than 1 % of a run's episodes broke, there is no verdict. Throws Error{kData} if the
-/// candidate has no test episodes, Error{kConfig} for a bad `config`.
+/// more than 1 % of a run's episodes broke, there is no verdict. A gate that continues an `earlier`
+/// one (may be null) counts everything anew. It is kNotComparable, naming the field, if the
+/// candidate or the outcomes that were counted then differ. Throws Error{kData} if the candidate
+/// has no test episodes, Error{kConfig} for a bad `config`.
 GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
-                   const SequentialTestConfig& config);
-
-/// Continues a stopped test, with the same result as RunGate on all of these episodes. Returns
-/// kNotComparable, naming the field, if the candidate or the counted outcomes differ from those of
-/// `earlier`.
-GateResult ContinueGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
-                        const GateProgress& earlier);
+                   const SequentialTestConfig& config, const GateProgress* earlier = nullptr);
 
 }  // namespace dp_bench::compare

@@ -104,46 +104,51 @@ void Decide(GateReport* report) {
       open.empty() ? fmt::format("all {} tasks pass", tasks.size()) : "no verdict yet in " + open;
 }
 
+constexpr const char* kGateFormat = "dp_bench.gate.v1";
 constexpr std::size_t kMaxGateBytes = std::size_t{64} << 20;
 
-[[noreturn]] void Refuse(const std::string& file, const std::string& fault) {
-  throw Error(ErrorCode::kData,
-              fmt::format("{} is not what dp_bench gate --json wrote: {}", file, fault));
+SequentialTestConfig ConfigFrom(const core::JsonView& json) {
+  return {.margin = json.Get<double>("margin"),
+          .alpha = json.Get<double>("alpha"),
+          .beta = json.Get<double>("beta"),
+          .max_pairs = json.Get<int>("max_pairs"),
+          .block_size = json.Get<int>("block_size")};
 }
 
-GateStatus StatusFrom(const std::string& name) {
-  for (const GateStatus status : {GateStatus::kPass, GateStatus::kFail, GateStatus::kInconclusive,
-                                  GateStatus::kNotComparable, GateStatus::kInfra}) {
-    if (name == StatusName(status)) return status;
+// The test itself is not read: the gate that continues counts the same pairs again.
+GateProgress ProgressFrom(const core::JsonView& row, const SequentialTestConfig& of_task) {
+  const core::JsonView test = row.At("test");
+  if (ConfigFrom(test.At("config")) != of_task) {
+    throw Error(ErrorCode::kData, fmt::format("the test of '{}' has other settings than the gate",
+                                              row.Get<std::string>("task")));
   }
-  throw Error(ErrorCode::kData, fmt::format("its status is '{}'", name));
+  GateProgress progress = {.outcomes_hash = row.Get<std::string>("outcomes_hash"),
+                           .checkpoint_hash = row.Get<std::string>("checkpoint_hash")};
+  for (const char* key : {"n_lost", "n_gained", "n_same"}) {
+    const int n = test.At("counts").Get<int>(key);
+    if (n < 0 || n > of_task.max_pairs - progress.n_pairs) {
+      throw Error(ErrorCode::kData, fmt::format("{} is {}", key, n));
+    }
+    progress.n_pairs += n;
+  }
+  return progress;
 }
 
 StoppedGate StoppedGateFrom(const core::JsonView& json) {
-  if (json.Get<std::string>("format") != "dp_bench.gate.v1") {
-    throw Error(ErrorCode::kData, "its format is not dp_bench.gate.v1");
+  if (json.Get<std::string>("format") != kGateFormat) {
+    throw Error(ErrorCode::kData, fmt::format("its format is not {}", kGateFormat));
   }
-  const core::JsonView settings = json.At("config");
-  StoppedGate stopped = {.status = StatusFrom(json.Get<std::string>("status")),
-                         .config = {.margin = settings.Get<double>("margin"),
-                                    .alpha = settings.Get<double>("alpha"),
-                                    .beta = settings.Get<double>("beta"),
-                                    .max_pairs = settings.Get<int>("max_pairs"),
-                                    .block_size = settings.Get<int>("block_size")}};
+  const auto name = json.Get<std::string>("status");
+  const std::optional<GateStatus> status = StatusOf(name);
+  if (!status) throw Error(ErrorCode::kData, fmt::format("its status is '{}'", name));
+  StoppedGate stopped = {.status = *status, .config = ConfigFrom(json.At("config")), .tasks = {}};
+  const SequentialRule is_in_range(stopped.config);
   const std::vector<core::JsonView> tasks = json.Elements("tasks");
+  if (tasks.empty()) throw Error(ErrorCode::kData, "it has no tasks");
   const SequentialTestConfig of_task = ConfigOfTask(stopped.config, tasks.size());
   for (const core::JsonView& row : tasks) {
-    stopped.tasks.push_back(
-        {.task = row.Get<std::string>("task"),
-         .progress = {.test = SequentialTest::FromJson(row.At("test").json()),
-                      .outcomes_hash = row.Get<std::string>("outcomes_hash"),
-                      .checkpoint_hash = row.Get<std::string>("checkpoint_hash")}});
-    if (stopped.tasks.back().progress.test.config() != of_task) {
-      throw Error(ErrorCode::kData, fmt::format("the test of '{}' has other settings than the gate",
-                                                stopped.tasks.back().task));
-    }
+    stopped.tasks[row.Get<std::string>("task")] = ProgressFrom(row, of_task);
   }
-  if (stopped.tasks.empty()) throw Error(ErrorCode::kData, "it has no tasks");
   return stopped;
 }
 
@@ -153,30 +158,6 @@ std::string Joined(std::vector<std::string> names) {
 }
 
 using Json = nlohmann::json;
-
-Json TaskJson(const GateResult& result) {
-  Json mismatches = Json::array();
-  for (const Mismatch& mismatch : result.mismatches) {
-    mismatches.push_back({{"field", mismatch.field}, {"a", mismatch.a}, {"b", mismatch.b}});
-  }
-  return {
-      {"task", result.task},
-      {"status", StatusName(result.status)},
-      {"reason", result.reason},
-      {"note", result.note},
-      {"candidate_title", result.title},
-      {"mismatches", mismatches},
-      {"signature", result.has_signature},
-      {"n_shared", result.n_shared},
-      {"baseline", ToJson(result.baseline)},
-      {"candidate", ToJson(result.candidate)},
-      {"drop", {{"drop", result.drop.drop}, {"low", result.drop.low}, {"high", result.drop.high}}},
-      {"rho", result.rho},
-      {"log_fail_evidence", result.log_fail_evidence()},
-      {"outcomes_hash", result.outcomes_hash},
-      {"checkpoint_hash", result.checkpoint_hash},
-      {"test", result.test.ToJson()}};
-}
 
 }  // namespace
 
@@ -242,7 +223,8 @@ StoppedGate ParseStoppedGate(std::string_view text, const std::string& what) {
     const nlohmann::json json = core::ParseJson(text, "the file");
     return StoppedGateFrom(core::JsonView(json, "the file"));
   } catch (const Error& fault) {
-    Refuse(what, fault.what());
+    throw Error(ErrorCode::kData,
+                fmt::format("{} is not what dp_bench gate --json wrote: {}", what, fault.what()));
   }
 }
 
@@ -266,37 +248,20 @@ std::vector<Mismatch> FindChangedSettings(const StoppedGate& stopped, const Aske
   }
   std::vector<std::string> before;
   std::vector<std::string> now;
-  for (const StoppedGate::Task& task : stopped.tasks) before.push_back(task.task);
+  for (const auto& [task, progress] : stopped.tasks) before.push_back(task);
   for (const TaskPair& pair : pairs) now.push_back(pair.task);
   if (Joined(before) != Joined(now)) changes.push_back({"tasks", Joined(before), Joined(now)});
   return changes;
 }
 
-std::vector<GateProgress> ProgressOf(const StoppedGate& stopped, const std::vector<TaskPair>& pairs,
-                                     int max_pairs) {
-  std::vector<GateProgress> progress;
-  for (const TaskPair& pair : pairs) {
-    const auto found = std::ranges::find(stopped.tasks, pair.task, &StoppedGate::Task::task);
-    DPB_ASSERT(found != stopped.tasks.end());
-    progress.push_back(found->progress);
-    progress.back().test.ContinueTo(max_pairs);
-  }
-  return progress;
-}
-
 Json ToJson(const GateReport& report) {
   Json tasks = Json::array();
-  for (const GateResult& task : report.tasks) tasks.push_back(TaskJson(task));
-  return {{"format", "dp_bench.gate.v1"},
+  for (const GateResult& task : report.tasks) tasks.push_back(ToJson(task));
+  return {{"format", kGateFormat},
           {"status", StatusName(report.status)},
           {"exit_code", ExitCodeOf(report.status)},
           {"reason", report.reason},
-          {"config",
-           {{"margin", report.config.margin},
-            {"alpha", report.config.alpha},
-            {"beta", report.config.beta},
-            {"max_pairs", report.config.max_pairs},
-            {"block_size", report.config.block_size}}},
+          {"config", report.config},
           {"log_fail_evidence", report.log_fail_evidence},
           {"tasks", tasks}};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -44,13 +45,9 @@ GateReport JudgeTasks(const SequentialTestConfig& config, std::vector<GateResult
 
 /// A gate that was INCONCLUSIVE.
 struct StoppedGate {
-  struct Task {
-    std::string task;
-    GateProgress progress;
-  };
   GateStatus status = GateStatus::kInconclusive;
   SequentialTestConfig config;
-  std::vector<Task> tasks;
+  std::map<std::string, GateProgress> tasks;  // by name
 };
 
 /// Reads what ToJson(GateReport) wrote. Throws Error{kData} naming the file if it has other
@@ -71,11 +68,6 @@ struct AskedSettings {
 /// file.
 std::vector<Mismatch> FindChangedSettings(const StoppedGate& stopped, const AskedSettings& asked,
                                           const std::vector<TaskPair>& pairs);
-
-/// The tests of `stopped` in the order of `pairs`, to be continued to `max_pairs`. Call it only if
-/// FindChangedSettings found nothing.
-std::vector<GateProgress> ProgressOf(const StoppedGate& stopped, const std::vector<TaskPair>& pairs,
-                                     int max_pairs);
 
 /// What --json writes; ReadStoppedGate reads it.
 nlohmann::json ToJson(const GateReport& report);

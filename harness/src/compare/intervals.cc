@@ -9,7 +9,6 @@
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "dp_bench/error.h"
@@ -98,14 +97,6 @@ double Power(const PowerQuestion& question, int n, CriticalWins* critical_wins) 
 
 }  // namespace
 
-nlohmann::json ToJson(const RateInterval& interval) {
-  return {{"rate", interval.rate},
-          {"low", interval.low},
-          {"high", interval.high},
-          {"n_success", interval.n_success},
-          {"n", interval.n}};
-}
-
 RateInterval WilsonInterval(int n_success, int n, double confidence) {
   RateInterval interval = WithoutBounds(n_success, n, confidence);
   if (n == 0) return interval;
@@ -123,7 +114,6 @@ RateInterval WilsonInterval(int n_success, int n, double confidence) {
 RateInterval ClopperPearsonInterval(int n_success, int n, double confidence) {
   RateInterval interval = WithoutBounds(n_success, n, confidence);
   if (n == 0) return interval;
-  using Binomial = boost::math::binomial;
   const double tail = (1.0 - confidence) / 2.0;
   interval.low = Binomial::find_lower_bound_on_p(n, n_success, tail);
   interval.high = Binomial::find_upper_bound_on_p(n, n_success, tail);

@@ -2,7 +2,7 @@
 // the difference of two runs, with the tests of "no difference" and the seeds that they take.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,9 +18,7 @@ struct RateInterval {
   double low = 0.0;
   double high = 1.0;
 };
-
-/// {rate, low, high, n_success, n}
-nlohmann::json ToJson(const RateInterval& interval);
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RateInterval, n_success, n, rate, low, high)
 
 /// The score interval of Wilson (1927), which every report shows. It is correct on average even
 /// near 0 and 1. Without episodes it is [0, 1].
@@ -58,6 +56,7 @@ struct DifferenceInterval {
   double low = -1.0;
   double high = 1.0;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DifferenceInterval, difference, low, high)
 
 /// The interval of Newcombe (1998, "Improved confidence intervals for the difference between
 /// binomial proportions based on paired data", method 10): the margins of two Wilson intervals are

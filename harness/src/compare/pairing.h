@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ struct Mismatch {
   std::string a;      // JSON, or "absent"
   std::string b;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mismatch, field, a, b)
 
 /// Compares the env section of config.json, env_runner.max_steps, and the version of the env plugin
 /// (which fixes its success criterion). A file that either folder lacks is not compared. Throws
@@ -62,6 +64,7 @@ struct PairCounts {
   int n_success_a() const { return both_succeed + only_a; }
   int n_success_b() const { return both_succeed + only_b; }
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairCounts, both_succeed, only_a, only_b, neither)
 
 struct PairedOutcomes {
   std::vector<EpisodePair> pairs;  // in the order of A's seed list

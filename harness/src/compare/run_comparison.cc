@@ -344,10 +344,6 @@ run::RunFolder RequireComparable(run::RunFolder run) {
   return run;
 }
 
-std::string_view MethodName(RateMethod method) {
-  return method == RateMethod::kWilson ? "Wilson" : "Clopper-Pearson";
-}
-
 RunComparison CompareRuns(std::vector<run::RunFolder> runs, const CompareOptions& options) {
   DPB_ASSERT(runs.size() >= 2 && runs.size() <= kMaxComparedRuns);
   RunComparison comparison = {.options = options};

@@ -46,9 +46,6 @@ enum class RateMethod {
   kClopperPearson,  // never too narrow: for claims such as "at least"
 };
 
-/// "Wilson", "Clopper-Pearson"
-std::string_view MethodName(RateMethod method);
-
 struct CompareOptions {
   double difference = 0.05;  // of success rates, in (0, 1]; for n_to_detect
   RateMethod rate_method = RateMethod::kWilson;

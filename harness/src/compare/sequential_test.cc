@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
-#include <cstdint>
-#include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "core/json.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::compare {
@@ -43,7 +40,6 @@ double SmallestRefutedMargin(const OutcomeCounts& counts, double threshold) {
 
 using Json = nlohmann::json;
 
-constexpr const char* kStateFormat = "dp_bench.sequential_test.v1";
 constexpr int kMaxPairs = 1 << 24;
 
 const SequentialTestConfig& Checked(const SequentialTestConfig& config) {
@@ -62,38 +58,6 @@ const SequentialTestConfig& Checked(const SequentialTestConfig& config) {
   require(config.block_size > 0 && config.block_size <= kMaxPairs, "block_size", config.block_size,
           "between 1 and 2^24");
   return config;
-}
-
-Json CountsToJson(const OutcomeCounts& counts) {
-  return {{"n_lost", counts.n_lost}, {"n_gained", counts.n_gained}, {"n_same", counts.n_same}};
-}
-
-SequentialTestConfig ConfigFrom(const core::JsonView& json) {
-  return {.margin = json.Get<double>("margin"),
-          .alpha = json.Get<double>("alpha"),
-          .beta = json.Get<double>("beta"),
-          .max_pairs = json.Get<int>("max_pairs"),
-          .block_size = json.Get<int>("block_size")};
-}
-
-[[noreturn]] void Refuse(const std::string& fault) {
-  throw Error(ErrorCode::kData,
-              "the state of a sequential test cannot be continued: " + fault +
-                  ". Start the test again; the seeds that were run need not be run again.");
-}
-
-OutcomeCounts CountsFrom(const core::JsonView& json) {
-  const auto count = [&json](const char* key) {
-    const auto value = json.Get<std::int64_t>(key);
-    if (value < 0 || value > kMaxPairs) Refuse(fmt::format("{} is {}", key, value));
-    return static_cast<int>(value);
-  };
-  return {.n_lost = count("n_lost"), .n_gained = count("n_gained"), .n_same = count("n_same")};
-}
-
-bool GrewTo(const OutcomeCounts& counts, const OutcomeCounts& before, int n_pairs) {
-  return counts.n_lost >= before.n_lost && counts.n_gained >= before.n_gained &&
-         counts.n_same >= before.n_same && counts.n_pairs() == n_pairs;
 }
 
 }  // namespace
@@ -179,15 +143,8 @@ std::vector<bool> NameDrops(std::span<const double> log_evidence, double alpha) 
 }
 
 std::string_view VerdictName(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kPass:
-      return "PASS";
-    case Verdict::kFail:
-      return "FAIL";
-    case Verdict::kInconclusive:
-      break;
-  }
-  return "INCONCLUSIVE";
+  constexpr std::array kNames = {"PASS", "FAIL", "INCONCLUSIVE"};
+  return kNames.at(static_cast<std::size_t>(verdict));
 }
 
 SequentialRule::SequentialRule(const SequentialTestConfig& config)
@@ -230,68 +187,19 @@ bool SequentialTest::is_finished() const {
   return verdict_ != Verdict::kInconclusive || counts_.n_pairs() >= config_.max_pairs;
 }
 
-void SequentialTest::ContinueTo(int max_pairs) {
-  SequentialTestConfig longer = config_;
-  longer.max_pairs = max_pairs;
-  config_.max_pairs = Checked(longer).max_pairs;
-  DPB_ASSERT(counts_.n_pairs() <= max_pairs);
-}
-
-Json SequentialTest::ToJson() const {
+Json ToJson(const SequentialTest& test) {
   Json looks = Json::array();
-  for (const Look& look : looks_) {
-    Json row = CountsToJson(look.counts);
+  for (const Look& look : test.looks()) {
+    Json row = look.counts;
     row["log_fail_evidence"] = look.log_fail_evidence;
     row["log_pass_evidence"] = look.log_pass_evidence;
     looks.push_back(row);
   }
-  return {{"format", kStateFormat},
-          {"config",
-           {{"margin", config_.margin},
-            {"alpha", config_.alpha},
-            {"beta", config_.beta},
-            {"max_pairs", config_.max_pairs},
-            {"block_size", config_.block_size}}},
-          {"counts", CountsToJson(counts_)},
-          {"verdict", VerdictName(verdict_)},
+  return {{"format", "dp_bench.sequential_test.v1"},
+          {"config", test.config()},
+          {"counts", test.counts()},
+          {"verdict", VerdictName(test.verdict())},
           {"looks", looks}};
-}
-
-// The evidence is a function of the counts, so it is recomputed instead of trusted.
-SequentialTest SequentialTest::FromJson(const Json& json) {
-  const core::JsonView state(json, "the state of a sequential test cannot be continued");
-  if (state.Get<std::string>("format") != kStateFormat) {
-    Refuse("its format is not " + std::string(kStateFormat));
-  }
-  try {
-    SequentialTest test(ConfigFrom(state.At("config")));
-    for (const core::JsonView& row : state.Elements("looks")) {
-      const OutcomeCounts counts = CountsFrom(row);
-      const int n_pairs = test.counts_.n_pairs() + test.config_.block_size;
-      if (test.is_finished() || !GrewTo(counts, test.counts_, n_pairs)) {
-        Refuse(fmt::format("look {} does not follow from the one before", test.looks_.size() + 1));
-      }
-      test.counts_ = counts;
-      test.TakeLook();
-    }
-    const OutcomeCounts counts = CountsFrom(state.At("counts"));
-    const int n_since_look = counts.n_pairs() - test.counts_.n_pairs();
-    if (n_since_look < 0 || n_since_look >= test.config_.block_size ||
-        (n_since_look > 0 && test.is_finished()) ||
-        !GrewTo(counts, test.counts_, counts.n_pairs())) {
-      Refuse("its counts do not follow from its looks");
-    }
-    test.counts_ = counts;
-    const auto verdict = state.Get<std::string>("verdict");
-    if (verdict != VerdictName(test.verdict_)) {
-      Refuse(fmt::format("its verdict is \"{}\", its counts say {}", verdict,
-                         VerdictName(test.verdict_)));
-    }
-    return test;
-  } catch (const Error& fault) {
-    if (fault.code() == ErrorCode::kConfig) Refuse(fault.what());
-    throw;
-  }
 }
 
 }  // namespace dp_bench::compare

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <array>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -19,6 +19,7 @@ struct OutcomeCounts {
   int n_pairs() const { return n_lost + n_gained + n_same; }
   bool operator==(const OutcomeCounts&) const = default;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutcomeCounts, n_lost, n_gained, n_same)
 
 /// ln E against "no drop", which means that at most half of the changed seeds are lost. This is
 /// McNemar's question with a uniform prior on (1/2, 1) for the share of lost seeds.
@@ -49,6 +50,7 @@ struct DropInterval {
   double low = -1.0;
   double high = 1.0;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DropInterval, drop, low, high)
 
 /// The drops that the evidence does not rule out. They cover the true drop at all looks together
 /// with a probability of at least `confidence`. The interval is wider than one for a single look.
@@ -89,6 +91,7 @@ struct SequentialTestConfig {
 
   bool operator==(const SequentialTestConfig&) const = default;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SequentialTestConfig, margin, alpha, beta, max_pairs, block_size)
 
 /// What one look at the evidence saw.
 struct Look {
@@ -120,21 +123,12 @@ class SequentialTest {
  public:
   explicit SequentialTest(const SequentialTestConfig& config);
 
-  /// Continues a test from ToJson, with the same numbers as without the stop. Throws Error{kData}
-  /// if `state` is not the state of a test.
-  static SequentialTest FromJson(const nlohmann::json& state);
-  nlohmann::json ToJson() const;
-
   /// Counts the next seed of the list. Not allowed after is_finished().
   void Add(bool old_succeeded, bool new_succeeded);
 
   /// The test has decided, or has reached max_pairs.
   bool is_finished() const;
   Verdict verdict() const { return verdict_; }
-
-  /// Raises max_pairs, so that an INCONCLUSIVE test can continue. It must not be less than the
-  /// number of pairs counted.
-  void ContinueTo(int max_pairs);
 
   const SequentialTestConfig& config() const { return config_; }
   /// All pairs, including those since the last look.
@@ -151,5 +145,8 @@ class SequentialTest {
   std::vector<Look> looks_;
   Verdict verdict_ = Verdict::kInconclusive;
 };
+
+/// {format, config, counts, verdict, looks}
+nlohmann::json ToJson(const SequentialTest& test);
 
 }  // namespace dp_bench::compare

@@ -94,69 +94,48 @@ void RequireSameFields(const ArrayMap& a, const ArrayMap& b) {
                                             fmt::join(keys(a), ", "), fmt::join(keys(b), ", ")));
 }
 
-/// Walks through two traces side by side.
-class Comparison {
- public:
-  Comparison(const ArrayMap& a, const ArrayMap& b)
-      : a_(a),
-        b_(b),
-        obs_fields_(FieldsOf(a, /*of_observations=*/true)),
-        step_fields_(FieldsOf(a, /*of_observations=*/false)) {
-    // the values that an env reports follow from the action
-    std::stable_partition(step_fields_.begin(), step_fields_.end(),
-                          [](const auto& field) { return field == "action"; });
+/// The first of `fields` whose row differs.
+std::optional<TraceDifference> CompareRows(const ArrayMap& a, const ArrayMap& b,
+                                           const std::vector<std::string>& fields, std::int64_t row,
+                                           std::int64_t step) {
+  for (const std::string& field : fields) {
+    const Array& array = a.find(field)->second;
+    const auto in_a = RowOf(array, row);
+    const auto in_b = RowOf(b.find(field)->second, row);
+    if (!std::ranges::equal(in_a, in_b)) return Describe(step, field, array, in_a, in_b);
   }
+  return std::nullopt;
+}
 
-  std::optional<TraceDifference> Find() {
-    const std::int64_t n_steps = std::min(Rows(a_, "action"), Rows(b_, "action"));
-    for (std::int64_t step = 0; step <= n_steps; ++step) {
-      if (auto found = CompareObservations(step)) return found;
-      if (step == n_steps) break;
-      if (auto found = CompareRow(step_fields_, step, step)) return found;
-    }
-    if (Rows(a_, "action") == Rows(b_, "action")) return std::nullopt;
-    return TraceDifference{n_steps, "end", EndOf(a_), EndOf(b_)};
-  }
-
- private:
-  std::optional<TraceDifference> CompareObservations(std::int64_t step) {
-    const auto is_observed = [&](const ArrayMap& trace) {
-      const auto steps = trace.find(kObsStep)->second.as<std::int64_t>();
-      return n_observed_ < std::ssize(steps) &&
-             steps[static_cast<std::size_t>(n_observed_)] == step;
-    };
-    // an observation in only one trace belongs to a longer episode
-    if (!is_observed(a_) || !is_observed(b_)) return std::nullopt;
-    return CompareRow(obs_fields_, n_observed_++, step);
-  }
-
-  std::optional<TraceDifference> CompareRow(const std::vector<std::string>& fields,
-                                            std::int64_t row, std::int64_t step) const {
-    for (const std::string& field : fields) {
-      const Array& array = a_.find(field)->second;
-      const auto in_a = RowOf(array, row);
-      const auto in_b = RowOf(b_.find(field)->second, row);
-      if (!std::ranges::equal(in_a, in_b)) return Describe(step, field, array, in_a, in_b);
-    }
-    return std::nullopt;
-  }
-
-  static std::string EndOf(const ArrayMap& trace) {
-    return fmt::format("{} steps", Rows(trace, "action"));
-  }
-
-  const ArrayMap& a_;
-  const ArrayMap& b_;
-  std::vector<std::string> obs_fields_;
-  std::vector<std::string> step_fields_;
-  std::int64_t n_observed_ = 0;
-};
+/// Whether the observation number `row` was made at this step.
+bool IsObserved(const ArrayMap& trace, std::int64_t row, std::int64_t step) {
+  const auto steps = trace.find(kObsStep)->second.as<std::int64_t>();
+  return row < std::ssize(steps) && steps[static_cast<std::size_t>(row)] == step;
+}
 
 }  // namespace
 
 std::optional<TraceDifference> FindFirstDifference(const ArrayMap& a, const ArrayMap& b) {
   RequireSameFields(a, b);
-  return Comparison(a, b).Find();
+  const std::vector<std::string> of_obs = FieldsOf(a, /*of_observations=*/true);
+  std::vector<std::string> of_step = FieldsOf(a, /*of_observations=*/false);
+  // the values that an env reports follow from the action
+  std::ranges::stable_partition(of_step, [](const auto& field) { return field == "action"; });
+  const std::int64_t in_a = Rows(a, "action");
+  const std::int64_t in_b = Rows(b, "action");
+  const std::int64_t n_steps = std::min(in_a, in_b);
+  std::int64_t n_observed = 0;
+  for (std::int64_t step = 0; step <= n_steps; ++step) {
+    // an observation in only one trace belongs to a longer episode
+    if (IsObserved(a, n_observed, step) && IsObserved(b, n_observed, step)) {
+      if (auto found = CompareRows(a, b, of_obs, n_observed++, step)) return found;
+    }
+    if (step == n_steps) break;
+    if (auto found = CompareRows(a, b, of_step, step, step)) return found;
+  }
+  if (in_a == in_b) return std::nullopt;
+  return TraceDifference{n_steps, "end", fmt::format("{} steps", in_a),
+                         fmt::format("{} steps", in_b)};
 }
 
 }  // namespace dp_bench::compare

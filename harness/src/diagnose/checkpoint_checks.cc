@@ -1,6 +1,3 @@
-// See checkpoint_checks.h.
-#include "diagnose/checkpoint_checks.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "diagnose/policy_checks.h"
 #include "policy/stage_recorder.h"
 #include "train/batches.h"
 #include "train/clip_reach.h"

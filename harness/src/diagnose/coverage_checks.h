@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "control/chunk_planner.h"
-#include "diagnose/demonstrations.h"
+#include "diagnose/data_checks.h"
 #include "diagnose/finding.h"
 #include "rollout/env_runner.h"
 

@@ -1,4 +1,3 @@
-// See data_checks.h.
 #include "diagnose/data_checks.h"
 
 #include <fmt/format.h>
@@ -11,9 +10,34 @@
 #include <optional>
 
 #include "core/sha256.h"
+#include "dp_bench/error.h"
+#include "plugin/obs_memory.h"
 
 namespace dp_bench::diagnose {
 namespace {
+
+Signal ReadSignal(const Dataset& dataset, int index) {
+  const KeySpec& key = dataset.spec().keys[static_cast<std::size_t>(index)];
+  const std::int64_t n_steps = dataset.episode_ends().empty() ? 0 : dataset.episode_ends().back();
+  Signal signal = {.name = key.name, .dim = key.NumElements(), .values = {}};
+  const auto count = static_cast<std::size_t>(n_steps * signal.dim);
+  signal.values.resize(count);
+  if (key.dtype == DType::kFloat32) {
+    dataset.Read(index, 0, n_steps, std::as_writable_bytes(std::span(signal.values)));
+    return signal;
+  }
+  DPB_ASSERT(key.dtype == DType::kFloat64);
+  std::vector<double> wide(count);
+  dataset.Read(index, 0, n_steps, std::as_writable_bytes(std::span(wide)));
+  std::ranges::transform(wide, signal.values.begin(),
+                         [](double value) { return static_cast<float>(value); });
+  return signal;
+}
+
+bool IsNumbers(const KeySpec& key) {
+  return key.type == KeyType::kLowDim &&
+         (key.dtype == DType::kFloat32 || key.dtype == DType::kFloat64);
+}
 
 constexpr double kMaxIdleShare = 0.3;
 constexpr double kMaxShortShare = 0.1;
@@ -300,7 +324,146 @@ Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
   return Decide(kId, lag < 0 || lag >= static_cast<float>(max_lag), ListSome(seen));
 }
 
+// Where episodes start in evaluation.
+constexpr std::uint64_t kFirstSeed = 100000;
+constexpr int kResets = 16;
+
+constexpr double kMaxOutsideShare = 0.005;
+constexpr double kMaxResetsOutside = 0.5;
+constexpr double kMargin = 0.25;  // of the range of the data, on each side
+
+// The first observations of the env's episodes, by the keys that the data have too.
+using FirstObservations = std::map<std::string, std::vector<std::vector<float>>>;
+
+FirstObservations ObserveStarts(Env& env, const Demonstrations& data, const ShapeMeta& meta) {
+  plugin::ObsMemory memory(env.spec());
+  FirstObservations first;
+  for (int i = 0; i < kResets; ++i) {
+    env.Reset(kFirstSeed + static_cast<std::uint64_t>(i));
+    memory.Observe(env);
+    for (const KeySpec& key : meta.obs) {
+      const auto found = std::ranges::find(memory.keys(), key.name, &KeySpec::name);
+      if (found == memory.keys().end() || data.Find(key.name) == nullptr) continue;
+      const auto bytes = memory[static_cast<std::size_t>(found - memory.keys().begin())];
+      std::vector<float>& numbers = first[key.name].emplace_back(bytes.size() / sizeof(float));
+      std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    }
+  }
+  return first;
+}
+
+// How many first observations lie outside the data's range in dimension d.
+double ShareOutside(const Signal& signal, std::int64_t d,
+                    const std::vector<std::vector<float>>& observed) {
+  const std::vector<float> column = signal.Column(d);
+  const double low = std::ranges::min(column);
+  const double high = std::ranges::max(column);
+  const double margin = kMargin * (high - low) + 1e-3;
+  const auto n_outside = std::ranges::count_if(observed, [&](const std::vector<float>& obs) {
+    const double value = obs[static_cast<std::size_t>(d)];
+    return value < low - margin || value > high + margin;
+  });
+  return static_cast<double>(n_outside) / static_cast<double>(observed.size());
+}
+
+Finding CheckActionLimits(const EnvSpec& env, const Demonstrations& data) {
+  const Signal& action = data.action();
+  std::vector<std::string> found;
+  for (std::int64_t d = 0; d < action.dim; ++d) {
+    const auto low = static_cast<double>(env.action_low[static_cast<std::size_t>(d)]);
+    const auto high = static_cast<double>(env.action_high[static_cast<std::size_t>(d)]);
+    const double slack = 1e-3 * (high - low);
+    const std::vector<float> column = action.Column(d);
+    const auto n_outside = std::ranges::count_if(
+        column, [&](float value) { return value < low - slack || value > high + slack; });
+    const double share = static_cast<double>(n_outside) / static_cast<double>(column.size());
+    if (share <= kMaxOutsideShare) continue;
+    found.push_back(
+        fmt::format("{:.1f} % of dimension {} outside [{:g}, {:g}]", 100.0 * share, d, low, high));
+  }
+  return DecideByFaults("data.actions_outside_limits", found, "",
+                        "all dimensions are within the env's limits");
+}
+
+Finding CheckRate(const EnvSpec& env, double fps) {
+  if (fps <= 0.0) return LeaveOpen("data.rate", "the dataset does not give its rate");
+  return Decide("data.rate", std::abs(fps / env.control_hz - 1.0) > 0.01,
+                fmt::format("{:g} Hz recorded, {:g} Hz in the env", fps, env.control_hz));
+}
+
+Finding CheckResetRange(const FirstObservations& first, const Demonstrations& data) {
+  constexpr const char* kId = "env.observations_outside_data";
+  if (first.empty()) return LeaveOpen(kId, "env and data share no low-dimensional key");
+  std::vector<std::string> found;
+  for (const auto& [name, values] : first) {
+    const Signal& signal = *data.Find(name);
+    for (std::int64_t d = 0; d < signal.dim; ++d) {
+      const double share = ShareOutside(signal, d, values);
+      if (share < kMaxResetsOutside) continue;
+      found.push_back(fmt::format("'{}'[{}] in {:.0f} % of the starts", name, d, 100.0 * share));
+    }
+  }
+  return DecideByFaults(kId, found, "outside the data's range: ",
+                        fmt::format("{} starts lie within the data's ranges", kResets));
+}
+
 }  // namespace
+
+std::vector<float> Signal::Column(std::int64_t d) const {
+  std::vector<float> column(static_cast<std::size_t>(n_steps()));
+  for (std::int64_t step = 0; step < n_steps(); ++step) {
+    column[static_cast<std::size_t>(step)] = at(step, d);
+  }
+  return column;
+}
+
+std::int64_t Demonstrations::EpisodeOf(std::int64_t step) const {
+  return std::ranges::upper_bound(episode_ends, step) - episode_ends.begin();
+}
+
+const Signal* Demonstrations::Find(std::string_view name) const {
+  const auto found = std::ranges::find(signals, name, &Signal::name);
+  return found == signals.end() ? nullptr : &*found;
+}
+
+const Signal& Demonstrations::action() const {
+  const Signal* action = Find("action");
+  DPB_ASSERT(action != nullptr);
+  return *action;
+}
+
+Demonstrations ReadDemonstrations(const Dataset& dataset, const std::vector<std::string>& names) {
+  const auto ends = dataset.episode_ends();
+  Demonstrations data = {.signals = {}, .episode_ends = {ends.begin(), ends.end()}};
+  const std::vector<KeySpec>& keys = dataset.spec().keys;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const bool is_wanted = std::ranges::find(names, keys[i].name) != names.end();
+    if (is_wanted && IsNumbers(keys[i])) {
+      data.signals.push_back(ReadSignal(dataset, static_cast<int>(i)));
+    }
+  }
+  return data;
+}
+
+std::vector<std::uint8_t> ReadImage(const Dataset& dataset, int key, std::int64_t step) {
+  std::vector<std::uint8_t> bytes(dataset.spec().keys[static_cast<std::size_t>(key)].ByteSize());
+  dataset.Read(key, step, step + 1, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+std::vector<std::int64_t> Spread(std::int64_t n, std::int64_t count) {
+  const std::int64_t size = std::min(n, count);
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(size));
+  for (std::int64_t i = 0; i < size; ++i) numbers[static_cast<std::size_t>(i)] = i * n / size;
+  return numbers;
+}
+
+float Quantile(std::vector<float> values, double q) {
+  DPB_ASSERT(!values.empty());
+  const auto place = static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
+  std::ranges::nth_element(values, values.begin() + place);
+  return values[static_cast<std::size_t>(place)];
+}
 
 Findings CheckData(const Demonstrations& data, const Horizons& horizons, const data::Split* split) {
   Findings findings = {CheckFinite(data)};
@@ -346,6 +509,11 @@ Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames)
   }
   return DecideByFaults("data.still_camera", still, fmt::format("{} frames are equal: ", n_frames),
                         "they change: " + ListSome(moving));
+}
+
+Findings CheckEnv(Env& env, double fps, const Demonstrations& data, const ShapeMeta& meta) {
+  return {CheckActionLimits(env.spec(), data), CheckRate(env.spec(), fps),
+          CheckResetRange(ObserveStarts(env, data, meta), data)};
 }
 
 }  // namespace dp_bench::diagnose

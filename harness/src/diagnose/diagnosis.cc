@@ -6,12 +6,8 @@
 #include "data/sequence_sampler.h"
 #include "diagnose/coverage_checks.h"
 #include "diagnose/data_checks.h"
-#include "diagnose/env_checks.h"
-#include "diagnose/evidence.h"
 #include "diagnose/log_checks.h"
-#include "diagnose/normalizer_checks.h"
-#include "diagnose/process_checks.h"
-#include "diagnose/training_checks.h"
+#include "diagnose/policy_checks.h"
 #include "dp_bench/error.h"
 #include "planner/policy_planner.h"
 #include "planner/policy_weights.h"
@@ -66,7 +62,8 @@ class Examination {
     Append(CheckData(data_, subject_.spec.horizons, &split_));
     Append({CheckImages(subject_.dataset, subject_.spec.shape_meta)});
     if (subject_.make_env) {
-      Append(CheckEnv(*subject_.make_env(), subject_.dataset, data_, subject_.spec.shape_meta));
+      Append(CheckEnv(*subject_.make_env(), subject_.dataset.spec().fps, data_,
+                      subject_.spec.shape_meta));
     }
     if (subject_.log) {
       log_ = ReadLogCurves(*subject_.log);

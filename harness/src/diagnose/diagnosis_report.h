@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "diagnose/finding.h"
-#include "diagnose/log_curves.h"
+#include "diagnose/log_checks.h"
 #include "report/line_plot.h"
 
 namespace dp_bench::diagnose {

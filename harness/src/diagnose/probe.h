@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/loader.h"
-#include "diagnose/log_curves.h"
+#include "diagnose/log_checks.h"
 #include "dp_bench/policy.h"
 #include "train/process_stages.h"
 #include "train/train_config.h"

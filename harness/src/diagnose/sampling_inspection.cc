@@ -1,6 +1,3 @@
-// See sampling_inspection.h.
-#include "diagnose/sampling_inspection.h"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -9,7 +6,8 @@
 #include <functional>
 
 #include "control/obs_history.h"
-#include "diagnose/normalizer_checks.h"
+#include "diagnose/diagnosis.h"
+#include "diagnose/policy_checks.h"
 #include "diagnose/probe.h"
 #include "dp_bench/error.h"
 #include "planner/policy_planner.h"

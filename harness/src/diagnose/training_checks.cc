@@ -1,6 +1,3 @@
-// See training_checks.h.
-#include "diagnose/training_checks.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "diagnose/policy_checks.h"
 #include "policy/guarded_policy.h"
 #include "train/ema.h"
 #include "train/train_config.h"

@@ -16,7 +16,6 @@
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
-#include "evaluate/realtime.h"
 #include "planner/policy_weights.h"
 #include "run/checkpoint.h"
 #include "run/episode_log.h"

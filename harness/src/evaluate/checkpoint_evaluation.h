@@ -1,7 +1,9 @@
-// Evaluates a checkpoint into a run folder. After a kill the evaluation can be resumed.
+// Evaluates a checkpoint into a run folder: once, which can be resumed after a kill; with each of
+// several perturbations or latencies; or until the gate has a verdict.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "compare/gate.h"
 #include "evaluate/evaluation.h"
 #include "run/episode_log.h"
 #include "run/run_folder.h"
@@ -77,5 +80,38 @@ class CheckpointEvaluation {
   std::vector<run::EpisodeRecord> found_;       // of the folder to resume
   std::optional<run::EpisodeJournal> journal_;  // none with several ranks
 };
+
+/// Evaluates with `options`, then with each arm of `texts` (KIND or KIND=STRENGTH) in
+/// perturbations/<arm> of the same run folder. Resuming runs only what is missing. Writes
+/// perturbations.json and the report. Returns the exit code: kExitInterrupted after a stop signal,
+/// that of failed episodes if any evaluation has one.
+int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std::string>& texts,
+                     core::Communicator& ranks);
+
+/// With env_runner.realtime and no env_runner.realtime_latency_ms: measures the planning time at
+/// batch 1 (median) and adds it to the overrides. So it is in the run's config.json, and outcomes
+/// remain a function of checkpoint, env, seed and config.
+void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communicator& ranks);
+
+/// Evaluates once for each planning time in `latencies_ms` (0: the env waits) in latency_<ms> of
+/// the run folder. Writes realtime.json into the run folder and prints success against latency.
+/// Returns the exit code: kExitInterrupted after a stop signal, that of failed episodes if any
+/// evaluation has one.
+int EvaluateAtLatencies(const CheckpointEvaluationOptions& options,
+                        const std::vector<double>& latencies_ms, core::Communicator& ranks);
+
+struct GateRolloutPlan {
+  int n_first = 8;                 // episodes before the first look; 8 are enough for a signature
+  int max_episodes = 0;            // upper limit
+  bool stops_at_signature = true;  // else equal episodes count as ordinary pairs
+  std::function<compare::GateResult(const run::RunFolder& candidate)> judge;
+};
+
+/// Rolls out the baseline's seeds block by block and judges after each block. Writes a run folder
+/// with these episodes. Returns none after a stop signal. Throws Error{kData} if the baseline's
+/// seeds are not consecutive, and what CheckpointEvaluation throws.
+std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions options,
+                                                  const run::RunFolder& baseline,
+                                                  const GateRolloutPlan& plan);
 
 }  // namespace dp_bench::evaluate

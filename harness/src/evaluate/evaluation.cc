@@ -5,17 +5,21 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/communicator.h"
 #include "core/console.h"
+#include "core/json.h"
 #include "core/progress.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
-#include "evaluate/normalizer_ranges.h"
-#include "evaluate/policy_denoising.h"
+#include "evaluate/policy_planning.h"
 #include "media/film_grid.h"
 #include "planner/policy_planner.h"
 #include "report/evaluation_text.h"
@@ -25,6 +29,8 @@
 #include "run/run_cost.h"
 #include "run/run_files.h"
 #include "run/run_folder.h"
+#include "run/store.h"
+#include "task/manifest.h"
 
 namespace dp_bench::evaluate {
 namespace {
@@ -38,6 +44,28 @@ control::EnvRunnerConfig ReadConfig(const task::Experiment& experiment, std::opt
   config.n_videos = n_videos.value_or(config.n_videos);
   if (test_seeds == TestSeeds::kSelection) config.test_start_seed = config.selection_start_seed;
   return config;
+}
+
+namespace fs = std::filesystem;
+
+run::CheckpointChoice CheckpointOf(const run::RunFolder& run) {
+  if (const auto evaluated = run::EvaluatedCheckpoint(run.manifest)) return *evaluated;
+  const fs::path latest = run.path / run::kCheckpointsFolder / run::kLatest;
+  if (!fs::exists(latest)) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' cannot be replayed: its manifest.json names no checkpoint, and "
+                            "there is no {}",
+                            run.path.string(), latest.string()));
+  }
+  return {latest, fs::exists(latest / run::kEmaFile) ? "ema" : "model"};
+}
+
+void WarnOfOtherCheckpoint(const run::RunFolder& run, const fs::path& checkpoint) {
+  const nlohmann::json manifest = core::TryParseJson(run.manifest);
+  const core::JsonView then(manifest, run::kManifestFile);
+  if (!then.Has("checkpoint")) return;
+  if (then.At("checkpoint").Get<std::string>("sha256") == task::CheckpointHash(checkpoint)) return;
+  core::LogWarning(fmt::format("the checkpoint {} has changed since the run", checkpoint.string()));
 }
 
 }  // namespace
@@ -104,6 +132,19 @@ std::optional<run::Denoising> Evaluation::RecordFirstDenoising(Policy& policy,
   return first ? RecordDenoising(policy, device, *first) : std::nullopt;
 }
 
+run::ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_meta) {
+  run::ObsRanges ranges;
+  for (const KeySpec& key : shape_meta.obs) {
+    const auto field = normalizer.fields().find(key.name);
+    if (key.type != KeyType::kLowDim || field == normalizer.fields().end()) continue;
+    const KeyStats& stats = field->second.stats;
+    const auto n = static_cast<std::size_t>(key.NumElements());
+    if (stats.min.size() != n || stats.max.size() != n) continue;
+    ranges[key.name] = {.low = stats.min, .high = stats.max};
+  }
+  return ranges;
+}
+
 std::map<std::string, double> MetricsOf(const run::RunResult& result) {
   std::map<std::string, double> metrics;
   for (const std::string split : {"train", "test"}) {
@@ -152,6 +193,34 @@ void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,
   run::AddCost(output_dir, meter.Read());
   const std::string text = core::ReadTextFile(output_dir / run::kCostFile, std::size_t{1} << 20);
   core::PrintStatus("cost: {}\n", run::Describe(run::ParseCost(text, "cost.json")));
+}
+
+const run::EpisodeRecord& EpisodeAt(const run::RunFolder& run, int place) {
+  const auto found = std::ranges::find(run.episodes, place, &run::EpisodeRecord::episode);
+  if (found != run.episodes.end()) return *found;
+  throw Error(ErrorCode::kUsage, fmt::format("'{}' has no episode {}; it has {} of them",
+                                             run.path.string(), place, run.episodes.size()));
+}
+
+run::EpisodeRecord RunRecordedEpisode(const run::RunFolder& run, int place,
+                                      const std::vector<std::string>& overrides,
+                                      const fs::path& output) {
+  EpisodeAt(run, place);
+  const run::CheckpointChoice choice = CheckpointOf(run);
+  task::ExperimentOptions options;
+  options.config = run.config_file();
+  options.overrides = {"env_runner.record_traces=true"};
+  options.overrides.insert(options.overrides.end(), overrides.begin(), overrides.end());
+  const task::Experiment experiment(options);
+  WarnOfOtherCheckpoint(run, choice.folder);
+  const std::unique_ptr<Policy> policy =
+      experiment.LoadPolicy(run::Checkpoint::Open(choice.folder), choice.weights);
+
+  core::SingleProcess ranks;
+  Evaluation evaluation(experiment, ranks, output, /*n_videos=*/std::numeric_limits<int>::max());
+  const run::RunResult result =
+      evaluation.Run(*policy, experiment.device(), std::span<const int>(&place, 1), {});
+  return result.records.at(0);
 }
 
 }  // namespace dp_bench::evaluate

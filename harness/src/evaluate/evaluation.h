@@ -1,4 +1,5 @@
-// Rolls out a policy as configured in env_runner, and writes the results.
+// Rolls out a policy as configured in env_runner, and writes the results; runs an episode of a
+// finished run again.
 #pragma once
 
 #include <filesystem>
@@ -12,14 +13,12 @@
 #include "core/communicator.h"
 #include "core/machine.h"
 #include "dp_bench/env.h"
-#include "evaluate/policy_latency.h"
+#include "dp_bench/normalizer.h"
+#include "evaluate/policy_planning.h"
 #include "rollout/env_runner.h"
 #include "run/planning.h"
+#include "run/run_folder.h"
 #include "task/experiment.h"
-
-namespace dp_bench {
-class Normalizer;
-}
 
 namespace dp_bench::evaluate {
 
@@ -40,21 +39,21 @@ class Evaluation {
 
   /// Each rank runs its share of the episodes and gets the records of all. Shows progress on
   /// standard error; hooks.progress is replaced.
-  run::RunResult Run(Policy& policy, c10::Device device, const run::RunHooks& hooks = {});
+  run::RunResult Run(Policy& policy, torch::Device device, const run::RunHooks& hooks = {});
 
   /// The same for some episodes, given as indices in the seed list.
-  run::RunResult Run(Policy& policy, c10::Device device, std::span<const int> episodes,
+  run::RunResult Run(Policy& policy, torch::Device device, std::span<const int> episodes,
                      const run::RunHooks& hooks);
 
   /// The latency of the last Run that planned anything on this rank, and of single rows from it,
   /// which are planned again now. Also repeats the first plan of the first test episode (or the
   /// first episode) to record its denoising. Does not affect rollouts.
-  run::PlanningRecord RecordPlanning(Policy& policy, c10::Device device) const;
+  run::PlanningRecord RecordPlanning(Policy& policy, torch::Device device) const;
 
   const rollout::EnvRunner& runner() const { return runner_; }
 
  private:
-  std::optional<run::Denoising> RecordFirstDenoising(Policy& policy, c10::Device device) const;
+  std::optional<run::Denoising> RecordFirstDenoising(Policy& policy, torch::Device device) const;
 
   core::Communicator& ranks_;
   ShapeMeta shape_meta_;
@@ -63,6 +62,10 @@ class Evaluation {
   run::PlanningLatency latency_;
   std::vector<control::RecordedObs> recorded_;
 };
+
+/// The ranges of those low-dimensional keys of `shape_meta` whose minimum and maximum the
+/// normalizer keeps.
+run::ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_meta);
 
 /// Metrics such as "test/mean_score" for logs.json.txt and for the choice of checkpoints.
 std::map<std::string, double> MetricsOf(const run::RunResult& result);
@@ -79,5 +82,16 @@ int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& pl
 /// Rank 0 adds the cost of this process to the run's (run/run_cost.h) and prints the sum.
 void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,
                 const core::Communicator& ranks);
+
+/// The record at an index of the seed list. Throws Error{kUsage} if there is none.
+const run::EpisodeRecord& EpisodeAt(const run::RunFolder& run, int place);
+
+/// Runs the episode with the run's checkpoint (the evaluated one, or `checkpoints/latest` of a
+/// training) and config, changed by `overrides`. Writes film and trace into `output`. On the same
+/// build and kind of machine the trace hash equals the recorded one. Throws Error{kUsage} if the
+/// folder does not say what it evaluated.
+run::EpisodeRecord RunRecordedEpisode(const run::RunFolder& run, int place,
+                                      const std::vector<std::string>& overrides,
+                                      const std::filesystem::path& output);
 
 }  // namespace dp_bench::evaluate

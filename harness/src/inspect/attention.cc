@@ -1,4 +1,4 @@
-// See attention.h. The plan has one row, so the first dimension of a map of cameras is the
+// The plan has one row, so the first dimension of a map of cameras is the
 // observation step, and that of a map of tokens is 1 or the denoising steps.
 #include "inspect/attention.h"
 
@@ -7,17 +7,22 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "core/output_file.h"
 #include "dp_bench/error.h"
 #include "planner/policy_planner.h"
 #include "policy/stage_recorder.h"
+#include "report/render.h"
 
 namespace dp_bench::inspect {
 namespace {
 
+using Json = nlohmann::json;
 using torch::Tensor;
 
 constexpr std::string_view kMapPrefix = "attention: ";
@@ -237,7 +242,121 @@ std::vector<AttentionMap> MakeMeans(const std::vector<AttentionMap>& maps,
   return {all, by_step};
 }
 
+// The output forms.
+
+constexpr std::size_t kNamedColumns = 3;
+
+// "agent_pos t 0.61, timestep 0.22, action t+1 0.05": the mean over rows.
+std::string TopColumns(const AttentionShares& shares, const std::vector<std::string>& columns) {
+  std::vector<double> mean(columns.size(), 0.0);
+  for (const std::vector<double>& row : shares) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      mean[i] += row[i] / static_cast<double>(shares.size());
+    }
+  }
+  std::vector<std::size_t> order(columns.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return mean[a] > mean[b]; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamedColumns, order.size()); ++i) {
+    text += fmt::format("{}{} {:.2f}", i == 0 ? "" : ", ", columns[order[i]], mean[order[i]]);
+  }
+  return text;
+}
+
+Json MapJson(const AttentionMap& map) {
+  return {{"name", map.name},
+          {"rows", map.rows},
+          {"columns", map.columns},
+          {"mean", map.Mean()},
+          {"heads", map.heads}};
+}
+
+// A heat map, whose cells tell row, column and share when the pointer rests on them.
+Json HeatRows(const AttentionMap& map, const AttentionShares& shares) {
+  Json rows = Json::array();
+  for (std::size_t row = 0; row < shares.size(); ++row) {
+    Json cells = Json::array();
+    for (std::size_t column = 0; column < shares[row].size(); ++column) {
+      const double share = shares[row][column];
+      cells.push_back(
+          {{"share", share},
+           {"title", fmt::format("{} → {}: {:.3f}", map.rows[row], map.columns[column], share)}});
+    }
+    rows.push_back({{"name", map.rows[row]}, {"cells", std::move(cells)}});
+  }
+  return rows;
+}
+
+// The mean and each head of a map. In the text its columns have numbers, because their names are
+// long.
+Json ShownMap(const AttentionMap& map) {
+  Json columns = Json::array();
+  for (const std::string& column : map.columns) {
+    columns.push_back({{"number", columns.size() + 1}, {"name", column}});
+  }
+  Json heads = Json::array();
+  for (const AttentionShares& head : map.heads) {
+    heads.push_back({{"number", heads.size() + 1},
+                     {"top", TopColumns(head, map.columns)},
+                     {"rows", HeatRows(map, head)}});
+  }
+  return {{"name", map.name},
+          {"columns", columns},
+          {"rows", HeatRows(map, map.Mean())},
+          {"heads", heads}};
+}
+
+template <class Form>
+Json ListOf(const std::vector<AttentionMap>& maps, const Form& form) {
+  Json list = Json::array();
+  for (const AttentionMap& map : maps) list.push_back(form(map));
+  return list;
+}
+
+// What text and page show.
+Json ViewOf(const AttentionInspection& inspection) {
+  return {{"title", fmt::format("Attention of {} on {}", inspection.policy, inspection.task)},
+          {"observation", inspection.observation},
+          {"n_steps", inspection.n_steps},
+          {"means", ListOf(inspection.means, ShownMap)},
+          {"maps", ListOf(inspection.maps, ShownMap)}};
+}
+
 }  // namespace
+
+AttentionShares Averaged(const std::vector<AttentionShares>& all) {
+  AttentionShares mean = all.front();
+  for (std::size_t row = 0; row < mean.size(); ++row) {
+    for (std::size_t column = 0; column < mean[row].size(); ++column) {
+      double sum = 0.0;
+      for (const AttentionShares& each : all) sum += each[row][column];
+      mean[row][column] = sum / static_cast<double>(all.size());
+    }
+  }
+  return mean;
+}
+
+AttentionShares AttentionMap::Mean() const { return Averaged(heads); }
+
+std::string ToText(const AttentionInspection& inspection) {
+  return report::Render("attention.txt", ViewOf(inspection));
+}
+
+nlohmann::json ToJson(const AttentionInspection& inspection) {
+  Json means = ListOf(inspection.means, MapJson);
+  for (Json& mean : means) mean.erase("heads");
+  return {{"policy", inspection.policy},
+          {"task", inspection.task},
+          {"observation", inspection.observation},
+          {"denoising_steps", inspection.n_steps},
+          {"means", means},
+          {"maps", ListOf(inspection.maps, MapJson)}};
+}
+
+void WriteAttentionPage(const AttentionInspection& inspection, const std::filesystem::path& file) {
+  core::WriteOutput(file, report::Render("attention.html", ViewOf(inspection)));
+}
 
 AttentionInspection InspectAttention(Policy& policy, torch::Device device,
                                      const control::RecordedObs& recorded) {

@@ -1,20 +1,44 @@
-// See data_inspection.h.
 #include "inspect/data_inspection.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <string>
+#include <vector>
 
+#include "core/output_file.h"
+#include "data/key_check.h"
 #include "data/stats.h"
 #include "diagnose/data_checks.h"
-#include "diagnose/demonstrations.h"
 #include "dp_bench/error.h"
+#include "media/png.h"
+#include "plugin/env_message.h"
+#include "report/line_plot.h"
+#include "report/render.h"
 
 namespace dp_bench::inspect {
 namespace {
+
+using Json = nlohmann::json;
+
+// Element i of an image.
+double Element(const std::uint8_t* bytes, DType dtype, std::size_t i) {
+  if (dtype == DType::kUInt8) return bytes[i];
+  if (dtype == DType::kUInt16) {
+    std::uint16_t value = 0;
+    std::memcpy(&value, bytes + 2 * i, sizeof(value));
+    return value;
+  }
+  float value = 0.0F;
+  std::memcpy(&value, bytes + 4 * i, sizeof(value));
+  return value;
+}
 
 // An image of at most `max_width` columns from bytes [H, W, C].
 class FrameDrawing {
@@ -41,14 +65,7 @@ class FrameDrawing {
   std::int64_t width() const { return key_.shape[2]; }
 
   double Depth(const std::vector<std::uint8_t>& bytes, std::int64_t pixel) const {
-    const auto at = static_cast<std::size_t>(pixel);
-    if (key_.dtype == DType::kUInt16) {
-      std::uint16_t value = 0;
-      std::memcpy(&value, bytes.data() + 2 * at, sizeof(value));
-      return value;
-    }
-    float value = 0.0F;
-    std::memcpy(&value, bytes.data() + 4 * at, sizeof(value));
+    const double value = Element(bytes.data(), key_.dtype, static_cast<std::size_t>(pixel));
     return std::isfinite(value) ? value : 0.0;
   }
 
@@ -101,18 +118,6 @@ class Accumulator {
   double sum_ = 0.0;
   double squares_ = 0.0;
 };
-
-double Element(const std::uint8_t* bytes, DType dtype, std::size_t i) {
-  if (dtype == DType::kUInt8) return bytes[i];
-  if (dtype == DType::kUInt16) {
-    std::uint16_t value = 0;
-    std::memcpy(&value, bytes + 2 * i, sizeof(value));
-    return value;
-  }
-  float value = 0.0F;
-  std::memcpy(&value, bytes + 4 * i, sizeof(value));
-  return value;
-}
 
 // Statistics of a sample of images. Depth leaves out pixels without a measurement.
 KeyInspection InspectPictures(const Dataset& dataset, int index, int n_frames) {
@@ -197,6 +202,161 @@ std::vector<ValueCurve> Curves(const diagnose::Demonstrations& data, int n_curve
   return curves;
 }
 
+constexpr std::int64_t kBins = 20;
+constexpr std::size_t kMaxPlots = 24;
+
+// The histogram of the lengths, each bin with a bar in percent of the largest and in characters.
+Json LengthBins(const std::vector<std::int64_t>& lengths) {
+  const auto [low, high] = std::ranges::minmax(lengths);
+  const std::int64_t width = std::max<std::int64_t>(1, (high - low + kBins) / kBins);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>((high - low) / width + 1));
+  for (const std::int64_t length : lengths) {
+    ++counts[static_cast<std::size_t>((length - low) / width)];
+  }
+  const std::int64_t most = std::ranges::max(counts);
+  Json bins = Json::array();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const std::int64_t begin = low + static_cast<std::int64_t>(i) * width;
+    const auto n_marks = static_cast<std::size_t>((40 * counts[i] + most - 1) / most);
+    bins.push_back({{"begin", begin},
+                    {"end", begin + width - 1},
+                    {"count", counts[i]},
+                    {"width", 100 * counts[i] / most},
+                    {"marks", std::string(n_marks, '#')}});
+  }
+  return bins;
+}
+
+// The shape_meta of a config that reads every key.
+Json ShapeMetaOf(const DataInspection& inspection) {
+  Json meta = {{"obs", Json::object()}};
+  for (const KeyInspection& key : inspection.keys) {
+    if (key.spec.name == "action") {
+      meta["action"] = {{"shape", key.spec.shape}};
+      continue;
+    }
+    Json& entry = meta["obs"][key.spec.name];
+    entry = {{"shape", key.spec.shape}, {"type", Name(key.spec.type)}};
+    if (key.spec.type == KeyType::kDepth) entry["dtype"] = Name(key.spec.dtype);
+  }
+  return meta;
+}
+
+// What the text and the page show beside the numbers of ToJson.
+Json ViewOf(const DataInspection& inspection) {
+  Json view = ToJson(inspection);
+  view.update(TextView(inspection.faults));
+  view["rate"] = data::RateText(inspection.fps);
+  view["duration"] =
+      inspection.fps > 0.0
+          ? fmt::format(" ({:.0f} s)", static_cast<double>(inspection.n_steps()) / inspection.fps)
+          : "";
+  view["n_checks"] = inspection.faults.size();
+  view["bars"] = LengthBins(inspection.lengths);
+  view["values"] = Json::array();
+  for (std::size_t k = 0; k < inspection.keys.size(); ++k) {
+    const KeyInspection& key = inspection.keys[k];
+    view["keys"][k]["shape"] = ToString(key.spec.shape);
+    for (std::size_t d = 0; d < key.stats.min.size(); ++d) {
+      view["values"].push_back({{"value", fmt::format("{}[{}]", key.spec.name, d)},
+                                {"min", key.stats.min[d]},
+                                {"max", key.stats.max[d]},
+                                {"mean", key.stats.mean[d]},
+                                {"std", key.stats.std[d]}});
+    }
+  }
+  const Json& meta = view["shape_meta"];
+  std::vector<std::string> keys;
+  for (const auto& [name, entry] : meta["obs"].items()) {
+    keys.push_back(fmt::format("    {}: {}", Json(name).dump(), entry.dump()));
+  }
+  view["obs_lines"] = fmt::format("{}", fmt::join(keys, ",\n"));
+  view["action_entry"] = meta.value("action", Json::object()).dump();
+  return view;
+}
+
+Json Plots(const DataInspection& inspection) {
+  std::map<std::pair<std::string, std::int64_t>, report::LinePlot> by_value;
+  for (const ValueCurve& curve : inspection.curves) {
+    report::LinePlot& plot = by_value[{curve.key, curve.dim}];
+    plot.title = fmt::format("{}[{}]", curve.key, curve.dim);
+    plot.x_label = "step";
+    report::PlotSeries& series = plot.series.emplace_back();
+    series.label = fmt::format("episode {}", curve.episode);
+    for (std::size_t t = 0; t < curve.values.size(); ++t) {
+      series.points.push_back({static_cast<double>(t), static_cast<double>(curve.values[t])});
+    }
+  }
+  Json plots = Json::array();
+  std::size_t n_plots = 0;
+  for (const auto& [value, plot] : by_value) {
+    if (n_plots++ < kMaxPlots) report::AppendPlot(plot, &plots);
+  }
+  return plots;
+}
+
+// The first two action dimensions of a frame, as points in a square of size 100 that spans the
+// range of the data.
+std::string ActionPath(const SampleFrame& frame, const KeyStats& range) {
+  if (range.min.size() < 2) return "";
+  std::string path;
+  for (const std::vector<float>& action : frame.actions) {
+    std::array<double, 2> at = {};
+    for (std::size_t d = 0; d < 2; ++d) {
+      const double width = std::max(1e-9, range.max[d] - range.min[d]);
+      at[d] = 100.0 * (static_cast<double>(action[d]) - range.min[d]) / width;
+    }
+    path += fmt::format("{:.1f},{:.1f} ", at[0], at[1]);
+  }
+  return path;
+}
+
+Json Frames(const DataInspection& inspection) {
+  const auto action = std::ranges::find(inspection.keys, "action",
+                                        [](const KeyInspection& key) { return key.spec.name; });
+  Json frames = Json::array();
+  for (const SampleFrame& frame : inspection.frames) {
+    frames.push_back(
+        {{"caption", fmt::format("{} · episode {}, step {}", frame.key, frame.episode, frame.step)},
+         {"source", report::DataUrl("image/png", media::EncodePng(frame.image))},
+         {"path", ActionPath(frame, action->stats)}});
+  }
+  return frames;
+}
+
+const char* NameOf(Aggregate aggregate) {
+  constexpr std::array kNames = {"max", "mean", "last"};
+  return kNames.at(static_cast<std::size_t>(aggregate));
+}
+
+std::vector<std::string> AbilityNames(const EnvAbilities& abilities) {
+  std::vector<std::string> names;
+  if (abilities.has_expert) names.emplace_back("expert");
+  if (abilities.state_size > 0) names.push_back(fmt::format("state ({})", abilities.state_size));
+  if (abilities.has_pointer_control) names.emplace_back("pointer control");
+  if (!abilities.cameras.empty()) {
+    names.push_back(fmt::format("cameras ({})", fmt::join(abilities.cameras, ", ")));
+  }
+  if (abilities.n_marks > 0) names.push_back(fmt::format("marks ({})", abilities.n_marks));
+  return names;
+}
+
+// As the section shape_meta of a task config.
+Json ShapeMetaJson(const ShapeMeta& meta) {
+  Json obs = Json::object();
+  for (const KeySpec& key : meta.obs) {
+    obs[key.name] = {{"shape", key.shape}, {"type", std::string(Name(key.type))}};
+  }
+  return {{"obs", obs}, {"action", {{"shape", meta.action.shape}}}};
+}
+
+Json KeyRow(const KeySpec& key, std::string_view type) {
+  return {{"key", key.name},
+          {"type", type},
+          {"shape", ToString(key.shape)},
+          {"dtype", Name(key.dtype)}};
+}
+
 }  // namespace
 
 std::int64_t DataInspection::n_steps() const {
@@ -227,6 +387,95 @@ DataInspection InspectData(const Dataset& dataset, const std::string& name,
   inspection.frames = Frames(dataset, data, options);
   inspection.curves = Curves(data, options.n_curves);
   return inspection;
+}
+
+nlohmann::json ToJson(const DataInspection& inspection) {
+  Json json = ToJson(inspection.faults);
+  json["name"] = inspection.name;
+  json["fps"] = inspection.fps > 0.0 ? Json(inspection.fps) : nullptr;
+  json["n_episodes"] = inspection.lengths.size();
+  json["n_steps"] = inspection.n_steps();
+  json["episode_lengths"] = inspection.lengths;
+  json["shape_meta"] = ShapeMetaOf(inspection);
+  json["keys"] = Json::array();
+  for (const KeyInspection& key : inspection.keys) {
+    json["keys"].push_back({{"name", key.spec.name},
+                            {"type", Name(key.spec.type)},
+                            {"shape", key.spec.shape},
+                            {"dtype", Name(key.spec.dtype)},
+                            {"n_frames", key.n_frames},
+                            {"stats",
+                             {{"min", key.stats.min},
+                              {"max", key.stats.max},
+                              {"mean", key.stats.mean},
+                              {"std", key.stats.std}}}});
+  }
+  return json;
+}
+
+std::string ToText(const DataInspection& inspection) {
+  return report::Render("data.txt", ViewOf(inspection));
+}
+
+void WriteDataPage(const DataInspection& inspection, const std::filesystem::path& file) {
+  Json page = ViewOf(inspection);
+  page["plots"] = Plots(inspection);
+  page["frames"] = Frames(inspection);
+  core::WriteOutput(file, report::Render("data.html", page));
+}
+
+std::string ToText(const EnvInspection& inspection) {
+  const EnvSpec& spec = inspection.spec;
+  Json view = ToJson(inspection);
+  view["keys"] = Json::array();
+  for (const KeySpec& key : spec.shape_meta.obs)
+    view["keys"].push_back(KeyRow(key, Name(key.type)));
+  view["keys"].push_back(KeyRow(spec.shape_meta.action, "action"));
+  view["shape_meta"] = view["shape_meta"].dump();
+  view["facts"] = {{{"name", "action bounds"},
+                    {"text", fmt::format("{::g} to {::g}", spec.action_low, spec.action_high)}}};
+  const auto add = [&](const char* name, const std::vector<std::string>& texts) {
+    if (texts.empty()) return;
+    view["facts"].push_back({{"name", name}, {"text", fmt::format("{}", fmt::join(texts, ", "))}});
+  };
+  std::vector<std::string> metrics;
+  for (const MetricSpec& metric : spec.metrics) {
+    metrics.push_back(fmt::format("{} ({})", metric.name, NameOf(metric.aggregate)));
+  }
+  std::vector<std::string> perturbations;
+  for (const PerturbationSpec& kind : spec.perturbations) {
+    perturbations.push_back(fmt::format("{} ({:g} to {:g})", kind.name, kind.low, kind.high));
+  }
+  add("metrics", metrics);
+  add("tasks", spec.tasks);
+  add("obs", spec.obs_modes);
+  add("perturbations", perturbations);
+  add("offers", AbilityNames(spec.abilities));
+  return report::Render("env.txt", view);
+}
+
+nlohmann::json ToJson(const EnvInspection& inspection) {
+  const EnvSpec& spec = inspection.spec;
+  Json metrics = Json::array();
+  for (const MetricSpec& metric : spec.metrics) {
+    metrics.push_back({{"name", metric.name}, {"aggregate", NameOf(metric.aggregate)}});
+  }
+  Json perturbations = Json::array();
+  for (const PerturbationSpec& kind : spec.perturbations) {
+    perturbations.push_back({{"name", kind.name}, {"low", kind.low}, {"high", kind.high}});
+  }
+  return {{"name", inspection.name},
+          {"plugin", inspection.plugin},
+          {"control_hz", spec.control_hz},
+          {"max_steps", spec.max_steps},
+          {"shape_meta", ShapeMetaJson(spec.shape_meta)},
+          {"action_low", spec.action_low},
+          {"action_high", spec.action_high},
+          {"metrics", metrics},
+          {"tasks", spec.tasks},
+          {"obs_modes", spec.obs_modes},
+          {"perturbations", perturbations},
+          {"abilities", spec.abilities}};
 }
 
 }  // namespace dp_bench::inspect

@@ -1,4 +1,5 @@
-// The content of a dataset and its faults: as text, as JSON and as a page.
+// The content of a dataset and its faults: as text, as JSON and as a page. What an env without a
+// dataset offers: as text and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -67,5 +68,15 @@ nlohmann::json ToJson(const DataInspection& inspection);
 
 /// A self-contained HTML file: keys, statistics, lengths, values, images, faults.
 void WriteDataPage(const DataInspection& inspection, const std::filesystem::path& file);
+
+struct EnvInspection {
+  std::string name;    // of the task
+  std::string plugin;  // of the env
+  EnvSpec spec;
+};
+
+/// Tables, and a shape_meta for a task config.
+std::string ToText(const EnvInspection& inspection);
+nlohmann::json ToJson(const EnvInspection& inspection);
 
 }  // namespace dp_bench::inspect

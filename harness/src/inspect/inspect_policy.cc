@@ -1,12 +1,18 @@
-// See inspect_policy.h.
 #include "inspect/inspect_policy.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
+#include <span>
 
+#include "core/console.h"
+#include "core/json.h"
 #include "core/memory.h"
 #include "dp_bench/error.h"
+#include "planner/create_from_checkpoint.h"
+#include "policy/normalize_mode.h"
 #include "policy/stage_recorder.h"
 #include "report/render.h"
 #include "train/batches.h"
@@ -50,6 +56,7 @@ Json StepJson(const train::StepMemory& step) {
   return {{"batch_size", step.batch_size},
           {"batch", step.batch},
           {"activations", step.activations},
+          {"step", step.total()},
           {"is_estimated", step.is_estimated}};
 }
 
@@ -97,8 +104,7 @@ std::string Grouped(std::int64_t n) {
   return grouped;
 }
 
-}  // namespace
-
+// {"modules": [{"name", "depth", "parameters"}], "parameters"}
 Json InspectModules(const torch::nn::Module& root, int n_levels) {
   Json modules = Json::array();
   for (const train::ModuleSize& module : train::ModuleSizes(root, n_levels)) {
@@ -107,6 +113,57 @@ Json InspectModules(const torch::nn::Module& root, int n_levels) {
   }
   return {{"modules", modules}, {"parameters", train::NumParameters(root)}};
 }
+
+// Adds to a result with modules what the template modules.txt shows.
+void AddModuleRows(Json* result) {
+  const auto total = (*result)["parameters"].get<std::int64_t>();
+  for (Json& module : (*result)["modules"]) {
+    const auto n = module["parameters"].get<std::int64_t>();
+    module["indented"] = std::string(2 * module["depth"].get<std::size_t>(), ' ') +
+                         module["name"].get<std::string>();
+    module["grouped"] = Grouped(n);
+    module["share"] = static_cast<double>(n) / static_cast<double>(total);
+  }
+  (*result)["total"] = Grouped(total);
+}
+
+// Appends a tensor with NaN or Inf values to the list.
+template <class T>
+void CountNonFinite(const std::string& name, std::span<const T> values, Json* list) {
+  const auto n_nan = std::ranges::count_if(values, [](T value) { return std::isnan(value); });
+  const auto n_inf = std::ranges::count_if(values, [](T value) { return std::isinf(value); });
+  if (n_nan + n_inf == 0) return;
+  list->push_back({{"name", name}, {"nan", n_nan}, {"inf", n_inf}, {"values", values.size()}});
+}
+
+Json InspectFile(const run::Checkpoint& checkpoint, std::string_view name) {
+  Json non_finite = Json::array();
+  std::size_t n_tensors = 0;
+  std::size_t n_bytes = 0;
+  for (const auto& [tensor, array] : checkpoint.ReadTensors(name)) {
+    ++n_tensors;
+    n_bytes += array.byte_size();
+    if (array.dtype() == DType::kFloat32) CountNonFinite(tensor, array.as<float>(), &non_finite);
+    if (array.dtype() == DType::kFloat64) CountNonFinite(tensor, array.as<double>(), &non_finite);
+  }
+  return {{"name", name}, {"n_tensors", n_tensors}, {"bytes", n_bytes}, {"non_finite", non_finite}};
+}
+
+Json NormalizerJson(const Normalizer& normalizer) {
+  Json json;
+  for (const auto& [key, field] : normalizer.fields()) {
+    json[key] = {{"mode", policy::NameOf(field.mode)},
+                 {"dims", field.scale.numel()},
+                 {"min", field.stats.min},
+                 {"max", field.stats.max},
+                 {"mean", field.stats.mean},
+                 {"std", field.stats.std},
+                 {"zero_range_dims", field.zero_range_dims}};
+  }
+  return json;
+}
+
+}  // namespace
 
 Json InspectPolicy(const task::Experiment& experiment, const PolicyInspectionOptions& options) {
   const Config& config = experiment.config();
@@ -126,41 +183,63 @@ Json InspectPolicy(const task::Experiment& experiment, const PolicyInspectionOpt
   return inspection;
 }
 
-void AddModuleRows(Json* result) {
-  const auto total = (*result)["parameters"].get<std::int64_t>();
-  for (Json& module : (*result)["modules"]) {
-    const auto n = module["parameters"].get<std::int64_t>();
-    module["indented"] = std::string(2 * module["depth"].get<std::size_t>(), ' ') +
-                         module["name"].get<std::string>();
-    module["grouped"] = Grouped(n);
-    module["share"] = static_cast<double>(n) / static_cast<double>(total);
-  }
-  (*result)["total"] = Grouped(total);
-}
-
 std::string PolicyText(Json inspection) {
   AddModuleRows(&inspection);
   for (Json& stage : inspection["stages"]) stage["shape"] = ToString(stage["shape"].get<Shape>());
   Json& memory = inspection["memory"];
-  const auto mebibytes = [](const Json& bytes) {
-    return train::Mebibytes(bytes.get<std::int64_t>());
-  };
-  for (const char* key : {"parameters", "gradients", "optimizer", "ema", "checkpoint_copy"}) {
-    memory[key] = mebibytes(memory[key]);
-  }
-  for (Json& step : memory["steps"]) {
-    for (const char* key : {"batch", "activations", "total"}) step[key] = mebibytes(step[key]);
-  }
   memory["sizes"] = fmt::format("{} and {}", memory["measured"][0]["batch_size"].dump(),
                                 memory["measured"][1]["batch_size"].dump());
-  if (memory.contains("check")) {
-    Json& check = memory["check"];
-    check["batch_size"] = check["measured"]["batch_size"];
-    for (const char* key : {"estimated", "measured"}) {
-      check[key] = mebibytes(check[key]["batch"]) + mebibytes(check[key]["activations"]);
-    }
-  }
   return report::Render("policy.txt", inspection);
+}
+
+bool HasNonFinite(const Json& inspection) {
+  return std::ranges::any_of(inspection["files"],
+                             [](const Json& file) { return !file["non_finite"].empty(); });
+}
+
+Json InspectCheckpoint(const std::filesystem::path& folder, plugin::PluginCatalogue& catalogue,
+                       int n_levels) {
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(folder);
+  const Config config = Config::FromJson(checkpoint.config(), (folder / "config.json").string());
+  const auto policy = planner::CreateFromCheckpoint(checkpoint, config, catalogue,
+                                                    planner::EvaluatedWeights(checkpoint));
+  Json inspection = {{"checkpoint", folder.string()},
+                     {"policy", config.Sub("policy").Get<std::string>("plugin")},
+                     {"task", core::Printable(config.Get<std::string>("name", ""))},
+                     {"state", core::ParseJson(checkpoint.state(), (folder / "state.json").string(),
+                                               ErrorCode::kCheckpoint)},
+                     {"normalizer", NormalizerJson(planner::NormalizerOf(checkpoint))},
+                     {"files", Json::array()}};
+  inspection.update(InspectModules(policy->module(), n_levels));
+  for (const std::string_view file : {run::kModelFile, run::kEmaFile, run::kNormalizerFile,
+                                      run::kOptimizerFile, run::kGradientsFile}) {
+    if (checkpoint.Has(file)) inspection["files"].push_back(InspectFile(checkpoint, file));
+  }
+  return inspection;
+}
+
+std::string CheckpointText(Json inspection) {
+  AddModuleRows(&inspection);
+  inspection["is_broken"] = HasNonFinite(inspection);
+  for (Json& file : inspection["files"]) {
+    for (Json& tensor : file["non_finite"]) tensor["file"] = file["name"];
+  }
+  const auto as_rows = [](const Json& object, const auto& row) {
+    Json rows = Json::array();
+    for (const auto& [key, value] : object.items()) rows.push_back(row(key, value));
+    return rows;
+  };
+  inspection["state"] = as_rows(inspection["state"], [](const std::string& key, const Json& value) {
+    return Json{{"key", key}, {"value", value.dump()}};
+  });
+  inspection["normalizer"] =
+      as_rows(inspection["normalizer"], [](const std::string& key, const Json& field) {
+        return Json{{"key", key},
+                    {"mode", field["mode"]},
+                    {"n_dims", field["dims"]},
+                    {"n_zero_range", field["zero_range_dims"].size()}};
+      });
+  return report::Render("checkpoint.txt", inspection);
 }
 
 }  // namespace dp_bench::inspect

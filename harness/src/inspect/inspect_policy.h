@@ -1,15 +1,18 @@
 // What `dp_bench inspect` reports about a policy: the shapes of its stages, its parameters by
-// module, and the memory for training it.
+// module, and the memory for training it; and about a checkpoint: its files, training state,
+// normalizer and parameters.
 #pragma once
 
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "plugin/catalogue.h"
 #include "task/experiment.h"
 
 namespace dp_bench::inspect {
@@ -31,10 +34,16 @@ nlohmann::json InspectPolicy(const task::Experiment& experiment,
 /// Tables for the terminal. Ends with a line break.
 std::string PolicyText(nlohmann::json inspection);
 
-/// {"modules": [{"name", "depth", "parameters"}], "parameters"}
-nlohmann::json InspectModules(const torch::nn::Module& root, int n_levels);
+/// Reads the whole folder and verifies all checksums first. The result has "checkpoint", "policy",
+/// "task", "state", "files" of tensors with those that are "non_finite", "normalizer", and the
+/// modules. Throws Error{kCheckpoint}.
+nlohmann::json InspectCheckpoint(const std::filesystem::path& folder,
+                                 plugin::PluginCatalogue& catalogue, int n_levels);
 
-/// Adds to a result with modules what the template modules.txt shows.
-void AddModuleRows(nlohmann::json* result);
+/// Whether a tensor has NaN or Inf values.
+bool HasNonFinite(const nlohmann::json& inspection);
+
+/// Tables for the terminal. Ends with a line break.
+std::string CheckpointText(nlohmann::json inspection);
 
 }  // namespace dp_bench::inspect

@@ -1,5 +1,5 @@
-// See profile_experiment.h. Times are measured without the recorder, which slows small operators
-// down. A few more repetitions with it give the list of operators.
+// Times are measured without the recorder, which slows small operators down. A few more repetitions
+// with it give the list of operators. profile.txt.mustache makes the tables from the JSON.
 #include "profile/profile_experiment.h"
 
 #include <ATen/record_function.h>
@@ -9,12 +9,14 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "core/memory.h"
 #include "planner/scope_timer.h"
+#include "report/render.h"
 #include "rollout/env_runner.h"
 #include "task/training_rig.h"
 #include "train/batches.h"
@@ -235,6 +237,92 @@ TrainingFigures FiguresOf(const task::Experiment& experiment, const task::Traini
   return figures;
 }
 
+using Json = nlohmann::json;
+
+Json OpJson(const OpTotal& op, double all_us) {
+  const auto rate = [](double amount, double us) {
+    return amount > 0.0 && us > 0.0 ? Json(1e6 * amount / us) : Json();
+  };
+  return {{"name", op.name},
+          {"kind", NameOf(op.kind)},
+          {"calls", op.n_calls},
+          {"self_ms", 1e-3 * op.self_us},
+          {"total_ms", 1e-3 * op.total_us},
+          {"share", op.self_us / all_us},
+          {"flop", op.flops},
+          {"flops", rate(op.flops, op.product_us)},
+          {"bytes", op.bytes},
+          {"bytes_per_second", rate(op.bytes, op.self_us)}};
+}
+
+// What was recorded, and how close it comes to the machine's limits if a repetition takes
+// `seconds` without the recorder.
+Json WorkJson(const RecordedWork& recorded, double seconds, const MachineLimits& limits) {
+  const WorkTotal mean = recorded.Mean();
+  const double all_us = SumOf(recorded.ops).self_us;
+  Json ops = Json::array();
+  for (const OpTotal& op : recorded.ops) ops.push_back(OpJson(op, all_us));
+  return {{"flops", mean.flops / seconds},
+          {"flops_share", mean.flops / seconds / limits.float32_flops},
+          {"bytes_per_second", mean.bytes / seconds},
+          {"bytes_share", mean.bytes / seconds / limits.bytes_per_second},
+          {"recorded",
+           {{"repetitions", recorded.n_repetitions},
+            {"ms_each", 1e-3 * mean.self_us},
+            {"flop_each", mean.flops},
+            {"bytes_each", mean.bytes},
+            {"product_share", mean.product_us / mean.self_us},
+            {"product_flops", mean.product_us > 0.0 ? 1e6 * mean.flops / mean.product_us : 0.0},
+            {"operators", ops}}}};
+}
+
+Json TrainingJson(const TrainingProfile& training, const MachineLimits& limits) {
+  Json json = WorkJson(training.recorded, training.step_s, limits);
+  json["batch_size"] = training.batch_size;
+  json["steps"] = training.n_steps;
+  json["step_ms"] = 1e3 * training.step_s;
+  json["samples_per_second"] = static_cast<double>(training.batch_size) / training.step_s;
+  for (const auto& [name, seconds] : training.phases) json["phases_ms"][name] = 1e3 * seconds;
+  return json;
+}
+
+Json InferenceJson(const InferenceProfile& inference, const MachineLimits& limits) {
+  Json json = WorkJson(inference.recorded, inference.chunk.p50_s, limits);
+  json["batch_size"] = inference.batch_size;
+  json["chunk"] = ToJson(inference.chunk);
+  json["stages"] = Json::object();
+  for (const auto& [name, latency] : inference.stages) json["stages"][name] = ToJson(latency);
+  json["denoising_steps"] = inference.steps_per_chunk;
+  return json;
+}
+
+Json MemoryJson(const ExperimentProfile& profile) {
+  const std::int64_t held = profile.held.total();
+  Json sizes = Json::array();
+  for (const train::MemoryCheck& check : profile.memory) {
+    sizes.push_back({{"batch_size", check.measured.batch_size},
+                     {"estimated", held + check.estimated.total()},
+                     {"measured", held + check.measured.total()},
+                     {"deviation", check.deviation()}});
+  }
+  return {{"held", held}, {"steps", sizes}};
+}
+
+// The operators as the text lists them, per repetition.
+void SetListed(int n_listed, Json* work) {
+  Json& recorded = (*work)["recorded"];
+  const auto n = recorded["repetitions"].get<double>();
+  Json listed = Json::array();
+  for (Json op : recorded["operators"]) {
+    if (std::ssize(listed) == n_listed) break;
+    if (op["kind"] == "scope")
+      op["name"] = fmt::format("[{}] itself", op["name"].get<std::string>());
+    for (const char* key : {"calls", "self_ms"}) op[key] = op[key].get<double>() / n;
+    listed.push_back(std::move(op));
+  }
+  recorded["operators"] = std::move(listed);
+}
+
 }  // namespace
 
 WorkTotal RecordedWork::Mean() const {
@@ -273,6 +361,56 @@ ExperimentProfile ProfileExperiment(const task::Experiment& experiment, const Da
   profile.advice = AdviseTraining(
       figures, figures.is_memory_short() ? AdviseMemory(experiment) : std::vector<Advice>());
   return profile;
+}
+
+std::string ToText(const ExperimentProfile& profile, int n_listed) {
+  Json view = ToJson(profile);
+  SetListed(n_listed, &view["training"]);
+  view["training"]["phases"] = Json::array();
+  for (const auto& [name, seconds] : profile.training.phases) {
+    view["training"]["phases"].push_back(
+        {{"name", name}, {"ms", 1e3 * seconds}, {"share", seconds / profile.training.step_s}});
+  }
+  for (Json& inference : view["inference"]) {
+    SetListed(n_listed, &inference);
+    inference["rows"] = Json::array({inference["chunk"]});
+    inference["rows"][0]["name"] = "whole chunk";
+    for (const auto& [name, latency] : inference["stages"].items()) {
+      inference["rows"].push_back(latency);
+      inference["rows"].back()["name"] =
+          name == planner::kDenoisingStepScope
+              ? fmt::format("{} ({:g} x)", name, inference["denoising_steps"].get<double>())
+              : name;
+    }
+  }
+  return report::Render("profile.txt", view);
+}
+
+nlohmann::json ToJson(const ExperimentProfile& profile) {
+  const MachineLimits& limits = profile.limits;
+  Json inference = Json::array();
+  for (const InferenceProfile& each : profile.inference) {
+    inference.push_back(InferenceJson(each, limits));
+  }
+  Json advice = Json::array();
+  for (const Advice& each : profile.advice) {
+    advice.push_back({{"key", each.key}, {"value", each.value}, {"reason", each.reason}});
+    if (each.saved_bytes > 0) advice.back()["saved_bytes"] = each.saved_bytes;
+  }
+  return {{"policy", profile.policy},
+          {"task", profile.task},
+          {"device", profile.device},
+          {"precision", profile.precision},
+          {"limits",
+           {{"threads", limits.n_threads},
+            {"float32_flops", limits.float32_flops},
+            {"bfloat16_flops", limits.bfloat16_flops},
+            {"bytes_per_second", limits.bytes_per_second}}},
+          {"counted", kCountedProducts},
+          {"training", TrainingJson(profile.training, limits)},
+          {"inference", inference},
+          {"memory", MemoryJson(profile)},
+          {"advice", advice}};
 }
 
 }  // namespace dp_bench::profile

@@ -11,7 +11,7 @@
 
 #include "core/output_file.h"
 #include "dp_bench/error.h"
-#include "report/film_poster.h"
+#include "report/html_report.h"
 #include "report/render.h"
 
 namespace dp_bench::report {
@@ -34,6 +34,8 @@ Json VideoJson(const run::EpisodeRecord& record) {
 }
 
 Json RunJson(const compare::ComparedRun& run, compare::RateMethod method) {
+  Json rate = run.success_rate;
+  rate["method"] = method == compare::RateMethod::kWilson ? "wilson" : "clopper_pearson";
   return {{"label", run.label},
           {"folder", run.files.path.string()},
           {"title", run::RunTitle(run.files)},
@@ -41,11 +43,7 @@ Json RunJson(const compare::ComparedRun& run, compare::RateMethod method) {
           {"n_success", run.test.n_success},
           {"n_failed", run.test.n_failed},
           {"mean_score", run.test.mean_score},
-          {"success_rate",
-           {{"rate", run.success_rate.rate},
-            {"low", run.success_rate.low},
-            {"high", run.success_rate.high},
-            {"method", method == compare::RateMethod::kWilson ? "wilson" : "clopper_pearson"}}},
+          {"success_rate", rate},
           {"letters", run.letters.empty() ? Json() : Json(run.letters)}};
 }
 
@@ -81,69 +79,49 @@ Json CandidateJson(const compare::CandidateComparison& candidate) {
                           {"video_a", VideoJson(pair.a)},
                           {"video_b", VideoJson(pair.b)}});
   }
-  Json mismatches = Json::array();
-  for (const compare::Mismatch& mismatch : candidate.mismatches) {
-    mismatches.push_back({{"field", mismatch.field}, {"a", mismatch.a}, {"b", mismatch.b}});
-  }
   const bool is_paired = candidate.is_paired();
-  return {{"why_unpaired", is_paired ? Json() : Json(candidate.why_unpaired)},
-          {"n_pairs", counts.n()},
-          {"both_succeed", counts.both_succeed},
-          {"only_a", counts.only_a},
-          {"only_b", counts.only_b},
-          {"neither", counts.neither},
-          {"success_rate",
-           {{"difference", candidate.success_rate.difference},
-            {"low", candidate.success_rate.low},
-            {"high", candidate.success_rate.high},
-            {"method", is_paired ? "newcombe_paired" : "newcombe"}}},
-          // the infinite bounds of a single pair become null
-          {"score",
-           {{"difference", candidate.score.mean},
-            {"low", candidate.score.low},
-            {"high", candidate.score.high},
-            {"std_dev", candidate.score.std_dev},
-            {"method", is_paired ? "student_paired" : "welch"}}},
-          {is_paired ? "mcnemar" : "fisher",
-           {{"p_exact", candidate.p_exact},
-            {"p_mid", is_paired ? Json(candidate.p_mid) : Json()},
-            {"p_holm", candidate.p_holm}}},
-          {"power",
-           {{"discordant_rate", is_paired ? Json(candidate.discordant_rate) : Json()},
-            {is_paired ? "n_pairs" : "n_episodes",
-             candidate.n_to_detect ? Json(*candidate.n_to_detect) : Json()}}},
-          {"discordant", discordant},
-          {"only_in_a", candidate.outcomes.only_in_a},
-          {"only_in_b", candidate.outcomes.only_in_b},
-          {"mismatches", mismatches}};
+  Json rate = candidate.success_rate;
+  rate["method"] = is_paired ? "newcombe_paired" : "newcombe";
+  Json json = {{"why_unpaired", is_paired ? Json() : Json(candidate.why_unpaired)},
+               {"n_pairs", counts.n()},
+               {"success_rate", rate},
+               // the infinite bounds of a single pair become null
+               {"score",
+                {{"difference", candidate.score.mean},
+                 {"low", candidate.score.low},
+                 {"high", candidate.score.high},
+                 {"std_dev", candidate.score.std_dev},
+                 {"method", is_paired ? "student_paired" : "welch"}}},
+               {is_paired ? "mcnemar" : "fisher",
+                {{"p_exact", candidate.p_exact},
+                 {"p_mid", is_paired ? Json(candidate.p_mid) : Json()},
+                 {"p_holm", candidate.p_holm}}},
+               {"power",
+                {{"discordant_rate", is_paired ? Json(candidate.discordant_rate) : Json()},
+                 {is_paired ? "n_pairs" : "n_episodes",
+                  candidate.n_to_detect ? Json(*candidate.n_to_detect) : Json()}}},
+               {"discordant", discordant},
+               {"only_in_a", candidate.outcomes.only_in_a},
+               {"only_in_b", candidate.outcomes.only_in_b},
+               {"mismatches", candidate.mismatches}};
+  json.update(Json(counts));
+  return json;
 }
 
-// One bar per seed, the highest difference first.
-std::string DifferencesSvg(std::vector<double> differences) {
-  constexpr double kWidth = 720.0;
-  constexpr double kHeight = 120.0;
-  constexpr double kLeft = 40.0;
+// One bar per seed, the highest difference first: up or down from the middle of 120 pixels.
+Json DifferenceBars(std::vector<double> differences) {
+  constexpr double kMiddle = 60.0;
   std::ranges::sort(differences, std::greater<>());
-  const auto by_size = [](double a, double b) { return std::abs(a) < std::abs(b); };
-  const double largest = std::max(1e-9, std::abs(std::ranges::max(differences, by_size)));
-  const double step = (kWidth - kLeft) / static_cast<double>(differences.size());
-  const double zero = kHeight / 2.0;
-  std::string svg = fmt::format(
-      "<svg class=\"differences\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
-      "aria-label=\"score differences\">",
-      kWidth, kHeight);
-  for (std::size_t i = 0; i < differences.size(); ++i) {
-    const double height = std::abs(differences[i]) / largest * (zero - 4.0);
-    if (height == 0.0) continue;
-    svg += fmt::format(
-        "<rect class=\"{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>",
-        differences[i] > 0.0 ? "up" : "down", kLeft + step * static_cast<double>(i),
-        differences[i] > 0.0 ? zero - height : zero, std::max(0.5, 0.8 * step), height);
+  const double largest =
+      std::max({1e-9, std::abs(differences.front()), std::abs(differences.back())});
+  Json bars = Json::array();
+  for (const double difference : differences) {
+    const double height = std::abs(difference) / largest * (kMiddle - 4.0);
+    bars.push_back({{"style", difference > 0.0 ? "up" : "down"},
+                    {"height", height},
+                    {"top", difference > 0.0 ? kMiddle - height : kMiddle}});
   }
-  svg += fmt::format("<line x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", kLeft, kWidth, zero, zero);
-  svg += fmt::format("<text x=\"0\" y=\"12\">{:+.2f}</text><text x=\"0\" y=\"{}\">0</text>",
-                     largest, zero + 4.0);
-  return svg + fmt::format("<text x=\"0\" y=\"{}\">{:+.2f}</text></svg>", kHeight - 4.0, -largest);
+  return {{"largest", largest}, {"bars", std::move(bars)}};
 }
 
 // "detecting a difference of 5 points takes about 340 shared seeds, 290 more (...)".
@@ -223,7 +201,7 @@ void AddShown(const compare::RunComparison& comparison, std::size_t index, const
   (*row)["p_holm"] = comparison.candidates.size() > 1 ? Json(candidate.p_holm) : Json();
   (*row)["power_text"] = PowerText(candidate, comparison.options.difference);
   (*row)["winners"] = WinnersJson(a, b, outcomes, folder);
-  if (is_paired) (*row)["differences"] = DifferencesSvg(compare::ScoreDifferences(outcomes));
+  if (is_paired) (*row)["differences"] = DifferenceBars(compare::ScoreDifferences(outcomes));
   (*row)["missing"] = Json::array();
   for (const auto& [run, seeds] :
        {std::pair(&b, &outcomes.only_in_a), std::pair(&a, &outcomes.only_in_b)}) {
@@ -245,8 +223,9 @@ std::string TitleOf(const compare::RunComparison& comparison) {
 Json ShownJson(const compare::RunComparison& comparison, const fs::path& folder) {
   Json shown = ToJson(comparison);
   shown["title"] = TitleOf(comparison);
-  shown["method"] = compare::MethodName(comparison.options.rate_method);
-  shown["is_exact"] = comparison.options.rate_method != compare::RateMethod::kWilson;
+  const bool is_exact = comparison.options.rate_method != compare::RateMethod::kWilson;
+  shown["is_exact"] = is_exact;
+  shown["method"] = is_exact ? "Clopper-Pearson" : "Wilson";
   shown["has_letters"] = !comparison.pairs.empty();
   shown["n_candidates"] = comparison.candidates.size();
   for (std::size_t i = 0; i < comparison.candidates.size(); ++i) {

@@ -35,9 +35,9 @@ std::string EffectText(const run::ArmDifference& effect) {
   return fmt::format("{} ({} to {})", text(effect.difference), text(effect.low), text(effect.high));
 }
 
-Json ArmJson(const std::string& name, const run::ArmResult& result) {
+Json ArmJson(const std::string& name, const std::string& folder, const run::SplitSummary& result) {
   return {{"name", name},
-          {"folder", result.folder},
+          {"folder", folder},
           {"n_episodes", result.n_episodes},
           {"n_success", result.n_success},
           {"success_rate", result.success_rate},
@@ -95,7 +95,7 @@ Json ClusterJson(const compare::FailureCluster& cluster, const std::string& run_
 
 Json SplitJson(std::span<const run::EpisodeRecord> records, std::string_view split) {
   const run::SplitSummary summary = run::Summarize(records, split);
-  Json json = ToJson(compare::WilsonInterval(summary.n_success, summary.n_episodes));
+  Json json = compare::WilsonInterval(summary.n_success, summary.n_episodes);
   json["split"] = split;
   json["mean_score"] = summary.mean_score;
   json["n_failed"] = summary.n_failed;
@@ -105,10 +105,10 @@ Json SplitJson(std::span<const run::EpisodeRecord> records, std::string_view spl
 }
 
 Json EffectsJson(const run::PerturbationEffects& effects) {
-  Json arms = Json::array({ArmJson("none", effects.control)});
+  Json arms = Json::array({ArmJson("none", ".", effects.control)});
   Json notes = Json::array();
   for (const run::PerturbedArm& arm : effects.arms) {
-    Json row = ArmJson(arm.name, arm.result);
+    Json row = ArmJson(arm.name, arm.folder, arm.result);
     row["rate_effect"] = EffectText(arm.success_rate);
     row["score_effect"] = EffectText(arm.score);
     row["changed"] = arm.n_changed;

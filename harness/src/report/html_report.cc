@@ -16,9 +16,10 @@
 #include "core/json.h"
 #include "dp_bench/error.h"
 #include "media/film_overlay.h"
+#include "media/png.h"
+#include "media/video_frames.h"
 #include "report/evaluation_text.h"
 #include "report/film_plots.h"
-#include "report/film_poster.h"
 #include "report/render.h"
 #include "run/run_cost.h"
 #include "run/run_id.h"
@@ -87,6 +88,26 @@ Json CellJson(const run::EpisodeRecord& record, const ScoreScale& scale) {
   return cell;
 }
 
+// Means of squares of pixels; at most about `width` wide.
+RgbImage ShrunkTo(const RgbImage& image, int width) {
+  const int side = std::max(1, (image.width + width - 1) / width);
+  RgbImage small(image.width / side, image.height / side);
+  for (std::size_t i = 0; i < small.pixels.size(); ++i) {
+    const auto at = static_cast<int>(i);
+    const int x = at / 3 % small.width * side;
+    const int y = at / 3 / small.width * side;
+    int sum = 0;
+    for (int dy = 0; dy < side; ++dy) {
+      for (int dx = 0; dx < side; ++dx) {
+        sum +=
+            image.pixels[static_cast<std::size_t>(3 * ((y + dy) * image.width + x + dx) + at % 3)];
+      }
+    }
+    small.pixels[i] = static_cast<std::uint8_t>(sum / (side * side));
+  }
+  return small;
+}
+
 // Of what a film shows, for each hand.
 Json HandLegend(std::int64_t n_hands) {
   const auto css = [](const media::Colour& colour) {
@@ -114,6 +135,13 @@ void SetFilmPlots(const run::FilmNotes& notes, double aspect, Json* film) {
   (*film)["plots"] = plots;
   (*film)["at"] =
       success == notes.success.end() ? Json() : Json(success - notes.success.begin() + 1);
+}
+
+// Adds a curve of the log, if the run has it.
+void AddCurve(const run::RunFolder& run, const std::string& key, const std::string& label,
+              LinePlot* plot) {
+  const auto curve = run.curves.find(key);
+  if (curve != run.curves.end()) plot->series.push_back({label, curve->second});
 }
 
 // The page of one run, section by section.
@@ -221,10 +249,7 @@ void RunPage::SetCurves() {
   Json plots = Json::array();
   for (const Choice& choice : choices) {
     LinePlot plot{.title = choice.title, .log_y = choice.log_y, .unit_range = choice.unit_range};
-    for (const std::string& key : choice.keys) {
-      const auto curve = run_.curves.find(key);
-      if (curve != run_.curves.end()) plot.series.push_back({key, curve->second});
-    }
+    for (const std::string& key : choice.keys) AddCurve(run_, key, key, &plot);
     AppendPlot(plot, &plots);
   }
   page_["curves"] = {{"plots", plots}};
@@ -313,20 +338,14 @@ void RunPage::SetFiles() {
 }
 
 Json SeedCurves(const compare::MultiRun& multi_run) {
-  struct Choice {
-    const char* title;
-    const char* key;
-    bool log_y;
-  };
   Json plots = Json::array();
-  for (const Choice& choice :
-       {Choice{"Success rate", "test/success_rate", false},
-        Choice{"Mean score", "test/mean_score", false}, Choice{"Loss", "train_loss", true}}) {
-    LinePlot plot = {.title = choice.title, .log_y = choice.log_y, .unit_range = !choice.log_y};
+  for (const auto& [title, key] :
+       {std::pair("Success rate", "test/success_rate"), std::pair("Mean score", "test/mean_score"),
+        std::pair("Loss", "train_loss")}) {
+    const bool is_loss = std::string_view(key) == "train_loss";
+    LinePlot plot = {.title = title, .log_y = is_loss, .unit_range = !is_loss};
     for (const compare::SeedRun& run : multi_run.runs) {
-      const auto curve = run.files.curves.find(choice.key);
-      if (curve == run.files.curves.end()) continue;
-      plot.series.push_back({fmt::format("seed {}", run.seed), curve->second});
+      AddCurve(run.files, key, fmt::format("seed {}", run.seed), &plot);
     }
     AppendPlot(plot, &plots);
   }
@@ -350,6 +369,18 @@ Json ShownJson(const compare::MultiRun& multi_run) {
 }
 
 }  // namespace
+
+std::string FilmPoster(const std::filesystem::path& film) {
+  constexpr int kWidth = 320;  // [px]
+  try {
+    media::VideoReader reader(film);
+    RgbImage frame(reader.width(), reader.height());
+    if (!reader.Read(&frame)) return "";
+    return DataUrl("image/png", media::EncodePng(ShrunkTo(frame, kWidth)));
+  } catch (const Error&) {  // the page shows that the film is missing
+    return "";
+  }
+}
 
 std::string MultiRunTable(const compare::MultiRun& multi_run) {
   return Render("multi_run.txt", ShownJson(multi_run));

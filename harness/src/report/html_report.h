@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 
 #include "compare/multi_run.h"
@@ -24,5 +25,10 @@ std::string MultiRunTable(const compare::MultiRun& multi_run);
 
 /// Writes the page next to the seeds' run folders. Throws Error{kIo}.
 void WriteMultiRunReport(const compare::MultiRun& multi_run);
+
+/// The image that stands for a film on a page: its first frame as a data URL, which a browser shows
+/// until the film is played. It may not know the codec, or load nothing before. Empty if the film
+/// cannot be read.
+std::string FilmPoster(const std::filesystem::path& film);
 
 }  // namespace dp_bench::report

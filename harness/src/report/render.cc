@@ -144,7 +144,7 @@ std::string AsHtml(const CellTable& table) {
 }
 
 std::string Formatted(const std::string& value, std::string format) {
-  constexpr std::string_view kNumbers = "efgd%";
+  constexpr std::string_view kNumbers = "efgd%GM";
   if (kNumbers.find(format.back()) == std::string_view::npos) {
     return fmt::format(fmt::runtime("{:" + format + "}"), value);
   }
@@ -152,8 +152,10 @@ std::string Formatted(const std::string& value, std::string format) {
   if (format.back() == 'd') {
     return fmt::format(fmt::runtime("{:" + format + "}"), static_cast<std::int64_t>(number));
   }
-  if (format.back() == '%') {
-    number *= 100.0;
+  for (const auto& [unit, factor] :
+       {std::pair('%', 100.0), std::pair('G', 1e-9), std::pair('M', 1.0 / (1 << 20))}) {
+    if (format.back() != unit) continue;
+    number *= factor;
     format.back() = 'f';
   }
   return fmt::format(fmt::runtime("{:" + format + "}"), number);
@@ -277,8 +279,6 @@ std::string Render(std::string_view name, const Json& result) {
   std::ranges::replace(text, kLineEnd, '\n');
   return name.ends_with(".html") ? WithoutBreaks(text) : text;
 }
-
-std::string Percent(double fraction) { return fmt::format("{:.1f}", 100.0 * fraction); }
 
 std::string LinkTo(const std::filesystem::path& relative_path) {
   std::string link = "./";

@@ -2,14 +2,14 @@
 // is a mustache template in this folder, compiled in. Its name says the form and what is escaped:
 // ".txt" nothing, ".md" Markdown, ".xml" and ".html" markup. Beside mustache (mustache.github.io):
 //
-//   {{score:+.3f}}     a number in a format of std::format; with % it is multiplied by 100:
-//                      {{rate:.1%}} is "25.4"
+//   {{score:+.3f}}     a number in a format of std::format; with % it is multiplied by 100, with G
+//                      in units of 10^9, with M in MiB (2^20): {{rate:.1%}} is "25.4"
 //   {{name:<12}}       a text in a format
 //   {{#has_rows}}      whether the list `rows` is not empty
 //   {{#table}} ... {{/table}}   lines of cells with " | " between them: aligned columns in a text,
-//   else
-//                      a table of Markdown or HTML; nothing without rows. The first line names the
-//                      columns: ">steps" is of numbers, which end below each other, "-" has no name
+//                      else a table of Markdown or HTML; nothing without rows. The first line names
+//                      the columns: ">steps" is of numbers, which end below each other, "-" has no
+//                      name
 //   {{>part.html}}     another template; {{>report.css}} is the style sheet
 //
 // null, "" and false are not there: {{^note}}none{{/note}}. A line that has only the tag of a
@@ -31,9 +31,6 @@ const std::map<std::string_view, std::string_view>& Templates();
 
 /// `result` in the template `name`.
 std::string Render(std::string_view name, const nlohmann::json& result);
-
-/// 0.254 as "25.4".
-std::string Percent(double fraction);
 
 /// A relative path as the value of href or src: percent-encoded, with a leading "./" so that no
 /// path looks like a URL with a scheme. The page and its files may be moved together.

@@ -11,8 +11,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json ToJson(const ArmResult& result) {
-  return {{"folder", result.folder},
+Json ToJson(const std::string& folder, const SplitSummary& result) {
+  return {{"folder", folder},
           {"n_episodes", result.n_episodes},
           {"n_success", result.n_success},
           {"n_failed", result.n_failed},
@@ -25,7 +25,7 @@ Json ToJson(const ArmDifference& effect) {
 }
 
 Json ToJson(const PerturbedArm& arm) {
-  Json row = ToJson(arm.result);
+  Json row = ToJson(arm.folder, arm.result);
   row["name"] = arm.name;
   row["kind"] = arm.kind;
   row["strength"] = arm.strength ? Json(*arm.strength) : Json();
@@ -39,13 +39,12 @@ Json ToJson(const PerturbedArm& arm) {
 }
 
 // Fields that no page shows are optional.
-ArmResult ToResult(const core::JsonView& json) {
-  return {.folder = json.GetOptional<std::string>("folder").value_or(""),
-          .n_episodes = json.Get<int>("n_episodes"),
+SplitSummary ToResult(const core::JsonView& json) {
+  return {.n_episodes = json.Get<int>("n_episodes"),
           .n_success = json.Get<int>("n_success"),
           .n_failed = json.GetOptional<int>("n_failed").value_or(0),
-          .success_rate = json.Get<double>("success_rate"),
-          .mean_score = json.Get<double>("mean_score")};
+          .mean_score = json.Get<double>("mean_score"),
+          .success_rate = json.Get<double>("success_rate")};
 }
 
 ArmDifference ToDifference(const core::JsonView& json) {
@@ -61,6 +60,7 @@ PerturbedArm ToArm(const core::JsonView& json) {
           .kind = json.GetOptional<std::string>("kind").value_or(""),
           .strength = json.GetOptional<double>("strength"),
           .note = json.Get<std::string>("note"),
+          .folder = json.GetOptional<std::string>("folder").value_or(""),
           .result = ToResult(json),
           .success_rate = ToDifference(rate),
           .score = ToDifference(json.At("score_effect")),
@@ -74,7 +74,8 @@ PerturbedArm ToArm(const core::JsonView& json) {
 void WriteEffects(const std::filesystem::path& folder, const PerturbationEffects& effects) {
   Json arms = Json::array();
   for (const PerturbedArm& arm : effects.arms) arms.push_back(ToJson(arm));
-  const Json json = {{"confidence", 0.95}, {"control", ToJson(effects.control)}, {"arms", arms}};
+  const Json json = {
+      {"confidence", 0.95}, {"control", ToJson(".", effects.control)}, {"arms", arms}};
   core::WriteFileAtomically(folder / kEffectsFile, std::string_view(json.dump(2) + "\n"));
 }
 

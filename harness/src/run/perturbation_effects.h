@@ -9,17 +9,9 @@
 #include <string_view>
 #include <vector>
 
-namespace dp_bench::run {
+#include "run/episode_record.h"
 
-/// The results of one evaluation.
-struct ArmResult {
-  std::string folder;  // relative to the control's
-  int n_episodes = 0;
-  int n_success = 0;
-  int n_failed = 0;
-  double success_rate = 0.0;
-  double mean_score = 0.0;
-};
+namespace dp_bench::run {
 
 /// A difference from the control with its paired 95 % interval. NaN or infinite if there are too
 /// few episodes; null in the file.
@@ -34,7 +26,8 @@ struct PerturbedArm {
   std::string kind;                // "delay"
   std::optional<double> strength;  // none for `null`
   std::string note;                // why it cannot have an effect; empty if it can
-  ArmResult result;
+  std::string folder;              // relative to the control's
+  SplitSummary result;             // of the split "test"
   ArmDifference success_rate;
   ArmDifference score;
   double p_mcnemar = 1.0;  // two-sided
@@ -45,7 +38,7 @@ struct PerturbedArm {
 };
 
 struct PerturbationEffects {
-  ArmResult control;
+  SplitSummary control;
   std::vector<PerturbedArm> arms;
 };
 

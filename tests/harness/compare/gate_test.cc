@@ -6,7 +6,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "compare/baseline.h"
 #include "compare/gate_report.h"
 #include "harness/compare/run_folders.h"
 #include "report/gate_output.h"
@@ -173,7 +172,7 @@ TEST_F(Gate, WritesJsonJUnitAndMarkdown) {
   const nlohmann::json json = ToJson(fail);
   EXPECT_EQ(json["status"], "FAIL");
   EXPECT_EQ(json["exit_code"], 1);
-  EXPECT_EQ(SequentialTest::FromJson(json["tasks"][0]["test"]).verdict(), Verdict::kFail);
+  EXPECT_EQ(json["tasks"][0]["test"]["verdict"], "FAIL");
   EXPECT_THAT(report::GateJUnit(fail),
               HasSubstr("tests=\"1\" failures=\"1\" errors=\"0\" skipped=\"0\""));
   EXPECT_THAT(report::GateJUnit(fail), HasSubstr("<failure message=\"FAIL: after 10 seeds"));

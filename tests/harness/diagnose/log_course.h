@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "diagnose/log_curves.h"
+#include "diagnose/log_checks.h"
 
 namespace dp_bench::diagnose {
 

@@ -1,12 +1,11 @@
 // The stored denoising of a plan, and the ranges that observations are compared with.
-#include "evaluate/policy_denoising.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "dp_bench/stage_trace.h"
-#include "evaluate/normalizer_ranges.h"
+#include "evaluate/evaluation.h"
+#include "evaluate/policy_planning.h"
 #include "planner/policy_planner.h"
 #include "support/small_policy.h"
 #include "train/fit_normalizer.h"

@@ -1,11 +1,10 @@
 // Measuring latency does not change results, and the stages are named.
-#include "evaluate/policy_latency.h"
-
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "evaluate/policy_planning.h"
 #include "planner/policy_planner.h"
 #include "support/small_policy.h"
 #include "train/batches.h"

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "dp_bench/policy/networks/diffusion_policy.h"
-#include "evaluate/policy_latency.h"
+#include "evaluate/policy_planning.h"
 #include "harness/data/fake_dataset.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
@@ -158,7 +158,7 @@ TEST(Attention, TextJsonAndPageHaveTheMaps) {
   WriteAttentionPage(inspection, scratch.path() / "attention.html");
   std::stringstream page;
   page << std::ifstream(scratch.path() / "attention.html").rdbuf();
-  EXPECT_THAT(page.str(), HasSubstr("<title>action t → agent_pos t-1: 0.5"));
+  EXPECT_THAT(page.str(), HasSubstr("title=\"action t → agent_pos t-1: 0.5"));
   EXPECT_THAT(page.str(), HasSubstr("decoder layer 1, actions to condition"));
   EXPECT_THAT(page.str(), testing::Not(HasSubstr("src=")));
 }

@@ -1,6 +1,4 @@
 // Operations and bytes of operators, counted by hand.
-#include "profile/op_work.h"
-
 #include <gtest/gtest.h>
 #include <torch/nn/functional.h>
 #include <torch/types.h>

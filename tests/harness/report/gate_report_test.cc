@@ -63,14 +63,14 @@ class GateReportTest : public testing::Test {
                                const std::vector<compare::TaskPair>& pairs, int max_pairs) {
     const compare::StoppedGate stopped = compare::ReadStoppedGate(Written(compare::ToJson(report)));
     EXPECT_TRUE(compare::FindChangedSettings(stopped, {}, pairs).empty());
-    const std::vector<compare::GateProgress> progress =
-        compare::ProgressOf(stopped, pairs, max_pairs);
     compare::SequentialTestConfig config = stopped.config;
     config.max_pairs = max_pairs;
     std::vector<compare::GateResult> results;
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      results.push_back(compare::ContinueGate(pairs[i].baseline, pairs[i].candidate, progress[i]));
-      results.back().task = pairs[i].task;
+    for (const compare::TaskPair& pair : pairs) {
+      results.push_back(compare::RunGate(pair.baseline, pair.candidate,
+                                         compare::ConfigOfTask(config, pairs.size()),
+                                         &stopped.tasks.at(pair.task)));
+      results.back().task = pair.task;
     }
     return compare::JudgeTasks(config, std::move(results));
   }
@@ -280,6 +280,15 @@ TEST_F(GateReportTest, RefusesWhatIsNoStoppedGate) {
   bad = good;
   bad["tasks"][0]["test"]["counts"]["n_same"] = -1;
   EXPECT_THAT(fault(bad), HasSubstr("n_same is -1"));
+  bad["tasks"][0]["test"]["counts"]["n_same"] = std::int64_t{1} << 40;
+  EXPECT_THAT(fault(bad), HasSubstr("n_same"));
+  bad["tasks"][0]["test"]["counts"]["n_same"] = 500;  // of at most 400
+  EXPECT_THAT(fault(bad), HasSubstr("n_same is 500"));
+  bad = good;
+  bad["config"]["margin"] = 5.0;
+  EXPECT_THAT(fault(bad), HasSubstr("margin of a sequential test is 5"));
+  bad["config"]["margin"] = "large";
+  EXPECT_THAT(fault(bad), HasSubstr("config.margin"));
   bad = good;
   bad["tasks"] = nlohmann::json::array();
   EXPECT_THAT(fault(bad), HasSubstr("no tasks"));

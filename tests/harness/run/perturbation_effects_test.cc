@@ -19,12 +19,12 @@ TEST(PerturbationEffects, AreReadBackAsTheyWere) {
   const ScratchFolder scratch;
   const RunFolder control = {.path = scratch.path()};
   EXPECT_FALSE(control.ReadEffects());
-  WriteEffects(control.path, {.control = {.folder = ".", .n_episodes = 1, .success_rate = 0.5},
+  WriteEffects(control.path, {.control = {.n_episodes = 1, .success_rate = 0.5},
                               .arms = {{.name = "delay=3",
                                         .kind = "delay",
                                         .strength = 3.0,
                                         .note = "a note",
-                                        .result = {.folder = "perturbations/delay=3"},
+                                        .folder = "perturbations/delay=3",
                                         .success_rate = {-0.5, -0.75, 0.25},
                                         .score = {0.125, -kOpen, kOpen},
                                         .p_mcnemar = 0.5,
@@ -35,7 +35,7 @@ TEST(PerturbationEffects, AreReadBackAsTheyWere) {
   EXPECT_EQ(read->control.success_rate, 0.5);
   const PerturbedArm& arm = read->arms[0];
   EXPECT_EQ(arm.strength, 3.0);
-  EXPECT_EQ(arm.result.folder, "perturbations/delay=3");
+  EXPECT_EQ(arm.folder, "perturbations/delay=3");
   EXPECT_EQ(arm.success_rate.low, -0.75);
   EXPECT_EQ(arm.p_holm, 0.75);
   EXPECT_EQ(arm.score.difference, 0.125);

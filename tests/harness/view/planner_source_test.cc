@@ -1,6 +1,4 @@
 // A policy acts in the window exactly as in an evaluation.
-#include "view/planner_source.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 
 #include "harness/rollout/fixture.h"
 #include "support/error_of.h"
+#include "view/action_source.h"
 #include "view/player.h"
 
 namespace dp_bench::view {

@@ -1,6 +1,4 @@
 // The player on its thread: it gets commands and returns images and errors.
-#include "view/player_thread.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 
 #include "harness/view/stage_env.h"
 #include "support/error_of.h"
+#include "view/player.h"
 
 namespace dp_bench::view {
 namespace {

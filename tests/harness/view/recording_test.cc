@@ -1,6 +1,4 @@
 // Recorded episodes: their actions in the env, or their images without it.
-#include "view/recording.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include "harness/data/fake_dataset.h"
 #include "harness/view/stage_env.h"
 #include "support/error_of.h"
+#include "view/action_source.h"
 #include "view/player.h"
 
 namespace dp_bench::view {

@@ -1,7 +1,7 @@
 // The output of an evaluation: the journal, its rows, pages and baselines.
 #include <gtest/gtest.h>
 
-#include "compare/baseline.h"
+#include "compare/gate.h"
 #include "compare/run_comparison.h"
 #include "core/atomic_file.h"
 #include "harness/compare/run_folders.h"

@@ -1,5 +1,3 @@
-#include "view/window/viewer.h"
-
 #include <string>
 #include <utility>
 

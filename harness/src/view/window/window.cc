@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "dp_bench/error.h"
-#include "view/placement.h"
 
 #define GLFW_INCLUDE_GLCOREARB
 #include <GLFW/glfw3.h>

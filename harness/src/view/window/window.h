@@ -2,13 +2,46 @@
 // needs a display.
 #pragma once
 
+#include <algorithm>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "dp_bench/env.h"
 #include "view/action_source.h"
+#include "view/player.h"
 
 namespace dp_bench::view {
+
+// An image in a window of another shape: as large as fits, centred.
+
+struct Placement {
+  double left = 0.0;
+  double top = 0.0;
+  double width = 0.0;
+  double height = 0.0;
+};
+
+/// All sizes are positive, in any unit.
+inline Placement FitInto(double picture_width, double picture_height, double window_width,
+                         double window_height) {
+  const double scale = std::min(window_width / picture_width, window_height / picture_height);
+  const double width = scale * picture_width;
+  const double height = scale * picture_height;
+  return {.left = 0.5 * (window_width - width),
+          .top = 0.5 * (window_height - height),
+          .width = width,
+          .height = height};
+}
+
+/// Converts a position in the window to one on the image. Outside the image it is clamped to
+/// the edge.
+inline Pointer PointerOn(const Placement& picture, double window_x, double window_y, bool is_down) {
+  return {.x = std::clamp((window_x - picture.left) / picture.width, 0.0, 1.0),
+          .y = std::clamp((window_y - picture.top) / picture.height, 0.0, 1.0),
+          .is_down = is_down};
+}
 
 /// Used on the main thread. Only one may exist at a time.
 class Window {
@@ -49,5 +82,19 @@ class Window {
 
   std::unique_ptr<Screen> screen_;
 };
+
+// The window and the player together: the body of `dp_bench view`.
+
+struct ViewerOptions {
+  PlayerOptions player;
+  int width = 0;  // of the image [px]
+  int height = 0;
+  std::filesystem::path screenshot;  // PNG of the window when it closes; empty: none
+};
+
+/// Opens the window and plays the stage from `make_stage` until the user closes it or
+/// PlayerOptions::n_steps is reached. Prints a line for each finished episode. Call it on the main
+/// thread. Throws Error{kUsage} without a display, and any error that ends the player.
+void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_stage);
 
 }  // namespace dp_bench::view

@@ -60,11 +60,6 @@ void Scale(float factor, std::vector<float>* values) {
   for (float& value : *values) value *= factor;
 }
 
-void SwapRedAndBlue(ReachDataset& data) {
-  for (std::size_t i = 0; i < data.image.size(); i += 3)
-    std::swap(data.image[i], data.image[i + 2]);
-}
-
 void ShrinkObservations(ReachDataset& data) {
   Scale(0.01F, &data.agent_pos);
   Scale(0.01F, &data.goal);
@@ -89,7 +84,6 @@ const std::vector<Case> kDataFaults = {
     {"ActionsInOtherUnits", "data.actions_outside_limits",
      Data([](auto& data) { Scale(57.3F, &data.action); })},
     {"AnotherRate", "data.rate", Data([](auto& data) { data.set_fps(30.0); })},
-    {"SwappedChannels", "data.swapped_channels", Data(SwapRedAndBlue), true},
     {"ObservationsInOtherUnits", "env.observations_outside_data", Data(ShrinkObservations)},
 };
 

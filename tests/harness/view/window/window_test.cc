@@ -8,7 +8,6 @@
 
 #include "support/error_of.h"
 #include "support/virtual_display.h"
-#include "view/placement.h"
 
 namespace dp_bench::view {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "dp_bench/error.h"
 #include "dp_bench/policy/vision/vision_pipeline.h"
-#include "evaluate/policy_latency.h"
+#include "evaluate/policy_planning.h"
 #include "inspect/attention.h"
 #include "support/double_policy.h"
 #include "support/error_of.h"

@@ -1,19 +1,16 @@
-// Measures how long the plans of a policy take, in rollouts and alone. Measuring does not change
-// the plans.
+// How a policy plans: how long its plans take, in rollouts and alone, and how one is denoised.
+// Measuring changes no plan. Includes LibTorch.
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "control/chunk_planner.h"
+#include "dp_bench/policy.h"
 #include "dp_bench/spec.h"
 #include "run/planning.h"
-
-namespace dp_bench {
-class Policy;
-}
 
 namespace dp_bench::evaluate {
 
@@ -21,7 +18,7 @@ namespace dp_bench::evaluate {
 class TimedPlanner final : public control::ChunkPlanner {
  public:
   /// `planner` must outlive it.
-  TimedPlanner(control::ChunkPlanner& planner, c10::Device device)
+  TimedPlanner(control::ChunkPlanner& planner, torch::Device device)
       : planner_(planner), device_(device) {}
 
   int batch_size() const override { return planner_.batch_size(); }
@@ -39,7 +36,7 @@ class TimedPlanner final : public control::ChunkPlanner {
   void Keep(const control::ObsBatch& obs, const control::PlanRow& row);
 
   control::ChunkPlanner& planner_;
-  c10::Device device_;
+  torch::Device device_;
   run::PlanningLatency latency_;
   std::vector<control::RecordedObs> recorded_;
   std::size_t recorded_bytes_ = 0;
@@ -47,10 +44,17 @@ class TimedPlanner final : public control::ChunkPlanner {
 
 /// Plans single rows, as a robot does: these in turn, a few dozen times or for a few seconds, at
 /// least five times, after a warm-up that does not count.
-run::PlanningLatency MeasurePlanningAlone(Policy& policy, c10::Device device,
+run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
                                           std::span<const control::RecordedObs> rows);
 
 /// Random numbers in the shapes of the policy's observations, for use if nothing was recorded.
 control::RecordedObs SyntheticObs(const PolicySpec& spec);
+
+/// Plans for one recorded observation, with the noise of its rollout. Keeps at most 10 of the
+/// intermediate samples, evenly spaced and including the first and the last, and at most 12
+/// dimensions of each. Nothing if the policy records no `sample` stages (stage_trace.h), so does
+/// not denoise, or if a sample is not finite. Does not affect rollouts.
+std::optional<run::Denoising> RecordDenoising(Policy& policy, torch::Device device,
+                                              const control::RecordedObs& recorded);
 
 }  // namespace dp_bench::evaluate

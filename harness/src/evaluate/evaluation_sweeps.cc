@@ -1,24 +1,41 @@
-#include "evaluate/perturbed_evaluation.h"
-
+// Several evaluations of one checkpoint: dp_bench eval --perturb and --latencies; and rollouts for
+// dp_bench gate until there is a verdict.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "compare/intervals.h"
 #include "compare/run_comparison.h"
+#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/exit_code.h"
+#include "core/stop_signal.h"
 #include "dp_bench/error.h"
+#include "dp_bench/policy.h"
+#include "evaluate/checkpoint_evaluation.h"
+#include "evaluate/evaluation.h"
+#include "evaluate/policy_planning.h"
 #include "report/evaluation_text.h"
+#include "report/gate_output.h"
 #include "report/html_report.h"
 #include "rollout/perturbed_env.h"
 #include "run/run_files.h"
+#include "run/run_folder.h"
+#include "run/seed_use.h"
+#include "task/key_check.h"
 #include "task/sweep.h"
 
 namespace dp_bench::evaluate {
@@ -147,15 +164,6 @@ std::vector<PerturbationArm> ReadArms(std::span<const std::string> texts,
   return arms;
 }
 
-run::ArmResult ResultOf(const compare::ComparedRun& run, const std::string& folder) {
-  return {.folder = folder,
-          .n_episodes = run.test.n_episodes,
-          .n_success = run.test.n_success,
-          .n_failed = run.test.n_failed,
-          .success_rate = run.success_rate.rate,
-          .mean_score = run.test.mean_score};
-}
-
 run::PerturbedArm EffectOf(const PerturbationArm& arm, const compare::ComparedRun& run,
                            const compare::CandidateComparison& against_control) {
   const auto n_changed = std::ranges::count_if(
@@ -167,7 +175,8 @@ run::PerturbedArm EffectOf(const PerturbationArm& arm, const compare::ComparedRu
           .kind = arm.kind,
           .strength = arm.strength,
           .note = arm.note,
-          .result = ResultOf(run, fmt::format("{}/{}", run::kArmsFolder, arm.name)),
+          .folder = fmt::format("{}/{}", run::kArmsFolder, arm.name),
+          .result = run.test,
           .success_rate = {rate.difference, rate.low, rate.high},
           .score = {score.mean, score.low, score.high},
           .p_mcnemar = against_control.p_exact,
@@ -288,7 +297,7 @@ bool ArmsEvaluation::ReportEffects(const std::vector<PerturbationArm>& arms,
   }
   const compare::RunComparison comparison = compare::CompareRuns(std::move(runs), {});
   const compare::ComparedRun& control = comparison.runs[0];
-  run::PerturbationEffects effects = {.control = ResultOf(control, ".")};
+  run::PerturbationEffects effects = {.control = control.test};
   for (std::size_t i = 0; i < arms.size(); ++i) {
     effects.arms.push_back(EffectOf(arms[i], comparison.runs[i + 1], comparison.candidates[i]));
   }
@@ -303,11 +312,186 @@ bool ArmsEvaluation::ReportEffects(const std::vector<PerturbationArm>& arms,
   });
 }
 
+task::ExperimentOptions WithConfig(const CheckpointEvaluationOptions& options) {
+  task::ExperimentOptions experiment = options.experiment;
+  if (experiment.config.empty()) experiment.config = options.checkpoint / run::kConfigFile;
+  return experiment;
+}
+
+control::EnvRunnerConfig RunnerConfig(const task::Experiment& experiment) {
+  return control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+}
+
+// One evaluation for each latency, with the factor of the config.
+std::vector<task::SweepRun> RunsAt(const std::vector<double>& latencies_ms, double factor,
+                                   const fs::path& folder) {
+  std::vector<task::SweepRun> runs;
+  for (const double latency_ms : latencies_ms) {
+    runs.push_back(
+        {.folder = folder / fmt::format("latency_{:g}", latency_ms),
+         .overrides = {fmt::format("env_runner.realtime={:g}", latency_ms > 0.0 ? factor : 0.0),
+                       fmt::format("env_runner.realtime_latency_ms={:g}", latency_ms)}});
+  }
+  return runs;
+}
+
+// Locks the folder of the curve and checks checkpoint and keys, which all its evaluations share.
+std::unique_ptr<task::OutputFolder> BeginCurve(const CheckpointEvaluationOptions& options,
+                                               const task::Experiment& experiment,
+                                               core::Communicator& ranks) {
+  const task::OldRun old_run =
+      options.overwrites ? task::OldRun::kOverwrite : task::OldRun::kMayOverwrite;
+  auto output = options.output.empty()
+                    ? std::make_unique<task::OutputFolder>(experiment, ranks)
+                    : std::make_unique<task::OutputFolder>(options.output, old_run, ranks);
+  experiment.LoadPolicy(run::Checkpoint::Open(options.checkpoint), options.weights);
+  task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  output->Begin();
+  return output;
+}
+
+nlohmann::json RowOf(double latency_ms, const fs::path& folder) {
+  const run::RunFolder run = run::ReadRunFolder(folder);
+  const run::SplitSummary summary = run::Summarize(run.episodes, "test");
+  const compare::RateInterval rate = compare::WilsonInterval(summary.n_success, summary.n_episodes);
+  return {{"latency_ms", latency_ms},
+          {"folder", folder.filename().string()},
+          {"n_episodes", summary.n_episodes},
+          {"n_success", summary.n_success},
+          {"n_failed", summary.n_failed},
+          {"success_rate", rate.rate},
+          {"low", rate.low},
+          {"high", rate.high},
+          {"mean_score", summary.mean_score},
+          {"n_steps", summary.n_steps},
+          {"n_stale_steps", summary.n_stale_steps}};
+}
+
+// Two micro-batches: the default number of envs.
+constexpr int kEpisodesPerBlock = 32;
+
+run::SeedRange SeedsOf(const run::RunFolder& baseline) {
+  run::SeedRange range;
+  for (const run::EpisodeRecord& record : baseline.episodes) {
+    if (record.split != "test") continue;
+    if (range.n == 0) range.first = record.seed;
+    if (record.seed != range.first + static_cast<std::uint64_t>(range.n)) {
+      throw Error(
+          ErrorCode::kData,
+          fmt::format("{}: seed {} is not the previous seed plus 1; the gate can roll out a "
+                      "checkpoint only on consecutive seeds. Evaluate it with dp_bench eval.",
+                      baseline.path.string(), record.seed));
+    }
+    ++range.n;
+  }
+  return range;
+}
+
+void Append(run::RunResult block, run::RunResult* all) {
+  std::ranges::move(block.records, std::back_inserter(all->records));
+  all->metric_names = std::move(block.metric_names);
+  all->n_env_steps += block.n_env_steps;
+  all->n_plans += block.n_plans;
+  all->plan_s += block.plan_s;
+  all->wall_s += block.wall_s;
+  all->is_interrupted = block.is_interrupted;
+}
+
+// Whether more episodes cannot change the verdict.
+bool IsDecided(const compare::GateResult& result, const GateRolloutPlan& plan) {
+  if (result.has_signature && !plan.stops_at_signature) {
+    return result.test.verdict() != compare::Verdict::kInconclusive;
+  }
+  // with more episodes, the share of broken ones may fall below the limit
+  return result.status != compare::GateStatus::kInconclusive &&
+         result.status != compare::GateStatus::kInfra;
+}
+
 }  // namespace
 
 int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std::string>& texts,
                      core::Communicator& ranks) {
   return ArmsEvaluation(std::move(options), ranks).Run(texts);
+}
+
+void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communicator& ranks) {
+  const task::Experiment experiment(WithConfig(*options));
+  const control::EnvRunnerConfig runner = RunnerConfig(experiment);
+  if (runner.realtime == 0.0 || runner.realtime_latency_ms > 0.0) return;
+  const std::unique_ptr<Policy> policy =
+      experiment.LoadPolicy(run::Checkpoint::Open(options->checkpoint), options->weights);
+  const std::vector<control::RecordedObs> obs = {SyntheticObs(experiment.spec())};
+  const run::LatencySummary latency =
+      run::SummarizeLatency(MeasurePlanningAlone(*policy, experiment.device(), obs).chunk_s);
+  const std::string ms = ranks.FromRoot(fmt::format("{:.3f}", 1e3 * latency.p50_s));
+  core::PrintResult("a plan takes {} ms (median of {}): env_runner.realtime_latency_ms={}\n", ms,
+                    latency.n, ms);
+  options->experiment.overrides.push_back("env_runner.realtime_latency_ms=" + ms);
+}
+
+int EvaluateAtLatencies(const CheckpointEvaluationOptions& options,
+                        const std::vector<double>& latencies_ms, core::Communicator& ranks) {
+  const task::Experiment experiment(WithConfig(options));
+  const double given = RunnerConfig(experiment).realtime;
+  const std::unique_ptr<task::OutputFolder> output = BeginCurve(options, experiment, ranks);
+  const std::vector<task::SweepRun> runs =
+      RunsAt(latencies_ms, given > 0.0 ? given : 1.0, output->path());
+  const auto evaluate = [&](const task::SweepRun& run, task::SweepProgress) {
+    CheckpointEvaluationOptions at_latency = options;
+    std::ranges::copy(run.overrides, std::back_inserter(at_latency.experiment.overrides));
+    at_latency.output = run.folder;
+    return CheckpointEvaluation(at_latency, ranks).RunToItsEnd();
+  };
+  const int exit_code = task::RunSweep(runs, task::DoneRuns::kRepeat, ranks, evaluate);
+  if (exit_code == core::kExitInterrupted || !ranks.is_root()) return exit_code;
+  nlohmann::json rows = nlohmann::json::array();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    rows.push_back(RowOf(latencies_ms[i], runs[i].folder));
+  }
+  const fs::path summary = output->path() / run::kRealtimeFile;
+  core::WriteFileAtomically(summary, std::string_view(rows.dump(2) + "\n"));
+  core::PrintResult("\n{}{}\n", report::RealtimeTable(rows), summary.string());
+  return exit_code;
+}
+
+std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions options,
+                                                  const run::RunFolder& baseline,
+                                                  const GateRolloutPlan& plan) {
+  const run::SeedRange seeds = SeedsOf(baseline);
+  const int n_episodes = std::min(seeds.n, plan.max_episodes);
+  for (const std::string& value :
+       {std::string("env_runner.n_train=0"), std::string("env_runner.n_videos=0"),
+        fmt::format("env_runner.n_test={}", seeds.n),
+        fmt::format("env_runner.test_start_seed={}", seeds.first)}) {
+    options.experiment.overrides.push_back(value);
+  }
+  core::CatchStopSignals();  // also while loading
+  core::SingleProcess alone;
+  CheckpointEvaluation evaluation(std::move(options), alone);
+  run::RunFolder candidate = run::ReadRunFolder(evaluation.folder());
+  run::RunResult all;
+  std::optional<compare::GateResult> result;
+  while (!result || !IsDecided(*result, plan)) {
+    const auto n_done = static_cast<int>(all.records.size());
+    if (n_done == n_episodes) break;
+    const int wanted = n_done == 0 ? plan.n_first : n_done + kEpisodesPerBlock;
+    std::vector<int> block(static_cast<std::size_t>(std::min(wanted, n_episodes) - n_done));
+    std::iota(block.begin(), block.end(), n_done);
+    Append(evaluation.Run(block), &all);
+    if (all.is_interrupted) {
+      core::PrintResult(
+          "interrupted after {} episodes; continue with dp_bench eval --resume {}, then compare "
+          "that folder with the baseline\n",
+          all.records.size(), evaluation.folder().string());
+      return std::nullopt;
+    }
+    candidate.episodes = all.records;
+    result = plan.judge(candidate);
+    const std::string evidence = report::GateProgressLine(*result);
+    if (!evidence.empty()) core::PrintStatus("{}\n", evidence);
+  }
+  evaluation.Report(all);
+  return result;
 }
 
 }  // namespace dp_bench::evaluate

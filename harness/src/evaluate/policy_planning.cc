@@ -1,17 +1,29 @@
-// See policy_denoising.h.
-#include "evaluate/policy_denoising.h"
+#include "evaluate/policy_planning.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <utility>
-#include <vector>
 
+#include "core/clock.h"
+#include "dp_bench/error.h"
 #include "planner/policy_planner.h"
+#include "planner/scope_timer.h"
 #include "policy/stage_recorder.h"
+#include "train/batches.h"
 
 namespace dp_bench::evaluate {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxRecorded = 32;
+constexpr std::size_t kMaxRecordedBytes = std::size_t{64} << 20;
+constexpr int kWarmUp = 2;
+constexpr int kMinPlans = 5;
+constexpr int kMaxPlans = 48;
+constexpr double kMaxSeconds = 5.0;
 
 using torch::Tensor;
 
@@ -61,6 +73,55 @@ std::vector<run::DenoisingStep> EvenlyChosen(std::vector<run::DenoisingStep> ste
 }
 
 }  // namespace
+
+void TimedPlanner::Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
+                        std::span<float> actions) {
+  const planner::ScopeTimer stages(device_);
+  const auto start = Clock::now();
+  planner_.Plan(obs, rows, actions);
+  latency_.batch_size = batch_size();
+  latency_.chunk_s.push_back(core::SecondsSince(start));
+  for (const auto& [name, seconds] : stages.seconds()) {
+    std::vector<double>& all = latency_.stage_s[name];
+    all.insert(all.end(), seconds.begin(), seconds.end());
+  }
+  Keep(obs, rows.front());
+}
+
+void TimedPlanner::Keep(const control::ObsBatch& obs, const control::PlanRow& row) {
+  if (recorded_.size() == kMaxRecorded || recorded_bytes_ >= kMaxRecordedBytes) return;
+  control::RecordedObs kept{.obs = {}, .row = row};
+  for (const auto& [key, batch] : obs) {
+    Shape shape = batch.shape();
+    const auto n_rows = static_cast<std::size_t>(std::exchange(shape.front(), 1));
+    Array& array = kept.obs.emplace(key, Array(batch.dtype(), std::move(shape))).first->second;
+    std::ranges::copy(batch.bytes().first(batch.byte_size() / n_rows), array.bytes().begin());
+    recorded_bytes_ += array.byte_size();
+  }
+  recorded_.push_back(std::move(kept));
+}
+
+run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
+                                          std::span<const control::RecordedObs> rows) {
+  DPB_ASSERT(!rows.empty());
+  const Horizons& horizons = policy.spec().horizons;
+  std::vector<float> actions(static_cast<std::size_t>(horizons.n_action_steps) *
+                             static_cast<std::size_t>(policy.spec().shape_meta.action_dim()));
+  planner::PolicyPlanner planner(policy, device, /*micro_batch=*/1);
+  TimedPlanner timed(planner, device);
+  for (int i = 0; i < kWarmUp; ++i) planner.Plan(rows[0].obs, {&rows[0].row, 1}, actions);
+  const auto start = Clock::now();
+  for (int i = 0; i < kMinPlans || (i < kMaxPlans && core::SecondsSince(start) < kMaxSeconds);
+       ++i) {
+    const control::RecordedObs& row = rows[static_cast<std::size_t>(i) % rows.size()];
+    timed.Plan(row.obs, {&row.row, 1}, actions);
+  }
+  return timed.latency();
+}
+
+control::RecordedObs SyntheticObs(const PolicySpec& spec) {
+  return {.obs = train::SyntheticBatch(spec, /*n_rows=*/1).obs, .row = {}};
+}
 
 std::optional<run::Denoising> RecordDenoising(Policy& policy, torch::Device device,
                                               const control::RecordedObs& recorded) {

@@ -1,0 +1,179 @@
+#include "app/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+
+#include "config/name.h"
+#include "core/console.h"
+#include "dp_bench/error.h"
+#include "run/run_contents.h"
+
+namespace dp_bench::app {
+namespace fs = std::filesystem;
+namespace {
+
+std::string Suggestion(std::string_view name, std::string_view prefix,
+                       const std::vector<std::string>& candidates) {
+  const std::optional<std::string> nearest = config::NearestName(name, candidates);
+  return nearest ? fmt::format("; did you mean {}{}?", prefix, *nearest) : std::string(".");
+}
+
+// Without dashes. Groups of options are subcommands without a name.
+std::vector<std::string> LongOptions(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    std::ranges::copy(option->get_lnames(), std::back_inserter(names));
+  }
+  const auto is_group = [](const CLI::App* sub) { return sub->get_name().empty(); };
+  for (const CLI::App* group : app.get_subcommands(is_group)) {
+    std::ranges::copy(LongOptions(*group), std::back_inserter(names));
+  }
+  return names;
+}
+
+}  // namespace
+
+void RequireKnownVerb(int argc, char** argv, const std::vector<std::string>& verbs) {
+  if (argc < 2) return;
+  const std::string_view first = argv[1];
+  const bool is_verb = !first.starts_with('-') && first.find('=') == std::string_view::npos;
+  if (!is_verb || std::ranges::find(verbs, first) != verbs.end()) return;
+  throw Error(ErrorCode::kUsage, fmt::format("there is no verb '{}'{} The verbs are {}.", first,
+                                             Suggestion(first, "", verbs), fmt::join(verbs, ", ")));
+}
+
+void RequireKnownOptions(const CLI::App& verb) {
+  for (const std::string& argument : verb.remaining()) {
+    if (!argument.starts_with("-")) continue;
+    const std::string name = argument.substr(0, argument.find('='));
+    const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+    const std::string place = verb.get_name() == "dp_bench" ? "" : " " + verb.get_name();
+    throw Error(ErrorCode::kUsage,
+                fmt::format("dp_bench{} has no option {}{} `dp_bench{} --help` lists them.", place,
+                            name, Suggestion(bare, "--", LongOptions(verb)), place));
+  }
+}
+
+std::vector<std::uint64_t> ParseSeeds(std::string_view option,
+                                      const std::vector<std::string>& texts) {
+  std::vector<std::uint64_t> seeds;
+  const std::string text = fmt::format("{}", fmt::join(texts, ","));
+  const char* next = text.data();
+  const char* const end = next + text.size();
+  while (true) {
+    std::int64_t seed = -1;
+    const auto [stop, error] = std::from_chars(next, end, seed);
+    const bool is_last = stop == end;
+    if (error != std::errc() || seed < 0 || *next == '-' || (!is_last && *stop != ',')) {
+      throw Error(
+          ErrorCode::kUsage,
+          fmt::format("{}: expected integers from 0 to {}, separated by commas, as in 42,43; "
+                      "found '{}'",
+                      option, std::numeric_limits<std::int64_t>::max(), text));
+    }
+    seeds.push_back(static_cast<std::uint64_t>(seed));
+    if (is_last) return seeds;
+    next = stop + 1;
+  }
+}
+
+CLI::Option* AddFolder(CLI::App* app, const char* name, fs::path* folder, const std::string& text) {
+  return app->add_option(name, *folder, text)->check(CLI::ExistingDirectory);
+}
+
+CLI::Option* AddChoice(CLI::App* app, const char* name, std::string* choice,
+                       const std::vector<std::string>& choices, const std::string& text) {
+  return app->add_option(name, *choice, text)->check(CLI::IsMember(choices))->capture_default_str();
+}
+
+plugin::PluginCatalogue OpenCatalogue(const std::vector<fs::path>& plugin_dirs) {
+  return plugin::PluginCatalogue(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs));
+}
+
+void AddIsolateOption(CLI::App* app, task::ExperimentOptions* options) {
+  CLI::Option* isolate = app->add_flag_callback(
+      "--isolate", [options] { options->isolate = true; },
+      "Each env in a separate process: a crash costs one episode (env_runner.isolate)");
+  app->add_flag_callback(
+         "--no-isolate", [options] { options->isolate = false; }, "All envs in this process")
+      ->excludes(isolate);
+}
+
+void AddPluginDirOption(CLI::App* app, std::vector<fs::path>* folders) {
+  app->add_option("--plugin-dir", *folders, "Folder to search for plugins first; may be repeated")
+      ->allow_extra_args(false);
+}
+
+void AddConfigDirOption(CLI::App* app, std::vector<fs::path>* folders) {
+  app->add_option("--config-dir", *folders, "Folder with task/ and policy/; may be repeated")
+      ->allow_extra_args(false);
+}
+
+void AddDeviceOption(CLI::App* app, std::string* device) {
+  app->add_option("--device", *device, "cpu, cuda, cuda:1 (training.device)");
+}
+
+CLI::Option* AddWeightsOption(CLI::App* app, std::string* weights) {
+  return app->add_option("--weights", *weights, "Weights of the checkpoint: ema or model")
+      ->check(CLI::IsMember({"ema", "model"}))
+      ->capture_default_str();
+}
+
+void ChooseCheckpoint(fs::path* path, run::CheckpointOrder order) {
+  if (path->empty()) return;
+  const run::ChosenCheckpoint chosen = run::FindCheckpoint(*path, order);
+  if (!chosen.reason.empty()) {
+    core::PrintStatus("checkpoint: {}, {}\n", chosen.folder.string(), chosen.reason);
+  }
+  *path = chosen.folder;
+}
+
+void AddTaskOptions(CLI::App* app, task::ExperimentOptions* options) {
+  app->add_option("--env", options->env, "Task: configs/task/<env>.json");
+  app->add_option("--obs", options->obs, "Observations: configs/task/<env>_<obs>.json");
+  app->add_option("--task", options->task, "Which task, for envs with several (env.params.task)");
+  app->add_option("--config", options->config, "Config file, before --policy and --env");
+  AddConfigDirOption(app, &options->config_dirs);
+  AddPluginDirOption(app, &options->plugin_dirs);
+  AddIsolateOption(app, options);
+  app->add_option("overrides", options->overrides, "Config values: training.num_epochs=10");
+}
+
+void AddExperimentOptions(CLI::App* app, task::ExperimentOptions* options) {
+  app->add_option("--policy", options->policy, "Method: configs/policy/<name>.json");
+  app->add_option("--dataset", options->dataset,
+                  "Path of a zarr or LeRobot dataset, or configs/dataset/<name>.json");
+  AddDeviceOption(app, &options->device);
+  AddTaskOptions(app, options);
+}
+
+void AddMapOption(CLI::App* app, std::vector<std::string>* map) {
+  app->add_option("--map", *map,
+                  "A feature of LeRobot and the keys it consists of: "
+                  "observation.environment_state=keypoint. May be repeated")
+      ->allow_extra_args(false);
+}
+
+void AddReadingOptions(CLI::App* app, task::DatasetReading* reading) {
+  app->add_option("--keys", reading->keys,
+                  "Only these keys, such as agent_pos,action; or an object in JSON, as "
+                  "dataset.params.keys (default: all)");
+  app->add_option("--tolerance", reading->tolerance_s,
+                  "Of LeRobot datasets: how far times may be from frame / fps, in seconds "
+                  "(dataset.params.tolerance_s)");
+}
+
+void RequireFreeFolder(const fs::path& output) {
+  run::RequireNoRun(output);
+  if (!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output))) return;
+  throw Error(ErrorCode::kUsage, fmt::format("'{}' exists and is not an empty folder; give another "
+                                             "--output",
+                                             output.string()));
+}
+
+}  // namespace dp_bench::app
