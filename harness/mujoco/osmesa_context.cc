@@ -8,7 +8,6 @@
 
 #include "dp_bench/error.h"
 #include "gl_context.h"
-#include "load_symbol.h"
 
 namespace dp_bench::mujoco {
 namespace {
@@ -74,27 +73,25 @@ class OsmesaSystem final : public GlSystem {
 
 }  // namespace
 
-GlAttempt TryOsmesa() {
+std::unique_ptr<GlSystem> TryOsmesa(std::string* reasons) {
   void* library = nullptr;
-  std::string reason;
   for (const char* name : {"libOSMesa.so.8", "libOSMesa.so.6"}) {
     if (library == nullptr) {
       // global: MuJoCo looks up its OpenGL functions among the globally visible symbols
       library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-      reason += library == nullptr ? std::string(dlerror()) + "; " : "";
+      if (library == nullptr) *reasons += std::string(dlerror()) + "; ";
     }
   }
-  if (library == nullptr) {
-    return {nullptr, reason};
-  }
+  if (library == nullptr) return nullptr;
   OsmesaApi osmesa{};
   if (!LoadSymbol(library, "OSMesaCreateContextExt", &osmesa.Create) ||
       !LoadSymbol(library, "OSMesaDestroyContext", &osmesa.Destroy) ||
       !LoadSymbol(library, "OSMesaMakeCurrent", &osmesa.MakeCurrent) ||
       !LoadSymbol(library, "OSMesaGetCurrentContext", &osmesa.GetCurrent)) {
-    return {nullptr, "libOSMesa lacks the functions of its version 6"};
+    *reasons += "libOSMesa lacks the functions of its version 6";
+    return nullptr;
   }
-  return {std::make_unique<OsmesaSystem>(osmesa), ""};
+  return std::make_unique<OsmesaSystem>(osmesa);
 }
 
 }  // namespace dp_bench::mujoco
