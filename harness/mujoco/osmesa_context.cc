@@ -14,7 +14,7 @@ namespace {
 
 // From GL/osmesa.h and GL/gl.h, version 8 of the library.
 using OsmesaHandle = void*;
-constexpr unsigned int kGlRgba = 0x1908;
+constexpr unsigned int kOsmesaRgba = 0x1908;
 constexpr unsigned int kGlUnsignedByte = 0x1401;
 constexpr int kDepthBits = 24;
 constexpr int kStencilBits = 8;
@@ -57,7 +57,7 @@ class OsmesaSystem final : public GlSystem {
 
   std::unique_ptr<GlContext> CreateContext() override {
     const OsmesaHandle handle =
-        osmesa_.Create(kGlRgba, kDepthBits, kStencilBits, /*accum_bits=*/0, nullptr);
+        osmesa_.Create(kOsmesaRgba, kDepthBits, kStencilBits, /*accum_bits=*/0, nullptr);
     if (handle == nullptr) {
       throw Error(ErrorCode::kEnv, "OSMesa: no OpenGL context for this thread, out of memory");
     }
