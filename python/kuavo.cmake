@@ -25,7 +25,6 @@ set(plugin_sources buffer_guard.cc env.cc guard.cc open_call.cc spec_check.cc)
 list(TRANSFORM plugin_sources PREPEND "${DPB_ROOT}/harness/src/plugin/")
 file(GLOB config_sources "${DPB_ROOT}/harness/src/config/*.cc")
 file(GLOB kuavo_sources "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*.cc" "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*/*.cc")
-list(REMOVE_ITEM kuavo_sources "${DPB_ROOT}/plugins/envs/kuavo_dualarm/plugin.cc")
 file(GLOB mujoco_sources "${DPB_ROOT}/harness/mujoco/*.cc")
 add_library(dpb_kuavo STATIC ${sdk_sources} ${plugin_sources} ${config_sources} ${mujoco_sources} ${kuavo_sources})
 # the files of a room may be compiled together; those of the plugin have equal names

@@ -16,7 +16,6 @@
 
 #include "dp_bench/error.h"
 #include "gl_context.h"
-#include "load_symbol.h"
 
 namespace dp_bench::mujoco {
 namespace {
@@ -131,45 +130,37 @@ class EglSystem final : public GlSystem {
   EglTarget target_;
 };
 
-// Either a target or the reason why the display cannot be used.
-struct TargetAttempt {
-  std::optional<EglTarget> target;
-  std::string reason;
-};
-
-TargetAttempt TryDisplay(const EglApi& egl, EGLenum platform, void* device, std::string name) {
+// Nothing if the display cannot be used; adds the reason.
+std::optional<EglTarget> TryDisplay(const EglApi& egl, EGLenum platform, void* device,
+                                    std::string name, std::string* reasons) {
+  const auto refuse = [&](std::string_view why) {
+    *reasons += fmt::format("{}: {}; ", name, why);
+    return std::nullopt;
+  };
   const EGLDisplay display = egl.GetPlatformDisplay(platform, device, nullptr);
-  if (display == EGL_NO_DISPLAY) {
-    return {std::nullopt, fmt::format("{}: no such display", name)};
-  }
-  if (egl.Initialize(display, nullptr, nullptr) != EGL_TRUE) {
-    return {std::nullopt, fmt::format("{}: {}", name, ErrorName(egl))};
-  }
-  const auto refuse = [&](std::string_view why) -> TargetAttempt {
+  if (display == EGL_NO_DISPLAY) return refuse("no such display");
+  if (egl.Initialize(display, nullptr, nullptr) != EGL_TRUE) return refuse(ErrorName(egl));
+  const auto give_up = [&](std::string_view why) {
     egl.Terminate(display);
-    return {std::nullopt, fmt::format("{}: {}", name, why)};
+    return refuse(why);
   };
 
   const char* const extensions = egl.QueryString(display, EGL_EXTENSIONS);
   if (extensions == nullptr || std::strstr(extensions, "EGL_KHR_surfaceless_context") == nullptr) {
-    return refuse("its driver lacks EGL_KHR_surfaceless_context");
+    return give_up("its driver lacks EGL_KHR_surfaceless_context");
   }
-  if (egl.BindAPI(EGL_OPENGL_API) != EGL_TRUE) {
-    return refuse("its driver lacks desktop OpenGL");
-  }
+  if (egl.BindAPI(EGL_OPENGL_API) != EGL_TRUE) return give_up("its driver lacks desktop OpenGL");
   constexpr std::array<EGLint, 5> kWanted = {EGL_RENDERABLE_TYPE, EGL_OPENGL_BIT, EGL_SURFACE_TYPE,
                                              EGL_PBUFFER_BIT, EGL_NONE};
   EGLConfig config = nullptr;
   EGLint count = 0;
   if (egl.ChooseConfig(display, kWanted.data(), &config, 1, &count) != EGL_TRUE || count == 0) {
-    return refuse("no configuration for desktop OpenGL");
+    return give_up("no configuration for desktop OpenGL");
   }
   const EGLContext context = egl.CreateContext(display, config, EGL_NO_CONTEXT, nullptr);
-  if (context == EGL_NO_CONTEXT) {
-    return refuse("no OpenGL context: " + ErrorName(egl));
-  }
+  if (context == EGL_NO_CONTEXT) return give_up("no OpenGL context: " + ErrorName(egl));
   egl.DestroyContext(display, context);
-  return {EglTarget{display, config, std::move(name)}, ""};
+  return EglTarget{display, config, std::move(name)};
 }
 
 // GPUs come first in the list, Mesa's software device last.
@@ -203,50 +194,39 @@ std::optional<std::size_t> WantedDevice(std::size_t num_devices) {
   return index;
 }
 
-TargetAttempt FindTarget(const EglApi& egl) {
-  std::string reasons;
+std::optional<EglTarget> FindTarget(const EglApi& egl, std::string* reasons) {
   const std::vector<EGLDeviceEXT> devices = Devices(egl);
   const std::optional<std::size_t> wanted = WantedDevice(devices.size());
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (wanted.has_value() && *wanted != i) {
-      continue;
+    if (wanted && *wanted != i) continue;
+    if (auto target = TryDisplay(egl, EGL_PLATFORM_DEVICE_EXT, devices[i],
+                                 fmt::format("EGL, device {}", i), reasons)) {
+      return target;
     }
-    TargetAttempt attempt =
-        TryDisplay(egl, EGL_PLATFORM_DEVICE_EXT, devices[i], fmt::format("EGL, device {}", i));
-    if (attempt.target.has_value()) {
-      return attempt;
-    }
-    reasons += attempt.reason + "; ";
   }
-  if (!wanted.has_value()) {
-    TargetAttempt attempt =
-        TryDisplay(egl, EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, "EGL, surfaceless");
-    if (attempt.target.has_value()) {
-      return attempt;
-    }
-    reasons += attempt.reason;
-  }
-  return {std::nullopt, reasons};
+  if (wanted) return std::nullopt;
+  return TryDisplay(egl, EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, "EGL, surfaceless",
+                    reasons);
 }
 
 }  // namespace
 
-GlAttempt TryEgl() {
+std::unique_ptr<GlSystem> TryEgl(std::string* reasons) {
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    return {nullptr, dlerror()};
+    *reasons += dlerror();
+    return nullptr;
   }
   const std::optional<EglApi> egl = LoadApi(library);
-  if (!egl.has_value()) {
-    return {nullptr, fmt::format("{} is older than EGL 1.5", kLibrary)};
+  if (!egl) {
+    *reasons += fmt::format("{} is older than EGL 1.5", kLibrary);
+    return nullptr;
   }
-  TargetAttempt attempt = FindTarget(*egl);
-  if (!attempt.target.has_value()) {
-    return {nullptr, attempt.reason};
-  }
+  std::optional<EglTarget> target = FindTarget(*egl, reasons);
+  if (!target) return nullptr;
   // MuJoCo takes its OpenGL functions from the library whose symbols are globally visible
   dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
-  return {std::make_unique<EglSystem>(*egl, std::move(*attempt.target)), ""};
+  return std::make_unique<EglSystem>(*egl, std::move(*target));
 }
 
 }  // namespace dp_bench::mujoco

@@ -23,18 +23,12 @@ std::unique_ptr<GlSystem> FindSystem() {
 
   std::string reasons;
   if (wanted != "osmesa") {
-    GlAttempt egl = TryEgl();
-    if (egl.system != nullptr) {
-      return std::move(egl.system);
-    }
-    reasons += "\n  EGL: " + egl.reason;
+    reasons += "\n  EGL: ";
+    if (auto egl = TryEgl(&reasons)) return egl;
   }
   if (wanted != "egl") {
-    GlAttempt osmesa = TryOsmesa();
-    if (osmesa.system != nullptr) {
-      return std::move(osmesa.system);
-    }
-    reasons += "\n  OSMesa: " + osmesa.reason;
+    reasons += "\n  OSMesa: ";
+    if (auto osmesa = TryOsmesa(&reasons)) return osmesa;
   }
   throw Error(ErrorCode::kEnv, "cannot render: this machine offers no headless OpenGL" + reasons +
                                    "\ninstall Mesa (scripts/setup.sh does), or observe `state`");

@@ -3,6 +3,8 @@
 // render need neither.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <memory>
 #include <string>
 
@@ -39,13 +41,17 @@ class GlSystem {
   GlSystem() = default;
 };
 
-/// A system that works on this machine, or the reason why there is none.
-struct GlAttempt {
-  std::unique_ptr<GlSystem> system;
-  std::string reason;  // if `system` is null
-};
-GlAttempt TryEgl();
-GlAttempt TryOsmesa();
+/// The system if it works on this machine; else null, and adds the reason.
+std::unique_ptr<GlSystem> TryEgl(std::string* reasons);
+std::unique_ptr<GlSystem> TryOsmesa(std::string* reasons);
+
+/// A function of a library that was opened at run time. Sets it to null and returns false if the
+/// library has no such symbol.
+template <typename Function>
+bool LoadSymbol(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  return *function != nullptr;
+}
 
 /// The system of this process, chosen on first use; MuJoCo can use only one. $MUJOCO_GL (egl or
 /// osmesa) restricts the choice. $MUJOCO_EGL_DEVICE_ID selects an EGL device by index. Throws

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -13,7 +15,6 @@
 #include <vector>
 
 #include "dp_bench/error.h"
-#include "dp_bench/mujoco/log.h"
 
 namespace dp_bench::mujoco {
 namespace {
@@ -71,7 +72,36 @@ std::string NamesOf(const mjModel& model, mjtObj type) {
   return names.empty() ? "no such name" : names;
 }
 
+struct Episode {
+  const char* scene = nullptr;
+  std::uint64_t seed = 0;
+};
+thread_local Episode episode;
+
+void HandleLog(const mjLogMessage* message) {
+  if (message->level != mjLOG_ERROR) return;
+  if (episode.scene == nullptr) {
+    std::fprintf(stderr, "MuJoCo: %s\n", message->subject);
+  } else {
+    std::fprintf(stderr, "MuJoCo: %s (in %s, episode with seed %" PRIu64 ")\n", message->subject,
+                 episode.scene, episode.seed);
+  }
+  // MuJoCo would continue with a broken simulation, and an exception must not cross its C frames
+  std::abort();
+}
+
 }  // namespace
+
+void InstallLog() {
+  static const mjfLogHandler previous = mju_setLogHandler(HandleLog);
+  static_cast<void>(previous);
+}
+
+LogScope::LogScope(const std::string& scene, std::uint64_t seed) {
+  episode = {scene.c_str(), seed};
+}
+
+LogScope::~LogScope() { episode = {}; }
 
 ModelPtr LoadModel(const fs::path& mjcf_file) {
   InstallLog();

@@ -8,14 +8,13 @@
 
 #include "dp_bench/error.h"
 #include "gl_context.h"
-#include "load_symbol.h"
 
 namespace dp_bench::mujoco {
 namespace {
 
 // From GL/osmesa.h and GL/gl.h, version 8 of the library.
 using OsmesaHandle = void*;
-constexpr unsigned int kGlRgba = 0x1908;
+constexpr unsigned int kOsmesaRgba = 0x1908;
 constexpr unsigned int kGlUnsignedByte = 0x1401;
 constexpr int kDepthBits = 24;
 constexpr int kStencilBits = 8;
@@ -58,7 +57,7 @@ class OsmesaSystem final : public GlSystem {
 
   std::unique_ptr<GlContext> CreateContext() override {
     const OsmesaHandle handle =
-        osmesa_.Create(kGlRgba, kDepthBits, kStencilBits, /*accum_bits=*/0, nullptr);
+        osmesa_.Create(kOsmesaRgba, kDepthBits, kStencilBits, /*accum_bits=*/0, nullptr);
     if (handle == nullptr) {
       throw Error(ErrorCode::kEnv, "OSMesa: no OpenGL context for this thread, out of memory");
     }
@@ -74,27 +73,25 @@ class OsmesaSystem final : public GlSystem {
 
 }  // namespace
 
-GlAttempt TryOsmesa() {
+std::unique_ptr<GlSystem> TryOsmesa(std::string* reasons) {
   void* library = nullptr;
-  std::string reason;
   for (const char* name : {"libOSMesa.so.8", "libOSMesa.so.6"}) {
     if (library == nullptr) {
       // global: MuJoCo looks up its OpenGL functions among the globally visible symbols
       library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-      reason += library == nullptr ? std::string(dlerror()) + "; " : "";
+      if (library == nullptr) *reasons += std::string(dlerror()) + "; ";
     }
   }
-  if (library == nullptr) {
-    return {nullptr, reason};
-  }
+  if (library == nullptr) return nullptr;
   OsmesaApi osmesa{};
   if (!LoadSymbol(library, "OSMesaCreateContextExt", &osmesa.Create) ||
       !LoadSymbol(library, "OSMesaDestroyContext", &osmesa.Destroy) ||
       !LoadSymbol(library, "OSMesaMakeCurrent", &osmesa.MakeCurrent) ||
       !LoadSymbol(library, "OSMesaGetCurrentContext", &osmesa.GetCurrent)) {
-    return {nullptr, "libOSMesa lacks the functions of its version 6"};
+    *reasons += "libOSMesa lacks the functions of its version 6";
+    return nullptr;
   }
-  return {std::make_unique<OsmesaSystem>(osmesa), ""};
+  return std::make_unique<OsmesaSystem>(osmesa);
 }
 
 }  // namespace dp_bench::mujoco

@@ -31,99 +31,6 @@ using Image = NumpyArray<std::uint8_t, nb::shape<-1, -1, 3>>;
 
 using Dictionary = nb::typed<nb::dict, nb::str, nb::any>;
 
-nb::dlpack::dtype NumpyType(DType dtype) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return nb::dtype<std::uint8_t>();
-    case DType::kUInt16:
-      return nb::dtype<std::uint16_t>();
-    case DType::kInt32:
-      return nb::dtype<std::int32_t>();
-    case DType::kInt64:
-      return nb::dtype<std::int64_t>();
-    case DType::kFloat32:
-      return nb::dtype<float>();
-    case DType::kFloat64:
-      return nb::dtype<double>();
-  }
-  throw Error(ErrorCode::kInternal, "a dtype without a name");
-}
-
-/// As numpy names it: "float32".
-std::string NameOf(nb::dlpack::dtype dtype) {
-  const bool is_float = dtype.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float);
-  const bool is_signed = dtype.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int);
-  return (is_float ? "float" : is_signed ? "int" : "uint") + std::to_string(dtype.bits);
-}
-
-/// The arrays that a batch writes. Their memory lives as long as this or one of the views.
-class Rows {
- public:
-  explicit Rows(const EnvBatch& batch) : n_(batch.num_envs()) {
-    for (const ArraySpec& array : batch.spec().obs) {
-      arrays_.push_back({array.name, array.shape, NumpyType(array.dtype), Allocate(array.n_bytes)});
-      rows_.obs.push_back(arrays_.back().data);
-    }
-    const auto n_infos = static_cast<std::int64_t>(batch.spec().infos.size());
-    rows_.infos = Add<double>("infos", {n_infos});
-    rows_.is_success = Add<bool>("is_success");
-    rows_.is_reset = Add<bool>("is_reset");
-    rows_.seeds = Add<std::uint64_t>("seeds");
-    rows_.rewards = Add<double>("rewards");
-    rows_.terminated = Add<bool>("terminated");
-    rows_.truncated = Add<bool>("truncated");
-  }
-
-  Rows(const Rows&) = delete;
-  Rows& operator=(const Rows&) = delete;
-
-  const EnvRows& rows() const { return rows_; }
-  std::size_t num_envs() const { return n_; }
-
-  /// Views by name: the first `obs().size()` are the observation.
-  nb::dict Views(nb::handle self, bool is_obs) const {
-    nb::dict views;
-    const std::size_t n_obs = rows_.obs.size();
-    const std::size_t begin = is_obs ? 0 : n_obs;
-    const std::size_t end = is_obs ? n_obs : arrays_.size();
-    for (std::size_t i = begin; i < end; ++i) {
-      const NamedArray& array = arrays_[i];
-      std::vector<std::size_t> shape = {n_};
-      shape.insert(shape.end(), array.shape.begin(), array.shape.end());
-      views[array.name.c_str()] = nb::ndarray<nb::numpy>(array.data, shape.size(), shape.data(),
-                                                         self, nullptr, array.dtype);
-    }
-    return views;
-  }
-
- private:
-  struct NamedArray {
-    std::string name;
-    Shape shape;  // of a row
-    nb::dlpack::dtype dtype;
-    std::byte* data;
-  };
-
-  std::byte* Allocate(std::size_t row_bytes) {
-    // not zeroed, and aligned for every number
-    memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(n_ * row_bytes));
-    return memory_.back().get();
-  }
-
-  template <class T>
-  std::span<T> Add(const char* name, Shape shape = {}) {
-    const std::size_t row = shape.empty() ? 1 : static_cast<std::size_t>(shape[0]);
-    std::byte* const data = Allocate(row * sizeof(T));
-    arrays_.push_back({name, std::move(shape), nb::dtype<T>(), data});
-    return {reinterpret_cast<T*>(data), n_ * row};
-  }
-
-  std::size_t n_;
-  std::vector<std::unique_ptr<std::byte[]>> memory_;
-  std::vector<NamedArray> arrays_;
-  EnvRows rows_;
-};
-
 template <class Array>
 auto SpanOf(const Array& array) {
   return std::span(array.data(), array.size());
@@ -136,12 +43,56 @@ void RequireSize(const char* name, std::size_t wanted, std::size_t found) {
                                      std::to_string(wanted) + ", found " + std::to_string(found));
 }
 
+/// The arrays that a batch writes, one row per env. numpy has allocated them; this keeps them.
+class Rows {
+ public:
+  using ObsArray = nb::ndarray<nb::c_contig, nb::device::cpu>;  // of any type and shape
+
+  Rows(const EnvBatch& batch, std::vector<ObsArray> obs, Matrix<double> infos,
+       Vector<double> rewards, std::vector<Vector<bool>> flags)
+      : n_(batch.num_envs()),
+        obs_(std::move(obs)),
+        infos_(std::move(infos)),
+        rewards_(std::move(rewards)),
+        flags_(std::move(flags)) {
+    const SimulationSpec& spec = batch.spec();
+    RequireSize("obs", spec.obs.size(), obs_.size());
+    for (std::size_t i = 0; i < obs_.size(); ++i) {
+      RequireSize(spec.obs[i].name.c_str(), n_ * spec.obs[i].n_bytes, obs_[i].nbytes());
+      rows_.obs.push_back(static_cast<std::byte*>(obs_[i].data()));
+    }
+    RequireSize("infos", n_ * spec.infos.size(), infos_.size());
+    RequireSize("rewards", n_, rewards_.size());
+    RequireSize("flags", 4, flags_.size());
+    for (const Vector<bool>& flag : flags_) RequireSize("a flag", n_, flag.size());
+    rows_.infos = SpanOf(infos_);
+    rows_.rewards = SpanOf(rewards_);
+    rows_.is_success = SpanOf(flags_[0]);
+    rows_.is_reset = SpanOf(flags_[1]);
+    rows_.terminated = SpanOf(flags_[2]);
+    rows_.truncated = SpanOf(flags_[3]);
+  }
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
+
+  const EnvRows& rows() const { return rows_; }
+  std::size_t num_envs() const { return n_; }
+
+ private:
+  std::size_t n_;
+  std::vector<ObsArray> obs_;
+  Matrix<double> infos_;
+  Vector<double> rewards_;
+  std::vector<Vector<bool>> flags_;
+  EnvRows rows_;
+};
+
 /// Keys as in `shape_meta`: a list of (name, storage shape, dtype).
 Dictionary Describe(const EnvBatch& batch) {
   const SimulationSpec& spec = batch.spec();
   nb::list obs;
   for (const ArraySpec& array : spec.obs) {
-    obs.append(nb::make_tuple(array.name, array.shape, NameOf(NumpyType(array.dtype))));
+    obs.append(nb::make_tuple(array.name, array.shape, array.dtype));
   }
   Dictionary result;
   result["obs"] = obs;
@@ -153,30 +104,35 @@ Dictionary Describe(const EnvBatch& batch) {
   return result;
 }
 
-void Reset(EnvBatch& batch, const Rows& rows, const Vector<const bool>& mask,
-           const Vector<const bool>& is_seeded, const Vector<const std::uint64_t>& seeds,
-           const Matrix<const double>& states) {
-  const std::size_t n = batch.num_envs();
-  RequireSize("rows", n, rows.num_envs());
-  RequireSize("mask", n, mask.size());
-  RequireSize("is_seeded", n, is_seeded.size());
-  RequireSize("seeds", n, seeds.size());
-  EnvResets resets = {.mask = SpanOf(mask), .is_seeded = SpanOf(is_seeded), .seeds = SpanOf(seeds)};
-  if (states.is_valid()) {  // else Python passed None
-    RequireSize("states", n * batch.spec().state_size, states.size());
-    resets.states = SpanOf(states);
-  }
-  const nb::gil_scoped_release released;
-  batch.Reset(resets, rows.rows());
+/// `states`: invalid if Python passed None.
+EnvStarts StartsOf(const EnvBatch& batch, const Vector<const std::uint64_t>& seeds,
+                   const Matrix<const double>& states) {
+  RequireSize("seeds", batch.num_envs(), seeds.size());
+  EnvStarts starts = {.seeds = SpanOf(seeds), .states = {}};
+  if (!states.is_valid()) return starts;
+  RequireSize("states", batch.num_envs() * batch.spec().state_size, states.size());
+  starts.states = SpanOf(states);
+  return starts;
 }
 
-void Step(EnvBatch& batch, const Matrix<const double>& actions, const Rows& rows,
-          const Rows& final_rows) {
+void Reset(EnvBatch& batch, const Rows& rows, const Vector<const bool>& mask,
+           const Vector<const std::uint64_t>& seeds, const Matrix<const double>& states) {
+  RequireSize("rows", batch.num_envs(), rows.num_envs());
+  RequireSize("mask", batch.num_envs(), mask.size());
+  const EnvStarts starts = StartsOf(batch, seeds, states);
+  const nb::gil_scoped_release released;
+  batch.Reset(SpanOf(mask), starts, rows.rows());
+}
+
+void Step(EnvBatch& batch, const Matrix<const double>& actions,
+          const Vector<const std::uint64_t>& seeds, const Matrix<const double>& states,
+          const Rows& rows, const Rows& final_rows) {
   RequireSize("rows", batch.num_envs(), rows.num_envs());
   RequireSize("final_rows", batch.num_envs(), final_rows.num_envs());
   RequireSize("actions", batch.num_envs() * batch.spec().action_low.size(), actions.size());
+  const EnvStarts starts = StartsOf(batch, seeds, states);
   const nb::gil_scoped_release released;
-  batch.Step(SpanOf(actions), rows.rows(), final_rows.rows());
+  batch.Step(SpanOf(actions), starts, rows.rows(), final_rows.rows());
 }
 
 void Render(EnvBatch& batch, std::size_t env, const Image& image) {
@@ -223,25 +179,22 @@ void BindBatch(nb::module_& m) {
       .def("spec", &Describe,
            "obs (name, shape and dtype of each array), action_low, action_high, control_hz, "
            "max_steps and metrics (the numbers of an info).")
-      .def(
-          "reset", &Reset, "rows"_a, nb::arg("mask").noconvert(), nb::arg("is_seeded").noconvert(),
-          nb::arg("seeds").noconvert(), nb::arg("states").none().noconvert(),
-          "Resets the envs of the mask and writes the rows of all. The generators of envs that get "
-          "no seed continue.")
-      .def("step", &Step, nb::arg("actions").noconvert(), "rows"_a, "final_rows"_a,
-           "Steps all envs. final_rows gets the last rows of episodes that end in SAME_STEP.")
+      .def("reset", &Reset, "rows"_a, nb::arg("mask").noconvert(), nb::arg("seeds").noconvert(),
+           nb::arg("states").none().noconvert(),
+           "Resets the envs of the mask and writes the rows of all. Episodes start in `states`, or "
+           "from `seeds` if that is None.")
+      .def("step", &Step, nb::arg("actions").noconvert(), nb::arg("seeds").noconvert(),
+           nb::arg("states").none().noconvert(), "rows"_a, "final_rows"_a,
+           "Steps all envs. Those that reset start as in `reset`. final_rows gets the last rows of "
+           "episodes that end in SAME_STEP.")
       .def("render", &Render, "env"_a, nb::arg("image").noconvert(),
            "Draws a frame of one env into uint8 [height, width, 3].");
   nb::class_<Rows>(m, "Rows", "Arrays that an EnvBatch writes, one row per env.")
-      .def(nb::init<const EnvBatch&>(), "batch"_a)
       .def(
-          "obs", [](nb::handle self) { return nb::cast<Rows&>(self).Views(self, true); },
-          nb::sig("def obs(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
-          "Views of the observation, by the names of the spec.")
-      .def(
-          "others", [](nb::handle self) { return nb::cast<Rows&>(self).Views(self, false); },
-          nb::sig("def others(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
-          "Views of infos, is_success, is_reset, seeds, rewards, terminated and truncated.");
+          nb::init<const EnvBatch&, std::vector<Rows::ObsArray>, Matrix<double>, Vector<double>,
+                   std::vector<Vector<bool>>>(),
+          "batch"_a, "obs"_a, "infos"_a, "rewards"_a, "flags"_a,
+          "`obs`: in the order of the spec. `flags`: is_success, is_reset, terminated, truncated.");
 }
 
 }  // namespace dp_bench::python

@@ -1,17 +1,86 @@
 #include "env_batch.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <exception>
+#include <latch>
+#include <limits>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "dp_bench/error.h"
 
 namespace dp_bench::python {
 namespace {
 
+// Keeps the error of the lowest index.
+class FirstError {
+ public:
+  void Keep(std::size_t index, std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (index >= index_) return;
+    index_ = index;
+    error_ = std::move(error);
+  }
+  void Rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::size_t index_ = std::numeric_limits<std::size_t>::max();
+  std::exception_ptr error_;
+};
+
 std::string EnvName(std::size_t env) { return "env " + std::to_string(env); }
 
 }  // namespace
+
+WorkerTeam::WorkerTeam(int n_workers)
+    : n_workers_(static_cast<std::size_t>(n_workers)), process_id_(::getpid()) {
+  if (n_workers > 1) pool_ = std::make_unique<core::ThreadPool>(n_workers - 1);
+}
+
+WorkerTeam::~WorkerTeam() {
+  // a forked process has the pool but not its threads, so it could not join them
+  if (::getpid() != process_id_) static_cast<void>(pool_.release());
+}
+
+void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk,
+                         const std::function<void(std::size_t index)>& work) {
+  if (pool_ != nullptr && ::getpid() != process_id_) {
+    throw Error(ErrorCode::kEnv,
+                "this vector env belongs to the process that forked this one; create another here");
+  }
+  const std::size_t chunk = std::clamp<std::size_t>(n / (4 * n_workers_), 1, max_chunk);
+  std::atomic<std::size_t> next = 0;
+  FirstError first_error;
+  const auto take_chunks = [&] {
+    for (std::size_t begin = next.fetch_add(chunk); begin < n; begin = next.fetch_add(chunk)) {
+      for (std::size_t i = begin; i < std::min(begin + chunk, n); ++i) {
+        try {
+          work(i);
+        } catch (...) {  // rethrown below
+          first_error.Keep(i, std::current_exception());
+        }
+      }
+    }
+  };
+  std::latch others(static_cast<std::ptrdiff_t>(n_workers_) - 1);
+  for (std::size_t worker = 1; worker < n_workers_; ++worker) {
+    pool_->Submit([&] {
+      take_chunks();
+      others.count_down();
+    });
+  }
+  take_chunks();
+  others.wait();
+  first_error.Rethrow();
+}
 
 EnvBatch::EnvBatch(const Factory& factory, int num_envs, int n_threads, std::size_t max_chunk,
                    Autoreset autoreset, int max_episode_steps)
@@ -23,41 +92,25 @@ EnvBatch::EnvBatch(const Factory& factory, int num_envs, int n_threads, std::siz
   if (max_episode_steps_ < 0) max_episode_steps_ = spec().max_steps;
 }
 
-void EnvBatch::Reset(const EnvResets& resets, const EnvRows& rows) {
+void EnvBatch::Reset(std::span<const bool> mask, const EnvStarts& starts, const EnvRows& rows) {
   for (std::size_t i = 0; i < envs_.size(); ++i) {
-    if (!resets.mask[i]) RequireStarted(i);
-    if (resets.mask[i] && !resets.is_seeded[i] && !envs_[i].random) {
-      throw Error(ErrorCode::kEnv, EnvName(i) + " has no seed; reset it with a seed first");
-    }
+    if (!mask[i]) RequireStarted(i);
   }
-  workers_.ForEach(envs_.size(), max_chunk_, [&](std::size_t env) { ResetEnv(env, resets, rows); });
+  workers_.ForEach(envs_.size(), max_chunk_, [&](std::size_t env) {
+    rows.is_reset[env] = false;
+    if (mask[env]) Restart(env, starts, rows);
+    WriteRow(env, /*is_success=*/false, rows);
+  });
 }
 
-void EnvBatch::ResetEnv(std::size_t env, const EnvResets& resets, const EnvRows& rows) {
-  rows.is_reset[env] = false;
-  rows.seeds[env] = 0;
-  if (resets.mask[env]) {
-    std::optional<std::uint64_t> seed;
-    if (resets.is_seeded[env]) {
-      seed = resets.seeds[env];
-      envs_[env].random.emplace(*seed);
-    }
-    const std::size_t n = spec().state_size;
-    Restart(env, seed, resets.states.empty() ? resets.states : resets.states.subspan(env * n, n),
-            rows);
-  }
-  WriteRow(env, /*is_success=*/false, rows);
-}
-
-void EnvBatch::Restart(std::size_t env, std::optional<std::uint64_t> seed,
-                       std::span<const double> state, const EnvRows& rows) {
+void EnvBatch::Restart(std::size_t env, const EnvStarts& starts, const EnvRows& rows) {
   Instance& instance = envs_[env];
   instance.is_started = false;
-  rows.seeds[env] = 0;
-  if (state.empty()) {
-    rows.seeds[env] = instance.simulation->Reset(seed, *instance.random);
+  if (starts.states.empty()) {
+    instance.simulation->Reset(starts.seeds[env]);
   } else {
-    instance.simulation->ResetTo(state);
+    const std::size_t n = spec().state_size;
+    instance.simulation->ResetTo(starts.states.subspan(env * n, n));
   }
   rows.is_reset[env] = true;
   instance.n_steps = 0;
@@ -89,27 +142,26 @@ void EnvBatch::RequireSteppable(std::span<const double> actions) const {
   }
 }
 
-void EnvBatch::Step(std::span<const double> actions, const EnvRows& rows,
+void EnvBatch::Step(std::span<const double> actions, const EnvStarts& starts, const EnvRows& rows,
                     const EnvRows& final_rows) {
   RequireSteppable(actions);
   const std::size_t action_dim = actions.size() / envs_.size();
   workers_.ForEach(envs_.size(), max_chunk_, [&](std::size_t env) {
-    StepEnv(env, actions.subspan(env * action_dim, action_dim), rows, final_rows);
+    StepEnv(env, actions.subspan(env * action_dim, action_dim), starts, rows, final_rows);
   });
 }
 
-void EnvBatch::StepEnv(std::size_t env, std::span<const double> action, const EnvRows& rows,
-                       const EnvRows& final_rows) {
+void EnvBatch::StepEnv(std::size_t env, std::span<const double> action, const EnvStarts& starts,
+                       const EnvRows& rows, const EnvRows& final_rows) {
   Instance& instance = envs_[env];
   rows.rewards[env] = 0.0;
   rows.terminated[env] = rows.truncated[env] = false;
   if (instance.has_ended && autoreset_ == Autoreset::kNextStep) {
-    Restart(env, std::nullopt, {}, rows);
+    Restart(env, starts, rows);
     WriteRow(env, /*is_success=*/false, rows);
     return;
   }
   rows.is_reset[env] = false;
-  rows.seeds[env] = 0;
   instance.is_started = false;
   const Simulation::Outcome outcome = instance.simulation->Step(action);
   instance.is_started = true;
@@ -121,7 +173,7 @@ void EnvBatch::StepEnv(std::size_t env, std::span<const double> action, const En
   bool is_success = outcome.is_success;
   if (instance.has_ended && autoreset_ == Autoreset::kSameStep) {
     WriteRow(env, is_success, final_rows);
-    Restart(env, std::nullopt, {}, rows);
+    Restart(env, starts, rows);
     is_success = false;
   }
   WriteRow(env, is_success, rows);

@@ -6,12 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
+#include "core/thread_pool.h"
 #include "simulation.h"
-#include "worker_team.h"
 
 namespace dp_bench::python {
 
@@ -21,22 +20,40 @@ enum class Autoreset { kNextStep, kSameStep, kDisabled, kNone };
 
 /// Where a step or reset writes, one row per env.
 struct EnvRows {
-  std::vector<std::byte*> obs;     // per array of the spec
-  std::span<double> infos;         // [num_envs, n_infos]
-  std::span<bool> is_success;      // [num_envs]
-  std::span<bool> is_reset;        // the row is that of a reset
-  std::span<std::uint64_t> seeds;  // of the episode where is_reset, else 0
+  std::vector<std::byte*> obs;  // per array of the spec
+  std::span<double> infos;      // [num_envs, n_infos]
+  std::span<bool> is_success;   // [num_envs]
+  std::span<bool> is_reset;     // the row is that of a reset
   std::span<double> rewards;
   std::span<bool> terminated;
   std::span<bool> truncated;
 };
 
-/// Which envs to reset, [num_envs] each.
-struct EnvResets {
-  std::span<const bool> mask;
-  std::span<const bool> is_seeded;  // the generators of the others continue
-  std::span<const std::uint64_t> seeds;
-  std::span<const double> states;  // [num_envs, state_size]; empty: drawn
+/// The next episode of each env.
+struct EnvStarts {
+  std::span<const std::uint64_t> seeds;  // [num_envs]
+  std::span<const double> states;        // [num_envs, state_size]; they replace the seeds if given
+};
+
+/// Threads that share a loop over envs with the calling thread.
+class WorkerTeam {
+ public:
+  /// `n_workers` includes the calling thread. Throws std::system_error if the system refuses a
+  /// thread.
+  explicit WorkerTeam(int n_workers);
+  ~WorkerTeam();
+
+  /// Calls `work` once for each index below `n`. A worker takes up to `max_chunk` indices at once:
+  /// more for quick work, 1 for slow work, so that no worker waits for the last one. If calls
+  /// throw, the others still happen, and the error of the lowest index is thrown afterwards. Throws
+  /// Error{kEnv} in a process that was forked from the one with the threads.
+  void ForEach(std::size_t n, std::size_t max_chunk,
+               const std::function<void(std::size_t index)>& work);
+
+ private:
+  std::size_t n_workers_;
+  std::unique_ptr<core::ThreadPool> pool_;  // null with one worker
+  int process_id_;                          // of the threads
 };
 
 class EnvBatch {
@@ -52,17 +69,19 @@ class EnvBatch {
   std::size_t num_envs() const { return envs_.size(); }
   const SimulationSpec& spec() const { return envs_.front().simulation->spec(); }
 
-  /// Resets envs and writes the rows of all. Throws Error{kEnv}, before any env is reset, for one
-  /// that gets no seed and never had one, and for one that is not reset now and has no episode; and
-  /// what a simulation throws.
-  void Reset(const EnvResets& resets, const EnvRows& rows);
+  /// Resets the envs of the mask, [num_envs], and writes the rows of all. Throws Error{kEnv},
+  /// before any env is reset, for one that is not reset now and has no episode; and what a
+  /// simulation throws.
+  void Reset(std::span<const bool> mask, const EnvStarts& starts, const EnvRows& rows);
 
-  /// `actions`: [num_envs, Da]. `final_rows` gets the rows of episodes that end in
+  /// `actions`: [num_envs, Da]. `starts`: of envs whose episode has ended, unless autoreset is
+  /// disabled. `final_rows` gets the rows of episodes that end in
   /// Autoreset::kSameStep; its other rows keep their values. Throws, before any env steps,
   /// Error{kNumeric} for NaN or Inf and Error{kEnv} for an env that has no episode or, in
   /// Autoreset::kDisabled, whose episode has ended. What a simulation throws is thrown after the
   /// others have stepped, and that env has no episode then.
-  void Step(std::span<const double> actions, const EnvRows& rows, const EnvRows& final_rows);
+  void Step(std::span<const double> actions, const EnvStarts& starts, const EnvRows& rows,
+            const EnvRows& final_rows);
 
   /// Draws one env. Throws Error{kEnv} before the first Reset.
   void Render(std::size_t env, RgbImage* frame);
@@ -70,7 +89,6 @@ class EnvBatch {
  private:
   struct Instance {
     std::unique_ptr<Simulation> simulation;
-    std::optional<NumpyGenerator> random;
     int n_steps = 0;
     bool is_started = false;  // false while a call of `simulation` may throw
     bool has_ended = false;
@@ -78,11 +96,9 @@ class EnvBatch {
 
   void RequireStarted(std::size_t env) const;
   void RequireSteppable(std::span<const double> actions) const;
-  void ResetEnv(std::size_t env, const EnvResets& resets, const EnvRows& rows);
-  void Restart(std::size_t env, std::optional<std::uint64_t> seed, std::span<const double> state,
-               const EnvRows& rows);
-  void StepEnv(std::size_t env, std::span<const double> action, const EnvRows& rows,
-               const EnvRows& final_rows);
+  void Restart(std::size_t env, const EnvStarts& starts, const EnvRows& rows);
+  void StepEnv(std::size_t env, std::span<const double> action, const EnvStarts& starts,
+               const EnvRows& rows, const EnvRows& final_rows);
   void WriteRow(std::size_t env, bool is_success, const EnvRows& rows);
 
   Autoreset autoreset_;

@@ -13,7 +13,8 @@ SimulationSpec SpecOf(const EnvSpec& env) {
                          .control_hz = env.control_hz,
                          .max_steps = env.max_steps};
   for (const KeySpec& key : env.shape_meta.obs) {
-    spec.obs.push_back({key.name, key.StorageShape(), key.dtype, key.ByteSize()});
+    spec.obs.push_back(
+        {key.name, key.StorageShape(), std::string(Name(key.dtype)), key.ByteSize()});
   }
   for (const MetricSpec& metric : env.metrics) spec.infos.push_back(metric.name);
   return spec;
@@ -28,11 +29,9 @@ EnvSimulation::EnvSimulation(std::unique_ptr<Env> env)
       metrics_(spec_.infos.size()),
       buffers_(spec_.obs.size()) {}
 
-std::uint64_t EnvSimulation::Reset(std::optional<std::uint64_t> seed, NumpyGenerator& random) {
-  const std::uint64_t episode = seed ? *seed : static_cast<std::uint64_t>(random.NonNegative());
-  env_->Reset(episode);
+void EnvSimulation::Reset(std::uint64_t seed) {
+  env_->Reset(seed);
   std::ranges::fill(metrics_, 0.0);
-  return episode;
 }
 
 Simulation::Outcome EnvSimulation::Step(std::span<const double> action) {

@@ -14,7 +14,7 @@ class EnvSimulation final : public Simulation {
   explicit EnvSimulation(std::unique_ptr<Env> env);
 
   const SimulationSpec& spec() const override { return spec_; }
-  std::uint64_t Reset(std::optional<std::uint64_t> seed, NumpyGenerator& random) override;
+  void Reset(std::uint64_t seed) override;
   Outcome Step(std::span<const double> action) override;
   void Observe(std::span<std::byte* const> arrays, std::size_t row) override;
   void WriteInfos(std::span<double> infos) const override;

@@ -21,12 +21,11 @@ NB_MODULE(_core, m) {
         "The start that diffusion_policy draws with this seed: agent x, y, block x, y, angle.");
   m.def(
       "make_batch",
-      [](const std::vector<std::string>& obs, bool is_legacy, const BatchOptions& options) {
-        const Seeding seeding = is_legacy ? Seeding::kDiffusionPolicy : Seeding::kGymPusht;
-        return MakeBatch([&] { return std::make_unique<PushtSimulation>(obs, seeding); }, options,
+      [](const std::vector<std::string>& obs, const BatchOptions& options) {
+        return MakeBatch([&] { return std::make_unique<PushtSimulation>(obs); }, options,
                          kMaxChunk);
       },
-      "obs"_a, "is_legacy"_a, "options"_a,
-      "`obs`: of state, environment_state, agent_pos and pixels. `is_legacy`: starts are drawn as "
-      "diffusion_policy does.");
+      "obs"_a, "options"_a,
+      "`obs`: of state, environment_state, agent_pos and pixels. Seeds start as in "
+      "diffusion_policy.");
 }

@@ -17,22 +17,11 @@ namespace {
 
 // In the order of PushtSimulation::Part.
 const std::array<ArraySpec, 4> kParts = {
-    ArraySpec{"state", {5}, DType::kFloat64, 5 * sizeof(double)},
-    ArraySpec{"environment_state", {16}, DType::kFloat64, 16 * sizeof(double)},
-    ArraySpec{"agent_pos", {2}, DType::kFloat64, 2 * sizeof(double)},
-    ArraySpec{"pixels",
-              {kImageSize, kImageSize, 3},
-              DType::kUInt8,
-              std::size_t{kImageSize} * kImageSize * 3}};
-
-PushtStart GymStart(NumpyGenerator& random) {
-  PushtStart start;
-  for (std::size_t i = 0; i < 4; ++i) {
-    start[i] = static_cast<double>(i < 2 ? random.Integers(50, 450) : random.Integers(100, 400));
-  }
-  start[4] = random.Uniform(-pusht::kPi, pusht::kPi);
-  return start;
-}
+    ArraySpec{"state", {5}, "float64", 5 * sizeof(double)},
+    ArraySpec{"environment_state", {16}, "float64", 16 * sizeof(double)},
+    ArraySpec{"agent_pos", {2}, "float64", 2 * sizeof(double)},
+    ArraySpec{
+        "pixels", {kImageSize, kImageSize, 3}, "uint8", std::size_t{kImageSize} * kImageSize * 3}};
 
 }  // namespace
 
@@ -46,7 +35,7 @@ PushtStart LegacyStart(std::uint64_t seed) {
   return start;
 }
 
-PushtSimulation::PushtSimulation(const std::vector<std::string>& obs, Seeding seeding)
+PushtSimulation::PushtSimulation(const std::vector<std::string>& obs)
     : spec_{.obs = {},
             .action_low = {0.0F, 0.0F},
             .action_high = {static_cast<float>(pusht::kWorldSize),
@@ -55,8 +44,7 @@ PushtSimulation::PushtSimulation(const std::vector<std::string>& obs, Seeding se
             .max_steps = 300,
             .infos = {"agent_x", "agent_y", "agent_velocity_x", "agent_velocity_y", "block_x",
                       "block_y", "block_angle", "n_contacts", "coverage"},
-            .state_size = std::tuple_size_v<PushtStart>},
-      seeding_(seeding) {
+            .state_size = std::tuple_size_v<PushtStart>} {
   for (const std::string& name : obs) {
     const auto part = std::ranges::find(kParts, name, &ArraySpec::name);
     if (part == kParts.end()) throw Error(ErrorCode::kConfig, "PushT has no '" + name + "'");
@@ -65,27 +53,13 @@ PushtSimulation::PushtSimulation(const std::vector<std::string>& obs, Seeding se
   }
 }
 
-std::uint64_t PushtSimulation::Reset(std::optional<std::uint64_t> seed, NumpyGenerator& random) {
-  if (seeding_ == Seeding::kDiffusionPolicy) {
-    // diffusion_policy would repeat the same start; the next episode gets a new seed instead
-    constexpr std::int64_t kTwoTo32 = std::int64_t{1} << 32;
-    const std::uint64_t episode =
-        seed ? *seed : static_cast<std::uint64_t>(random.Integers(0, kTwoTo32));
-    ResetTo(LegacyStart(episode));
-    return episode;
-  }
-  ResetTo(GymStart(random));
-  return seed.value_or(0);
-}
-
 void PushtSimulation::ResetTo(std::span<const double> start) {
   pusht::PushtState state;
   state.agent = {start[0], start[1]};
-  const double c = std::cos(start[4]);
-  const double s = std::sin(start[4]);
   // pymunk keeps the position of the centre of gravity; this order has the bits of its rounding
-  state.block = {(start[2] + kBlockCog.x) - (c * kBlockCog.x - s * kBlockCog.y),
-                 (start[3] + kBlockCog.y) - (s * kBlockCog.x + c * kBlockCog.y), start[4]};
+  const pusht::Point turned = pusht::Frame({0.0, 0.0, start[4]}).Rotated(kBlockCog);
+  state.block = {(start[2] + kBlockCog.x) - turned.x, (start[3] + kBlockCog.y) - turned.y,
+                 start[4]};
   physics_.SetState(state);
   physics_.Substep();
   target_.reset();

@@ -21,16 +21,13 @@ using PushtStart = std::array<double, 5>;
 /// The start that diffusion_policy's PushTEnv draws with this seed.
 PushtStart LegacyStart(std::uint64_t seed);
 
-/// Which generator draws the starts: numpy's PCG64, or diffusion_policy's RandomState.
-enum class Seeding { kGymPusht, kDiffusionPolicy };
-
 class PushtSimulation final : public Simulation {
  public:
   /// `obs`: of state, environment_state, agent_pos and pixels.
-  PushtSimulation(const std::vector<std::string>& obs, Seeding seeding);
+  explicit PushtSimulation(const std::vector<std::string>& obs);
 
   const SimulationSpec& spec() const override { return spec_; }
-  std::uint64_t Reset(std::optional<std::uint64_t> seed, NumpyGenerator& random) override;
+  void Reset(std::uint64_t seed) override { ResetTo(LegacyStart(seed)); }
 
   /// As in gym-pusht, the block is placed upright and then turned about its centre of gravity, and
   /// one substep runs, which pushes a block that overlaps the agent or a wall.
@@ -45,7 +42,6 @@ class PushtSimulation final : public Simulation {
 
   std::vector<Part> parts_;  // of an observation
   SimulationSpec spec_;
-  Seeding seeding_;
   pusht::PushtPhysics physics_;
   std::optional<pusht::Point> target_;  // of the latest step, for images
   double coverage_ = 0.0;               // 0 after a reset

@@ -3,22 +3,20 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "dp_bench/array.h"
 #include "dp_bench/env.h"
-#include "numpy_random.h"
 
 namespace dp_bench::python {
 
-/// An array of an observation.
+/// An array of an observation, as each row of a batch has it.
 struct ArraySpec {
   std::string name;
   Shape shape;
-  DType dtype = DType::kFloat64;
+  std::string dtype;  // as numpy names it
   std::size_t n_bytes = 0;
 };
 
@@ -44,9 +42,8 @@ class Simulation {
 
   virtual const SimulationSpec& spec() const = 0;
 
-  /// Starts the episode of `seed`, whose generator is `random`; without a seed the next one of
-  /// `random`. Returns the seed of the episode, 0 if it has none.
-  virtual std::uint64_t Reset(std::optional<std::uint64_t> seed, NumpyGenerator& random) = 0;
+  /// Starts the episode of a seed.
+  virtual void Reset(std::uint64_t seed) = 0;
 
   /// Starts an episode in a state of spec().state_size numbers.
   virtual void ResetTo(std::span<const double> /*state*/) {}

@@ -64,17 +64,16 @@ void PrintSpecs() {
 // What an env implements is protected.
 struct EnvFunctions : Env {
   using Env::DoAct;
-  using Env::DoActionMarks;
   using Env::DoBeginExpert;
   using Env::DoGetCamera;
   using Env::DoGetState;
+  using Env::DoMarks;
   using Env::DoObserve;
   using Env::DoPointerAction;
   using Env::DoRender;
   using Env::DoRenderCamera;
   using Env::DoReset;
   using Env::DoSetState;
-  using Env::DoStateMarks;
   using Env::DoStep;
 };
 
@@ -119,9 +118,11 @@ void PrintEnv() {
   DPB_FIELD(HostedEnv, command);
   DPB_FIELD(HostedEnv, request);
   DPB_FIELD(HostedEnv, files);
-  DPB_FIELD(HostedEnv, step_timeout);
-  DPB_FIELD(HostedEnv, reset_timeout);
-  DPB_FIELD(HostedEnv, memory_limit_mb);
+  DPB_FIELD(HostedEnv, limits);
+  DPB_TYPE(EnvLimits);
+  DPB_FIELD(EnvLimits, step_timeout);
+  DPB_FIELD(EnvLimits, reset_timeout);
+  DPB_FIELD(EnvLimits, memory_limit_mb);
   DPB_TYPE(CameraParameters);
   DPB_FIELD(CameraParameters, name);
   DPB_FIELD(CameraParameters, fx);
@@ -142,8 +143,7 @@ void PrintEnv() {
   DPB_VIRTUAL(EnvFunctions, DoPointerAction);
   DPB_VIRTUAL(EnvFunctions, DoGetCamera);
   DPB_VIRTUAL(EnvFunctions, DoRenderCamera);
-  DPB_VIRTUAL(EnvFunctions, DoStateMarks);
-  DPB_VIRTUAL(EnvFunctions, DoActionMarks);
+  DPB_VIRTUAL(EnvFunctions, DoMarks);
 }
 
 void PrintDataset() {

@@ -1,6 +1,4 @@
 // The binary interface of dp_bench_mujoco, on top of core_layout.cc. See README.md.
-#include "dp_bench/mujoco/camera.h"
-#include "dp_bench/mujoco/log.h"
 #include "dp_bench/mujoco/model.h"
 #include "dp_bench/mujoco/renderer.h"
 #include "layout.h"

@@ -29,7 +29,7 @@ std::vector<std::vector<float>> ExpertActions(KuavoEnv& env, std::uint64_t seed)
 }
 
 void StateStep(benchmark::State& bench) {
-  const std::string& task = TaskNames()[static_cast<std::size_t>(bench.range(0))];
+  const std::string task = TaskNames()[static_cast<std::size_t>(bench.range(0))];
   KuavoEnv env(Config::FromJson(R"({"task": ")" + task + "\"}"));
   std::vector<std::vector<std::byte>> memory;
   std::vector<std::span<std::byte>> views;

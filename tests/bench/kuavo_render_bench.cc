@@ -29,8 +29,8 @@ void Camera(benchmark::State& bench) {
   constexpr int kWidth = 640;
   constexpr int kHeight = 480;
   const Scene scene;
-  const CameraIds& cameras = scene.env.model().cameras();
-  const std::vector<int> ids = {cameras.head, cameras.wrist[0], cameras.scene};
+  const auto& cameras = scene.env.model().cameras();
+  const std::vector<int> ids = {cameras[0], cameras[1], cameras.back()};
   const int camera = ids[static_cast<std::size_t>(bench.range(0))];
   const mujoco::RenderSettings settings = {.shadow_size = static_cast<int>(bench.range(1)),
                                            .samples = static_cast<int>(bench.range(2)),

@@ -34,12 +34,12 @@ Config ParamsWith(const nlohmann::json& changes) {
 
 EnvSpec DescribeEnv(const Config& params) {
   if (!subject().is_isolated) return Catalogue().DescribeEnv(Plugin().name, params);
-  return plugin::DescribeIsolatedEnv(Plugin().place(), params, {.is_enabled = true});
+  return plugin::DescribeIsolatedEnv(Plugin().place(), params, {});
 }
 
 std::unique_ptr<Env> MakeEnv(const Config& params) {
   if (!subject().is_isolated) return Catalogue().Create<Env>(Plugin().name, params);
-  return plugin::CreateIsolatedEnv(Plugin().place(), params, {.is_enabled = true});
+  return plugin::CreateIsolatedEnv(Plugin().place(), params, {});
 }
 
 int NumExpertSeeds() { return subject().settings.expert_seeds; }

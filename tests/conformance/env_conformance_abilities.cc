@@ -234,9 +234,9 @@ TEST(MarksConformance, LieInThePictureOrAreHidden) {
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<float> action = ActionAt(env->spec(), kSeed, step);
     for (const int width : {40, 96}) {
-      env->StateMarks(width, 30, xy);
+      env->Marks({}, width, 30, xy);
       ExpectMarks(xy, "the state");
-      env->ActionMarks(action, width, 30, xy);
+      env->Marks(action, width, 30, xy);
       ExpectMarks(xy, "an action");
     }
     if (env->Step(action).terminated) break;
@@ -256,10 +256,9 @@ TEST(MarksConformance, AskingRepeatsAndChangesNothing) {
     std::vector<float> first(2 * n_numbers);
     std::vector<float> second = first;
     for (std::vector<float>* seen : {&first, &second}) {
-      env->StateMarks(40, 30, std::span(*seen).first(n_numbers));
+      env->Marks({}, 40, 30, std::span(*seen).first(n_numbers));
       // a distant action, so that executing it in the simulation would show
-      env->ActionMarks(ActionAt(env->spec(), kSeed + 1, step), 40, 30,
-                       std::span(*seen).last(n_numbers));
+      env->Marks(ActionAt(env->spec(), kSeed + 1, step), 40, 30, std::span(*seen).last(n_numbers));
     }
     EXPECT_EQ(std::memcmp(first.data(), second.data(), first.size() * sizeof(float)), 0);
     const Trace rest = Play(*env, kSeed, step, step + 1);

@@ -61,6 +61,7 @@ echo "a new dataset reader is built and keeps the contract"
 new_plugin dataset lab_log
 build_project "$prefix" lab_log lab_log/build
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir lab_log/build
+expect_exit 0 "example.csv: lab_log, " "$dp_bench" dataset info --plugin-dir lab_log/build/plugins lab_log/example.csv
 expect_exit 2 "'lab_log' exists and is not empty" "$dp_bench" plugins new dataset lab_log
 expect_exit 2 "expected small letters" "$dp_bench" plugins new env "My Arm"
 

@@ -69,8 +69,7 @@ class Isolation : public testing::TestWithParam<Subject> {
     const Config params = Config::FromJson(GetParam().params, "params");
     if (!is_isolated) return catalogue_.Create<Env>(GetParam().name, params);
     const plugin::PluginInfo plugin = catalogue_.Find(PluginKind::kEnv, GetParam().name);
-    return plugin::CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params,
-                                     {.is_enabled = true});
+    return plugin::CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params, {});
   }
 
   std::string Hash(bool is_isolated, int n_workers) {

@@ -71,8 +71,7 @@ class OneHash : public testing::TestWithParam<Subject> {
     const Config params = Config::FromJson(GetParam().env_params, "env");
     if (!is_isolated) return catalogue_.Create<Env>(GetParam().env, params);
     const plugin::PluginInfo plugin = catalogue_.Find(PluginKind::kEnv, GetParam().env);
-    return plugin::CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params,
-                                     {.is_enabled = true});
+    return plugin::CreateIsolatedEnv({plugin.kind, plugin.name, plugin.file}, params, {});
   }
 
   std::vector<std::string> Hashes(bool is_isolated, int n_workers, std::span<const int> order) {

@@ -47,7 +47,7 @@ struct EnvAbilities {
   bool has_expert = false;           // BeginExpert, Act
   bool has_pointer_control = false;  // PointerAction
   std::vector<std::string> cameras;  // GetCamera, RenderCamera: names; empty if not offered
-  int n_marks = 0;                   // StateMarks, ActionMarks: how many; 0 if not offered
+  int n_marks = 0;                   // Marks: how many; 0 if not offered
 
   bool operator==(const EnvAbilities&) const = default;
 };
@@ -194,10 +194,10 @@ class DPB_API Env {
 
   /// The positions of the robot's hands in the image that Render draws: (x, y) of each mark,
   /// [n_marks, 2], from the top left, in [0, 1] inside the image; NaN for a mark that the image
-  /// cannot show. With them, films and reports show the plan next to the executed path.
-  void StateMarks(int width, int height, std::span<float> xy) const;
-  /// The same for the state that `action`, [Da], would reach if it were executed completely.
-  void ActionMarks(std::span<const float> action, int width, int height, std::span<float> xy) const;
+  /// cannot show. They are those of the state that `action`, [Da], would reach if it were executed
+  /// completely, or without an action those of the current state. With them, films and reports show
+  /// the plan next to the executed path.
+  void Marks(std::span<const float> action, int width, int height, std::span<float> xy) const;
 
  protected:
   explicit Env(EnvSpec spec);
@@ -216,9 +216,8 @@ class DPB_API Env {
   virtual void DoPointerAction(double x, double y, std::span<float> action) const;
   virtual CameraParameters DoGetCamera(int camera, int width, int height) const;
   virtual void DoRenderCamera(int camera, RgbImage* frame);
-  virtual void DoStateMarks(int width, int height, std::span<float> xy) const;
-  virtual void DoActionMarks(std::span<const float> action, int width, int height,
-                             std::span<float> xy) const;
+  virtual void DoMarks(std::span<const float> action, int width, int height,
+                       std::span<float> xy) const;
 
  private:
   friend class plugin::EnvGuard;

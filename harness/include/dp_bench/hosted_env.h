@@ -8,10 +8,21 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/config.h"
 #include "dp_bench/env.h"
 #include "dp_bench/export.h"
 
 namespace dp_bench {
+
+/// The limits of an env's own process.
+struct EnvLimits {
+  double step_timeout = 30.0;   // [s] for a step, an observation or an image
+  double reset_timeout = 60.0;  // [s] to create, describe or reset the env
+  int memory_limit_mb = 0;      // [MiB]; 0: no limit
+
+  /// Reads the keys of these names. Throws Error{kConfig} for values out of range.
+  static DPB_API EnvLimits FromConfig(const Config& config);
+};
 
 /// How to run an env in another program.
 struct HostedEnv {
@@ -23,9 +34,7 @@ struct HostedEnv {
   std::string request;  // what the program needs to create or describe the env
   /// The program's own files: each process loads them again, so they must not change meanwhile.
   std::vector<std::filesystem::path> files;
-  double step_timeout = 30.0;   // [s] for a step, an observation or an image
-  double reset_timeout = 60.0;  // [s] to create, describe or reset the env
-  int memory_limit_mb = 0;      // [MiB] for the process; 0: no limit
+  EnvLimits limits;
 };
 
 /// The spec of the env, from a process that ends afterwards. Throws the program's errors, and

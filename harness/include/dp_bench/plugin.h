@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string_view>
 
@@ -16,7 +17,7 @@ inline constexpr std::uint32_t kPluginMagic = 0x44504250;  // "DPBP"
 
 /// The binary interface of the SDK. A plugin with the same number works with every later version of
 /// dp_bench; tests/abi checks it.
-inline constexpr std::uint32_t kAbiVersion = 5;
+inline constexpr std::uint32_t kAbiVersion = 6;
 
 enum class PluginKind : std::uint32_t { kEnv = 1, kDataset = 2, kPolicy = 3, kDatasetWriter = 4 };
 
@@ -60,6 +61,10 @@ struct PluginTraits<Dataset> {
   static constexpr const char* kBuildId = kCoreBuildId;
   struct Functions {
     std::unique_ptr<Dataset> (*create)(const Config& params);
+    /// Whether the file or folder of `--dataset PATH` is of this reader's format: judged by names
+    /// and first bytes, for any path, also one that does not exist. Without it, only configs that
+    /// name the plugin use it.
+    bool (*recognizes)(const std::filesystem::path& path) = nullptr;
   };
 };
 

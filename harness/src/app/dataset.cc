@@ -93,11 +93,11 @@ void AddSourceAndOutput(CLI::App* app, DatasetVerbOptions* options) {
 }
 
 int Copy(std::vector<task::DatasetConversion> conversions, const DatasetVerbOptions& options) {
+  plugin::PluginCatalogue catalogue = options.Catalogue();
   for (task::DatasetConversion& conversion : conversions) {
     if (!conversion.format.empty()) continue;
-    conversion.format = config::FormatOf(conversion.sources[0]).name;
+    conversion.format = config::FormatOfReader(catalogue.ReaderOf(conversion.sources[0]));
   }
-  plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   return ConvertWithProgress(std::move(conversions), catalogue);
 }
 
@@ -185,7 +185,8 @@ int Info(const DatasetVerbOptions& options) {
   const double fps = task::RateOf(*dataset, options.source, options.conversion.reading);
   core::PrintResult(
       "{}: {}, {} episodes, {} steps, {}{}\n", options.source.string(),
-      config::FormatOf(options.source).name, ends.size(), ends.back(), data::RateText(fps),
+      config::FormatOfReader(catalogue.ReaderOf(options.source)), ends.size(), ends.back(),
+      data::RateText(fps),
       fps > 0.0 ? ", " + core::FormatDuration(static_cast<double>(ends.back()) / fps) : "");
   for (int i = 0; i < static_cast<int>(dataset->spec().keys.size()); ++i) {
     PrintKey(*dataset, i);

@@ -252,13 +252,14 @@ int BenchDataset(const BenchVerbOptions& options) {
   if (asked.dataset.empty() || !asked.env.empty() || !asked.policy.empty()) {
     throw Error(ErrorCode::kUsage, "bench dataset needs --dataset, and neither --env nor --policy");
   }
+  plugin::PluginCatalogue catalogue = OpenCatalogue(asked.plugin_dirs);
   const Config config = config::LoadConfig({.dataset = asked.dataset,
                                             .config = asked.config,
                                             .overrides = asked.overrides,
-                                            .config_dirs = asked.config_dirs});
+                                            .config_dirs = asked.config_dirs,
+                                            .readers = &catalogue});
   const auto loading = train::DataLoaderConfig::FromConfig(
       config.Sub("dataloader", "how batches are read"), /*shuffle_default=*/true);
-  plugin::PluginCatalogue catalogue = OpenCatalogue(asked.plugin_dirs);
   const Config source = config.Sub("dataset", "the dataset");
   const auto plugin = source.Require<std::string>("plugin", "the plugin that reads it");
   const Config params = source.Sub("params", "for the plugin");

@@ -136,6 +136,18 @@ T CheckRange(const Config& config, std::string_view key, T value, T low, T high)
   return value;
 }
 
+void ReadValues(const Json& values, const std::string& pointer, config::ConfigDocument* document) {
+  for (const auto& item : values.items()) {
+    const std::string child = config::ChildPointer(pointer, item.key());
+    if (config::HoldsKeys(item.value())) {
+      document->OpenObject(child);
+      ReadValues(item.value(), child, document);
+    } else if (!document->Read(child)) {
+      document->RecordDefault(child, item.value());
+    }
+  }
+}
+
 }  // namespace
 
 Config::Config(std::shared_ptr<config::ConfigDocument> document, std::string pointer)
@@ -274,6 +286,10 @@ std::vector<std::string> Config::Keys() const {
 std::string Config::ToJson() const {
   const Json object = document_->Copy(pointer_);
   return object.is_null() ? "{}" : object.dump(2);
+}
+
+void Config::ReadAll(std::string_view json) const {
+  ReadValues(Json::parse(json), pointer_, document_.get());
 }
 
 void Config::RejectUnread() const {

@@ -1,27 +1,35 @@
-// The formats of datasets that are known by their files. A new format is a line of the table in
-// dataset_format.cc.
+// The readers of datasets, as far as a config needs to know them. Each one recognizes its own
+// format (PluginTraits<Dataset> in dp_bench/plugin.h).
 #pragma once
 
 #include <filesystem>
-#include <string_view>
+#include <string>
 
 namespace dp_bench::config {
 
-struct DatasetFormat {
-  std::string_view name;    // of --format, and of the writer plugin (zarr's writer is no plugin)
-  std::string_view reader;  // the dataset plugin that reads it
-  bool (*recognizes)(const std::filesystem::path& path);
-};
-
+// of --format, and of the writer plugins (zarr's writer is no plugin)
 inline constexpr const char* kZarrFormat = "zarr";  // also what `collect` writes
 inline constexpr const char* kLeRobotFormat = "lerobot";
 inline constexpr const char* kHdf5Format = "hdf5";
+
+/// Reads what no other reader recognizes.
 inline constexpr const char* kReplayPlugin = "zarr_replay";
 
-/// The format of the dataset at `path`; zarr if none recognizes it.
-const DatasetFormat& FormatOf(const std::filesystem::path& path);
+/// The name of the format that a dataset plugin reads.
+inline std::string FormatOfReader(const std::string& plugin) {
+  return plugin == kReplayPlugin ? kZarrFormat : plugin;
+}
 
-/// Whether the dataset plugin is the reader of a known format.
-bool IsFormatReader(std::string_view plugin);
+class DatasetReaders {
+ public:
+  /// The plugin that reads the dataset at `path`. Throws Error{kUsage} if several recognize it.
+  virtual std::string ReaderOf(const std::filesystem::path& path) = 0;
+
+  /// Whether the plugin is one that `ReaderOf` may find.
+  virtual bool IsFormatReader(const std::string& plugin) = 0;
+
+ protected:
+  ~DatasetReaders() = default;
+};
 
 }  // namespace dp_bench::config

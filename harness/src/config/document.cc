@@ -24,6 +24,10 @@ bool IsListOfObjects(const Json& value) {
 
 }  // namespace
 
+bool HoldsKeys(const Json& value) {
+  return value.is_object() || (!value.empty() && IsListOfObjects(value));
+}
+
 void FillIn(const KeyRead& later, KeyRead* read) {
   const auto fill = [](const auto& from, auto* to) {
     if (to->empty()) *to = from;
@@ -194,7 +198,7 @@ void ConfigDocument::AppendUnread(const std::string& pointer, const Json& object
       } else {
         lines->push_back(WhereLocked(child) + Suggestion(pointer, key));
       }
-    } else if (value.is_object() || IsListOfObjects(value)) {
+    } else if (HoldsKeys(value)) {
       AppendUnread(child, value, counts, lines, n_more);
     }
   }

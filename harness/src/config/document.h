@@ -107,6 +107,9 @@ class ConfigDocument {
   std::optional<KeyReads> reads_;  // noted only for the config reference
 };
 
+/// Whether a value is an object, or a list of objects.
+bool HoldsKeys(const nlohmann::json& value);
+
 /// Throws Error{kConfig} with these lines if there are any.
 void RejectUnread(const std::vector<std::string>& unread);
 

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "config/dataset_format.h"
 #include "config/document.h"
 #include "config/json_source.h"
 #include "config/name.h"
@@ -274,11 +273,11 @@ std::string FileOf(const std::string& origin) { return origin.substr(0, origin.r
 
 // What the file that names another dataset says about it. A copy in another folder has the same
 // name. What another plugin's params mean is not known, so they stay.
-void LeaveOutOtherData(const std::string& path, JsonSource* merged) {
+void LeaveOutOtherData(const std::string& path, DatasetReaders& readers, JsonSource* merged) {
   const std::string other = TextAt(kDatasetPath, *merged);
   if (other.empty() || NameOf(other) == NameOf(path)) return;
   const std::string file = FileOf(OriginOf(*merged, "/dataset/params/path"));
-  const bool is_known = IsFormatReader(TextAt(kDatasetPlugin, *merged));
+  const bool is_known = readers.IsFormatReader(TextAt(kDatasetPlugin, *merged));
   std::set<std::string> keys = DropDataset(merged, [&](const std::string& pointer) {
     const bool is_reader = pointer == "/dataset/plugin" || pointer.starts_with("/dataset/params/");
     return IsOfData(pointer) && (is_known || !is_reader) &&
@@ -296,10 +295,11 @@ void LeaveOutOtherData(const std::string& path, JsonSource* merged) {
 // Sets dataset.params.path, and the plugin if the config has none or that of another format.
 void SetDatasetPath(const ConfigRequest& request, JsonSource* merged) {
   const std::string& path = request.dataset;
-  LeaveOutOtherData(path, merged);
-  const std::string_view reader = FormatOf(path).reader;
+  DPB_ASSERT(request.readers != nullptr);
+  LeaveOutOtherData(path, *request.readers, merged);
+  const std::string reader = request.readers->ReaderOf(path);
   const std::string plugin = TextAt(kDatasetPlugin, *merged);
-  if (request.is_collected || (IsFormatReader(plugin) && plugin != reader)) {
+  if (request.is_collected || (request.readers->IsFormatReader(plugin) && plugin != reader)) {
     DropDataset(merged, [](const std::string& pointer) {
       return pointer == "/dataset/plugin" || pointer.starts_with("/dataset/params");
     });

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/dataset_format.h"
 #include "config/json_source.h"
 #include "config/references.h"
 #include "dp_bench/config.h"
@@ -31,6 +32,7 @@ struct ConfigRequest {
   std::vector<std::string> overrides;  // "a.b.c=value"; the value is JSON, or else a string
   std::vector<std::filesystem::path> config_dirs;  // searched in this order
   DefaultsOf defaults = {};  // what a reference finds if no file and no override has the key
+  DatasetReaders* readers = nullptr;  // choose the plugin for `dataset`, if that is a path
 };
 
 /// Loads and merges. A file may have "include": a path or a list of paths relative to itself. Later

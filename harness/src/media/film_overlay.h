@@ -12,7 +12,7 @@
 namespace dp_bench::media {
 
 /// The moment that a frame shows. Marks are (x, y) per hand, in [0, 1] or NaN, as in
-/// Env::StateMarks. An env without marks has n_marks 0 and empty spans.
+/// Env::Marks. An env without marks has n_marks 0 and empty spans.
 struct FilmMoment {
   std::size_t n_marks = 0;      // M
   std::span<const float> path;  // [k, M, 2]: where the hands were, the latest last

@@ -16,6 +16,7 @@
 #include "config/name.h"
 #include "core/atomic_file.h"
 #include "core/sha256.h"
+#include "dp_bench/load_env.h"
 #include "plugin/spec_check.h"
 
 namespace dp_bench::plugin {
@@ -116,12 +117,43 @@ PluginInfo PluginCatalogue::Find(PluginKind kind, const std::string& name) {
 
 EnvSpec PluginCatalogue::DescribeEnv(const std::string& name, const Config& params) {
   const Plugin& plugin = FindPlugin(PluginKind::kEnv, name);
-  const auto* const entry = reinterpret_cast<const PluginEntry<Env>*>(plugin.header);
   return WatchCall(plugin.info.place(), "Describe", [&] {
-    EnvSpec spec = WithSortedKeys(entry->functions.describe(params));
+    EnvSpec spec = WithSortedKeys(FunctionsOf<Env>(plugin).describe(params));
     params.RejectUnread();
     RequireSound(spec);
     return spec;
+  });
+}
+
+std::string PluginCatalogue::ReaderOf(const fs::path& path) {
+  const std::lock_guard lock(mutex_);
+  Scan(PluginKind::kDataset);
+  std::vector<std::string> readers;
+  for (const Plugin& plugin : plugins_) {
+    if (!plugin.header || plugin.info.kind != PluginKind::kDataset) continue;
+    const auto recognizes = FunctionsOf<Dataset>(plugin).recognizes;
+    if (recognizes == nullptr) continue;
+    if (WatchCall(plugin.info.place(), "recognizes", [&] { return recognizes(path); })) {
+      readers.push_back(plugin.info.name);
+    }
+  }
+  if (readers.size() > 1) {
+    throw Error(
+        ErrorCode::kUsage,
+        fmt::format("{}: expected one dataset plugin that recognizes it, found {}. Name the "
+                    "one to use in the config: dataset.plugin={} dataset.params.path={}",
+                    path.string(), Joined(readers), readers[0], path.string()));
+  }
+  return readers.empty() ? config::kReplayPlugin : readers[0];
+}
+
+bool PluginCatalogue::IsFormatReader(const std::string& plugin) {
+  if (plugin == config::kReplayPlugin) return true;
+  const std::lock_guard lock(mutex_);
+  Scan(PluginKind::kDataset);
+  return std::ranges::any_of(plugins_, [&](const Plugin& known) {
+    return known.header && known.info.kind == PluginKind::kDataset && known.info.name == plugin &&
+           FunctionsOf<Dataset>(known).recognizes != nullptr;
   });
 }
 
@@ -213,3 +245,16 @@ void PluginCatalogue::ThrowUnknown(PluginKind kind, const std::string& name) con
 }
 
 }  // namespace dp_bench::plugin
+
+namespace dp_bench {
+
+std::unique_ptr<Env> LoadEnv(const Config& env,
+                             const std::vector<std::filesystem::path>& plugin_dirs) {
+  plugin::PluginCatalogue catalogue(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs));
+  std::unique_ptr<Env> loaded =
+      catalogue.Create<Env>(env.Get<std::string>("plugin"), env.Sub("params"));
+  env.RejectUnread();
+  return loaded;
+}
+
+}  // namespace dp_bench

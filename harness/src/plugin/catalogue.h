@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "config/dataset_format.h"
 #include "dp_bench/config.h"
 #include "dp_bench/error.h"
 #include "dp_bench/plugin.h"
@@ -32,7 +33,7 @@ struct PluginInfo {
 };
 
 /// The plugins in a list of folders. Every method may be called from several threads at once.
-class PluginCatalogue {
+class PluginCatalogue final : public config::DatasetReaders {
  public:
   explicit PluginCatalogue(std::vector<std::filesystem::path> search_dirs,
                            FirstTry first_try = FirstTry::kInChild);
@@ -58,6 +59,9 @@ class PluginCatalogue {
   /// params that the plugin did not read.
   EnvSpec DescribeEnv(const std::string& name, const Config& params);
 
+  std::string ReaderOf(const std::filesystem::path& path) override;
+  bool IsFormatReader(const std::string& plugin) override;
+
   /// Creates an instance whose every call is guarded. `args` follow the params as in PluginTraits
   /// (a PolicySpec for policies, whose guard is in plugin/guarded_policy.h). Throws Error{kConfig}
   /// for params that the plugin did not read while it was created.
@@ -75,6 +79,13 @@ class PluginCatalogue {
     PluginInfo info;
     const PluginHeader* header = nullptr;  // null for a refused one
   };
+
+  // The functions of a good plugin of this kind: its header was checked, and is the first member of
+  // the entry.
+  template <class Interface>
+  static const auto& FunctionsOf(const Plugin& plugin) {
+    return reinterpret_cast<const PluginEntry<Interface>*>(plugin.header)->functions;
+  }
 
   void Scan(PluginKind kind);
   void Add(const std::filesystem::path& file, PluginKind kind, const std::string& name);
@@ -104,10 +115,8 @@ template <class Interface, class... Args>
 std::unique_ptr<Interface> PluginCatalogue::CreateBare(const std::string& name,
                                                        const Config& params, const Args&... args) {
   const Plugin& plugin = FindPlugin(PluginTraits<Interface>::kKind, name);
-  // the header was checked, and it is the first member of the entry
-  const auto* const entry = reinterpret_cast<const PluginEntry<Interface>*>(plugin.header);
   return WatchCall(plugin.info.place(), "Create", [&] {
-    auto created = entry->functions.create(params, args...);
+    auto created = FunctionsOf<Interface>(plugin).create(params, args...);
     if (!created) {
       throw Error(ErrorCode::kPlugin,
                   "expected a new object, found null: the plugin created nothing");

@@ -246,26 +246,15 @@ void Env::RenderCamera(int camera, RgbImage* frame) {
   guard_->KeepSize("RenderCamera", frame, [&] { DoRenderCamera(camera, frame); });
 }
 
-void Env::StateMarks(int width, int height, std::span<float> xy) const {
-  guard_->Check("StateMarks", [&] {
+void Env::Marks(std::span<const float> action, int width, int height, std::span<float> xy) const {
+  guard_->Check("Marks", [&] {
     RequireDeclared("n_marks", spec_.abilities.n_marks > 0);
     guard_->RequireBegun();
+    if (!action.empty()) guard_->RequireActionSize(action.size());
     RequireSize(ErrorCode::kShape, "marks", 2 * static_cast<std::size_t>(spec_.abilities.n_marks),
                 xy.size());
   });
-  guard_->Call("StateMarks", [&] { DoStateMarks(width, height, xy); });
-}
-
-void Env::ActionMarks(std::span<const float> action, int width, int height,
-                      std::span<float> xy) const {
-  guard_->Check("ActionMarks", [&] {
-    RequireDeclared("n_marks", spec_.abilities.n_marks > 0);
-    guard_->RequireBegun();
-    guard_->RequireActionSize(action.size());
-    RequireSize(ErrorCode::kShape, "marks", 2 * static_cast<std::size_t>(spec_.abilities.n_marks),
-                xy.size());
-  });
-  guard_->Call("ActionMarks", [&] { DoActionMarks(action, width, height, xy); });
+  guard_->Call("Marks", [&] { DoMarks(action, width, height, xy); });
 }
 
 void Env::DoGetState(std::span<double>) const { ThrowMissing("state_size", "DoGetState"); }
@@ -277,11 +266,8 @@ void Env::DoPointerAction(double, double, std::span<float>) const {
 }
 CameraParameters Env::DoGetCamera(int, int, int) const { ThrowMissing("cameras", "DoGetCamera"); }
 void Env::DoRenderCamera(int, RgbImage*) { ThrowMissing("cameras", "DoRenderCamera"); }
-void Env::DoStateMarks(int, int, std::span<float>) const {
-  ThrowMissing("n_marks", "DoStateMarks");
-}
-void Env::DoActionMarks(std::span<const float>, int, int, std::span<float>) const {
-  ThrowMissing("n_marks", "DoActionMarks");
+void Env::DoMarks(std::span<const float>, int, int, std::span<float>) const {
+  ThrowMissing("n_marks", "DoMarks");
 }
 
 }  // namespace dp_bench

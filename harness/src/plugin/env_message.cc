@@ -37,24 +37,19 @@ Json ParseCbor(std::span<const std::byte> bytes) {
 }  // namespace
 
 std::vector<std::uint8_t> Encode(const EnvOffer& offer) { return Json::to_cbor(offer); }
-EnvOffer DecodeOffer(std::span<const std::byte> bytes) { return ParseCbor(bytes); }
+EnvOffer DecodeOffer(std::span<const std::byte> bytes) {
+  Json offer = ParseCbor(bytes);
+  Json abilities = EnvAbilities();
+  abilities.update(offer.at("spec").at("abilities"));
+  offer["spec"]["abilities"] = abilities;
+  return offer;
+}
 std::vector<std::uint8_t> Encode(const CameraParameters& camera) { return Json::to_cbor(camera); }
 CameraParameters DecodeCamera(std::span<const std::byte> bytes) { return ParseCbor(bytes); }
 
 namespace {
 
 using Origins = std::map<std::string, std::string>;  // by pointer, "" is the config itself
-
-bool HoldsKeys(const Json& value) {
-  if (value.is_object()) return true;
-  return value.is_array() && !value.empty() && std::ranges::all_of(value, &Json::is_object);
-}
-
-// Calls `body(key, value)` for the members of an object, or of a list as "0", "1", ...
-template <class Body>
-void ForEachKey(const Json& value, const Body& body) {
-  for (const auto& item : value.items()) body(item.key(), item.value());
-}
 
 // Splits Where(), which is "file:line: dotted.key", or has no key for a whole document.
 std::pair<std::string, std::string> SplitPlace(const std::string& where) {
@@ -65,20 +60,12 @@ std::pair<std::string, std::string> SplitPlace(const std::string& where) {
 
 void CollectOrigins(const Config& config, const Json& values, const std::string& pointer,
                     Origins* origins) {
-  ForEachKey(values, [&](const std::string& key, const Json& value) {
-    const std::string child = config::ChildPointer(pointer, key);
-    (*origins)[child] = SplitPlace(config.Where(key)).first;
-    if (HoldsKeys(value)) CollectOrigins(config.Sub(key), value, child, origins);
-  });
-}
-
-void AdoptList(const Config& config, const std::string& key, const Json& list) {
-  if (!list.empty() && std::ranges::all_of(list, &Json::is_string)) {
-    config.Get(key, list.get<std::vector<std::string>>());
-  } else if (std::ranges::all_of(list, &Json::is_number_integer)) {
-    config.Get(key, list.get<std::vector<std::int64_t>>());
-  } else {
-    config.Get(key, list.get<std::vector<double>>());
+  for (const auto& item : values.items()) {
+    const std::string child = config::ChildPointer(pointer, item.key());
+    (*origins)[child] = SplitPlace(config.Where(item.key())).first;
+    if (config::HoldsKeys(item.value())) {
+      CollectOrigins(config.Sub(item.key()), item.value(), child, origins);
+    }
   }
 }
 
@@ -107,28 +94,6 @@ Config ReceiveConfig(const Json& transfer) {
     source.origins[pointer + place] = origin;
   }
   return Config(std::make_shared<config::ConfigDocument>(std::move(source)), pointer);
-}
-
-void AdoptReads(const Config& config, const Json& read) {
-  ForEachKey(read, [&](const std::string& key, const Json& value) {
-    if (HoldsKeys(value)) {
-      AdoptReads(config.Sub(key), value);
-    } else if (value.is_array()) {
-      AdoptList(config, key, value);
-    } else if (value.is_null()) {
-      config.GetOptional<bool>(key);
-    } else if (value.is_boolean()) {
-      config.Get(key, value.get<bool>());
-    } else if (value.is_string()) {
-      config.Get(key, value.get<std::string>());
-    } else if (value.is_number_unsigned()) {
-      config.Get(key, value.get<std::uint64_t>());
-    } else if (value.is_number_integer()) {
-      config.Get(key, value.get<std::int64_t>());
-    } else {
-      config.Get(key, value.get<double>());
-    }
-  });
 }
 
 }  // namespace plugin

@@ -22,6 +22,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EnvAbilities, state_size, has_expert, has_poi
 namespace plugin {
 
 enum class EnvCommand : std::uint32_t {
+  kQuit,
   kDescribe,
   kCreate,
   kReset,
@@ -35,16 +36,14 @@ enum class EnvCommand : std::uint32_t {
   kPointerAction,
   kGetCamera,
   kRenderCamera,
-  kStateMarks,
-  kActionMarks,
-  kQuit,
+  kMarks,
 };
 
 /// The names of the calls, in the same order.
 inline constexpr const char* kEnvCommandNames[] = {
-    "Describe",     "Create",     "Reset",       "Step",   "Observe",       "Render",
-    "GetState",     "SetState",   "BeginExpert", "Act",    "PointerAction", "GetCamera",
-    "RenderCamera", "StateMarks", "ActionMarks", "its end"};
+    "its end", "Describe",      "Create",    "Reset",        "Step",
+    "Observe", "Render",        "GetState",  "SetState",     "BeginExpert",
+    "Act",     "PointerAction", "GetCamera", "RenderCamera", "Marks"};
 inline const char* Name(EnvCommand command) {
   return kEnvCommandNames[static_cast<std::size_t>(command)];
 }
@@ -60,21 +59,21 @@ struct Request {
   std::uint64_t seed = 0;
   double x = 0.0;  // of a pointer
   double y = 0.0;
-  std::uint64_t input_size = 0;   // bytes at the beginning of the shared memory
-  std::uint64_t bulk_offset = 0;  // where texts and images of the answer go
-  std::uint64_t memory_size = 0;  // of the shared memory
+  std::uint64_t input_size = 0;     // bytes at the beginning of the shared memory
+  std::uint64_t output_offset = 0;  // where the result goes
+  std::uint64_t memory_size = 0;    // of the shared memory
 };
 static_assert(sizeof(Request) == 64);
 
 inline constexpr std::int32_t kNoError = -1;
 
 struct Answer {
-  std::int32_t error_code = kNoError;  // an ErrorCode; its message is in bulk
+  std::int32_t error_code = kNoError;  // an ErrorCode; its message is the output
   bool terminated = false;
   bool success = false;
   bool has_observation = false;  // of Reset and Step: it is there, so that Observe asks nothing
   double reward = 0.0;
-  std::uint64_t size = 0;  // bytes of the metrics in output, or of text or marks in bulk
+  std::uint64_t size = 0;  // of the output, if it is metrics or text
 };
 static_assert(sizeof(Answer) == 24);
 
@@ -84,25 +83,20 @@ struct EnvOffer {
   std::string params;  // as JSON text, with the defaults that the plugin filled in
 };
 
-/// Messages as bytes in CBOR, which keeps every bit of a number. Decoding throws
-/// nlohmann::json::exception for other bytes.
+/// Messages as bytes in CBOR, which keeps every bit of a number. Abilities that an offer does not
+/// name are not offered. Decoding throws nlohmann::json::exception for other bytes.
 std::vector<std::uint8_t> Encode(const EnvOffer& offer);
 EnvOffer DecodeOffer(std::span<const std::byte> bytes);
 std::vector<std::uint8_t> Encode(const CameraParameters& camera);
 CameraParameters DecodeCamera(std::span<const std::byte> bytes);
 
-// A config that another process reads. Errors there name the same file, line and key. Keys that
-// were read there count as read here.
+// A config that another process reads. Errors there name the same file, line and key.
 
 /// The values of `config` and where each was written.
 nlohmann::json TransferConfig(const Config& config);
 
 /// The config that was given to TransferConfig. Throws nlohmann::json::exception for other JSON.
 Config ReceiveConfig(const nlohmann::json& transfer);
-
-/// Reads every key of `read`, the other process's `Config::ToJson`. Keys that `config` does not
-/// have are recorded as defaults.
-void AdoptReads(const Config& config, const nlohmann::json& read);
 
 }  // namespace plugin
 }  // namespace dp_bench

@@ -15,11 +15,6 @@ namespace {
 constexpr std::uint64_t kFnvOffset = 0xcbf29ce484222325;
 constexpr std::uint64_t kFnvPrime = 0x100000001b3;
 
-bool IsSlow(EnvCommand command) {
-  return command == EnvCommand::kDescribe || command == EnvCommand::kCreate ||
-         command == EnvCommand::kReset || command == EnvCommand::kBeginExpert;
-}
-
 bool ChangesState(EnvCommand command) {
   return command == EnvCommand::kReset || command == EnvCommand::kStep ||
          command == EnvCommand::kSetState;
@@ -44,8 +39,8 @@ SessionStart SessionStart::OfPlugin(PluginPlace plugin, const Config& params) {
   return start;
 }
 
-EnvSession::EnvSession(SessionStart start, const IsolationConfig& config, EnvCommand command)
-    : start_(std::move(start)), config_(config), start_command_(command) {
+EnvSession::EnvSession(SessionStart start, const EnvLimits& limits, EnvCommand command)
+    : start_(std::move(start)), limits_(limits), start_command_(command) {
   Forget();
   if (StartProcess()) return;
   first_ending_ = ending_;
@@ -55,21 +50,23 @@ EnvSession::EnvSession(SessionStart start, const IsolationConfig& config, EnvCom
   throw error;
 }
 
-Answer EnvSession::Call(Request request, std::span<const std::byte> input) {
+Answer EnvSession::Call(const Request& request, std::span<const std::byte> input,
+                        std::span<std::byte> output) {
   if (request.command == EnvCommand::kReset) Forget();
   if (ChangesState(request.command)) has_observation_ = false;
-  std::optional<Answer> answer = Attempt(request, input);
+  std::optional<Answer> answer = Attempt(request, input, output.size());
   if (!answer && may_repeat_) {
     may_repeat_ = false;
     first_ending_ = ending_;
     core::LogWarning(
         fmt::format("env plugin '{}' {} in {}; its episode is repeated in a fresh process",
                     start_.plugin.name, ending_, Name(request.command)));
-    answer = Attempt(request, input);
+    answer = Attempt(request, input, output.size());
   }
   if (!answer) throw EndedError();
   ThrowIfError(*answer);
   Note(request, input, *answer);
+  std::ranges::copy(Output(output.size()), output.begin());
   return *answer;
 }
 
@@ -81,35 +78,28 @@ std::span<const std::byte> EnvSession::Obs(std::size_t key) const {
   return process_->memory().Part(layout_.obs[key], offer_.spec.shape_meta.obs[key].ByteSize());
 }
 
-std::span<const std::byte> EnvSession::Bulk(std::size_t size) const {
-  return process_->memory().Part(layout_.bulk, size);
-}
-
-void EnvSession::ReserveBulk(std::size_t size) { bulk_size_ = std::max(bulk_size_, size); }
-
 // Nothing if the process ended; `ending_` then says how.
-std::optional<Answer> EnvSession::Attempt(const Request& request,
-                                          std::span<const std::byte> input) {
+std::optional<Answer> EnvSession::Attempt(const Request& request, std::span<const std::byte> input,
+                                          std::size_t output_size) {
   try {
     if (process_ == nullptr && !(StartProcess() && RepeatEpisode())) return std::nullopt;
   } catch (...) {
     process_.reset();  // its state is not that of the episode; the next call starts a new one
     throw;
   }
-  return Ask(request, input);
+  return Ask(request, input, output_size);
 }
 
 // Nothing if the process ended.
-std::optional<Answer> EnvSession::Ask(Request request, std::span<const std::byte> input) {
+std::optional<Answer> EnvSession::Ask(Request request, std::span<const std::byte> input,
+                                      std::size_t output_size) {
   SharedMemory& memory = process_->memory();
   request.input_size = input.size();
-  request.bulk_offset = layout_.bulk;
-  request.memory_size = layout_.TotalSize(bulk_size_);
+  request.output_offset = layout_.output;
+  request.memory_size = layout_.output + std::max(output_size, kMinOutput);
   memory.Grow(request.memory_size);
   std::ranges::copy(input, memory.Part(0, input.size()).begin());
-  const std::optional<Answer> answer = process_->Ask(
-      request, {.seconds = IsSlow(request.command) ? config_.reset_timeout : config_.step_timeout,
-                .memory_mb = static_cast<std::size_t>(config_.memory_limit_mb)});
+  const std::optional<Answer> answer = process_->Ask(request, limits_);
   if (!answer) {
     ending_ = process_->ending();
     process_.reset();
@@ -122,14 +112,12 @@ bool EnvSession::StartProcess() {
   has_observation_ = false;  // it was in the memory of the last process
   process_ = std::make_unique<WorkerProcess>(start_.command);
   // before the env is known, the memory holds the request and the offer
-  const std::size_t bulk_size = std::exchange(bulk_size_, kMaxOffer);
-  layout_ = {.bulk = Aligned(start_.request.size())};
+  layout_ = {.obs = {}, .output = Aligned(start_.request.size())};
   const std::optional<Answer> answer =
       Ask({.command = start_command_}, std::as_bytes(std::span(start_.request)));
-  bulk_size_ = bulk_size;
   if (!answer) return false;
   ThrowIfError(*answer);
-  offer_ = DecodeOffer(Bulk(answer->size));
+  offer_ = DecodeOffer(Output(answer->size));
   RequireSound(offer_.spec);  // a hosted env's may be anything
   layout_ = LayOut(offer_.spec);
   return true;
@@ -202,7 +190,7 @@ void EnvSession::AddToDigest(EnvCommand command, const Answer& answer,
 
 void EnvSession::ThrowIfError(const Answer& answer) const {
   if (answer.error_code == kNoError) return;
-  const std::span<const std::byte> text = Bulk(std::min<std::size_t>(answer.size, kMaxText));
+  const std::span<const std::byte> text = Output(std::min<std::size_t>(answer.size, kMaxText));
   throw Error(static_cast<ErrorCode>(answer.error_code),
               std::string(reinterpret_cast<const char*>(text.data()), text.size()));
 }

@@ -12,9 +12,9 @@
 
 #include "dp_bench/config.h"
 #include "dp_bench/error.h"
+#include "dp_bench/hosted_env.h"
 #include "plugin/env_message.h"
 #include "plugin/guard.h"
-#include "plugin/isolated_env.h"
 #include "plugin/shared_memory.h"
 #include "plugin/worker_process.h"
 
@@ -36,28 +36,25 @@ class EnvSession {
  public:
   /// Starts a process that creates the env or, with kDescribe, only describes it. Throws what the
   /// plugin throws, with the same code and message, and Error{kEnv} if its process ends.
-  EnvSession(SessionStart start, const IsolationConfig& config,
-             EnvCommand command = EnvCommand::kCreate);
+  EnvSession(SessionStart start, const EnvLimits& limits, EnvCommand command = EnvCommand::kCreate);
 
   const EnvOffer& offer() const { return offer_; }
 
   /// Makes one call into the env. If the process ends, repeats the episode in a new one: Reset with
   /// its seed, the actions so far, and this call. If a process ends for the second time in an
   /// episode, throws Error{kEnv}, which says how it ended; the next Reset starts again. Errors of
-  /// the env itself are thrown unchanged. `input`: the action of kStep, the state of kSetState.
-  Answer Call(Request request, std::span<const std::byte> input = {});
+  /// the env itself are thrown unchanged. `input`: an action or a state. `output` is overwritten
+  /// with the result.
+  Answer Call(const Request& request, std::span<const std::byte> input = {},
+              std::span<std::byte> output = {});
 
   /// The results of the last call; valid until the next one.
   std::span<const std::byte> Output(std::size_t size) const;
   std::span<const std::byte> Obs(std::size_t key) const;
-  std::span<const std::byte> Bulk(std::size_t size) const;
 
   /// Whether the observation of the env's state is there already, so that kObserve need not be
   /// called.
   bool has_observation() const { return has_observation_; }
-
-  /// Makes room for an image of this many bytes.
-  void ReserveBulk(std::size_t size);
 
  private:
   struct LoggedCall {
@@ -65,8 +62,10 @@ class EnvSession {
     std::uint64_t seed;
   };
 
-  std::optional<Answer> Attempt(const Request& request, std::span<const std::byte> input);
-  std::optional<Answer> Ask(Request request, std::span<const std::byte> input);
+  std::optional<Answer> Attempt(const Request& request, std::span<const std::byte> input,
+                                std::size_t output_size);
+  std::optional<Answer> Ask(Request request, std::span<const std::byte> input,
+                            std::size_t output_size = 0);
   bool StartProcess();
   bool RepeatEpisode();
   void Forget();
@@ -76,7 +75,7 @@ class EnvSession {
   Error EndedError() const;
 
   const SessionStart start_;
-  const IsolationConfig config_;
+  const EnvLimits limits_;
   const EnvCommand start_command_;
   std::unique_ptr<WorkerProcess> process_;  // null after it ended
   std::string ending_;                      // of the last process that ended
@@ -84,7 +83,6 @@ class EnvSession {
   bool may_repeat_ = true;
   EnvOffer offer_;
   MemoryLayout layout_;
-  std::size_t bulk_size_ = kMaxText;
   bool has_observation_ = false;
 
   // the episode so far: the calls that brought the env and its expert to their state

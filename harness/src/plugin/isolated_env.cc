@@ -1,6 +1,6 @@
 // Both sides of the wire: IsolatedEnv asks, EnvWorker answers in the other process. A call looks
-// the same from both: what it needs in Request, in the input and in the picture's size; what comes
-// back in Answer, in the output and in bulk.
+// the same from both: what it needs is in Request and the input, what comes back in Answer and the
+// output.
 #include "plugin/isolated_env.h"
 
 #include <fmt/format.h>
@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 #include "dp_bench/hosted_env.h"
 #include "plugin/catalogue.h"
@@ -40,15 +41,14 @@ class IsolatedEnv final : public Env {
   }
 
   StepResult DoStep(std::span<const float> action) override {
-    const Answer answer = session_->Call({.command = EnvCommand::kStep}, std::as_bytes(action));
+    const Answer answer = session_->Call({.command = EnvCommand::kStep}, std::as_bytes(action),
+                                         std::as_writable_bytes(std::span(metrics_)));
     const std::size_t n_metrics =
         std::min<std::size_t>(answer.size / sizeof(double), metrics_.size());
-    const auto metrics = std::span(metrics_).first(n_metrics);
-    Copy(session_->Output(metrics.size_bytes()), std::as_writable_bytes(metrics));
     return {.reward = answer.reward,
             .terminated = answer.terminated,
             .success = answer.success,
-            .metrics = metrics};
+            .metrics = std::span(metrics_).first(n_metrics)};
   }
 
   void DoObserve(const ObsWriter& obs) override {
@@ -59,8 +59,7 @@ class IsolatedEnv final : public Env {
   void DoRender(RgbImage* frame) override { CallForFrame({.command = EnvCommand::kRender}, frame); }
 
   void DoGetState(std::span<double> state) const override {
-    session_->Call({.command = EnvCommand::kGetState});
-    Copy(session_->Output(state.size_bytes()), std::as_writable_bytes(state));
+    session_->Call({.command = EnvCommand::kGetState}, {}, std::as_writable_bytes(state));
   }
   void DoSetState(std::span<const double> state) override {
     session_->Call({.command = EnvCommand::kSetState}, std::as_bytes(state));
@@ -70,48 +69,32 @@ class IsolatedEnv final : public Env {
     session_->Call({.command = EnvCommand::kBeginExpert, .seed = seed});
   }
   void DoAct(std::span<float> action) override {
-    CallForAction({.command = EnvCommand::kAct}, action);
+    session_->Call({.command = EnvCommand::kAct}, {}, std::as_writable_bytes(action));
   }
   void DoPointerAction(double x, double y, std::span<float> action) const override {
-    CallForAction({.command = EnvCommand::kPointerAction, .x = x, .y = y}, action);
+    session_->Call({.command = EnvCommand::kPointerAction, .x = x, .y = y}, {},
+                   std::as_writable_bytes(action));
   }
 
   CameraParameters DoGetCamera(int camera, int width, int height) const override {
     const Answer answer = session_->Call(
         {.command = EnvCommand::kGetCamera, .camera = camera, .width = width, .height = height});
-    return DecodeCamera(session_->Bulk(answer.size));
+    return DecodeCamera(session_->Output(answer.size));
   }
   void DoRenderCamera(int camera, RgbImage* frame) override {
     CallForFrame({.command = EnvCommand::kRenderCamera, .camera = camera}, frame);
   }
 
-  void DoStateMarks(int width, int height, std::span<float> xy) const override {
-    CallForMarks({.command = EnvCommand::kStateMarks, .width = width, .height = height}, {}, xy);
-  }
-  void DoActionMarks(std::span<const float> action, int width, int height,
-                     std::span<float> xy) const override {
-    CallForMarks({.command = EnvCommand::kActionMarks, .width = width, .height = height}, action,
-                 xy);
-  }
-
-  void CallForAction(const Request& request, std::span<float> action) const {
-    session_->Call(request);
-    Copy(session_->Output(action.size_bytes()), std::as_writable_bytes(action));
+  void DoMarks(std::span<const float> action, int width, int height,
+               std::span<float> xy) const override {
+    session_->Call({.command = EnvCommand::kMarks, .width = width, .height = height},
+                   std::as_bytes(action), std::as_writable_bytes(xy));
   }
 
   void CallForFrame(Request request, RgbImage* frame) const {
     request.width = frame->width;
     request.height = frame->height;
-    session_->ReserveBulk(frame->pixels.size());
-    session_->Call(request);
-    Copy(session_->Bulk(frame->pixels.size()), std::as_writable_bytes(std::span(frame->pixels)));
-  }
-
-  void CallForMarks(const Request& request, std::span<const float> action,
-                    std::span<float> xy) const {
-    session_->ReserveBulk(xy.size_bytes());
-    session_->Call(request, std::as_bytes(action));
-    Copy(session_->Bulk(xy.size_bytes()), std::as_writable_bytes(xy));
+    session_->Call(request, {}, std::as_writable_bytes(std::span(frame->pixels)));
   }
 
   std::unique_ptr<EnvSession> session_;
@@ -129,8 +112,7 @@ class EnvWorker {
       return Execute(request);
     } catch (const Error& error) {
       const std::string_view text = std::string_view(error.what()).substr(0, kMaxText);
-      Answer answer =
-          PutText(request, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+      Answer answer = Put(request, text);
       answer.error_code = static_cast<std::int32_t>(error.code());
       return answer;
     }
@@ -139,36 +121,33 @@ class EnvWorker {
  private:
   Answer Execute(const Request& request);
   Answer Start(const Request& request);
-  Answer Step();
+  Answer Step(const Request& request);
   void Observe();
 
-  // An action at `offset` of the shared memory.
-  std::span<float> Action(std::size_t offset) {
-    return Numbers<float>(offset, env_->spec().action_low.size());
+  // `n` numbers of the input, or room for them in the output.
+  template <class T>
+  std::span<const T> Input(std::size_t n) {
+    return Numbers<T>(0, n);
   }
-  std::span<double> State(std::size_t offset) {
-    return Numbers<double>(offset, env_->spec().abilities.state_size);
-  }
-  std::span<float> Marks(const Request& request) {
-    return Numbers<float>(request.bulk_offset,
-                          2 * static_cast<std::size_t>(env_->spec().abilities.n_marks));
+  template <class T>
+  std::span<T> Output(const Request& request, std::size_t n) {
+    return Numbers<T>(request.output_offset, n);
   }
   template <class T>
   std::span<T> Numbers(std::size_t offset, std::size_t n) {
     const std::span<std::byte> bytes = memory_.Part(offset, n * sizeof(T));
     return {reinterpret_cast<T*>(bytes.data()), n};
   }
-
+  Answer Put(const Request& request, const auto& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    Copy(bytes, memory_.Part(request.output_offset, bytes.size()));
+    return {.size = bytes.size()};
+  }
   template <class Draw>
   void PutFrame(const Request& request, const Draw& draw) {
     RgbImage frame(request.width, request.height);
     draw(&frame);
-    Copy(std::as_bytes(std::span(frame.pixels)),
-         memory_.Part(request.bulk_offset, frame.pixels.size()));
-  }
-  Answer PutText(const Request& request, std::span<const std::uint8_t> text) {
-    Copy(std::as_bytes(text), memory_.Part(request.bulk_offset, text.size()));
-    return {.size = text.size()};
+    Put(request, frame.pixels);
   }
 
   SharedMemory memory_;
@@ -179,15 +158,17 @@ class EnvWorker {
 };
 
 Answer EnvWorker::Execute(const Request& request) {
+  if (request.command == EnvCommand::kDescribe || request.command == EnvCommand::kCreate) {
+    return Start(request);
+  }
+  const std::size_t action_dim = env_->spec().action_low.size();
+  const EnvAbilities& abilities = env_->spec().abilities;
   switch (request.command) {
-    case EnvCommand::kDescribe:
-    case EnvCommand::kCreate:
-      return Start(request);
     case EnvCommand::kReset:
       env_->Reset(request.seed);
       break;
     case EnvCommand::kStep:
-      return Step();
+      return Step(request);
     case EnvCommand::kObserve:
       Observe();
       break;
@@ -195,42 +176,38 @@ Answer EnvWorker::Execute(const Request& request) {
       PutFrame(request, [&](RgbImage* frame) { env_->Render(frame); });
       break;
     case EnvCommand::kGetState:
-      env_->GetState(State(layout_.output));
+      env_->GetState(Output<double>(request, abilities.state_size));
       break;
     case EnvCommand::kSetState:
-      env_->SetState(State(0));
+      env_->SetState(Input<double>(abilities.state_size));
       break;
     case EnvCommand::kBeginExpert:
       env_->BeginExpert(request.seed);
       break;
     case EnvCommand::kAct:
-      env_->Act(Action(layout_.output));
+      env_->Act(Output<float>(request, action_dim));
       break;
     case EnvCommand::kPointerAction:
-      env_->PointerAction(request.x, request.y, Action(layout_.output));
+      env_->PointerAction(request.x, request.y, Output<float>(request, action_dim));
       break;
     case EnvCommand::kGetCamera:
-      return PutText(request,
-                     Encode(env_->GetCamera(request.camera, request.width, request.height)));
+      return Put(request, Encode(env_->GetCamera(request.camera, request.width, request.height)));
     case EnvCommand::kRenderCamera:
       PutFrame(request, [&](RgbImage* frame) { env_->RenderCamera(request.camera, frame); });
       break;
-    case EnvCommand::kStateMarks:
-      env_->StateMarks(request.width, request.height, Marks(request));
+    case EnvCommand::kMarks:
+      env_->Marks(Input<float>(request.input_size / sizeof(float)), request.width, request.height,
+                  Output<float>(request, 2 * static_cast<std::size_t>(abilities.n_marks)));
       break;
-    case EnvCommand::kActionMarks:
-      env_->ActionMarks(Action(0), request.width, request.height, Marks(request));
-      break;
-    case EnvCommand::kQuit:
+    default:
       break;
   }
   return {};
 }
 
 Answer EnvWorker::Start(const Request& request) {
-  const std::span<std::byte> input = memory_.Part(0, request.input_size);
-  const auto* const begin = reinterpret_cast<const std::uint8_t*>(input.data());
-  const auto wanted = nlohmann::json::from_cbor(begin, begin + input.size());
+  const auto input = Input<std::uint8_t>(request.input_size);
+  const auto wanted = nlohmann::json::from_cbor(input.begin(), input.end());
   const Config params = ReceiveConfig(wanted.at("params"));
   const std::string name = catalogue_.LoadFile(wanted.at("file").get<std::string>()).name;
   EnvOffer offer;
@@ -244,16 +221,15 @@ Answer EnvWorker::Start(const Request& request) {
     obs_.resize(offer.spec.shape_meta.obs.size());
   }
   offer.params = params.ToJson();
-  return PutText(request, Encode(offer));
+  return Put(request, Encode(offer));
 }
 
-Answer EnvWorker::Step() {
-  const StepResult result = env_->Step(Action(0));
-  Copy(std::as_bytes(result.metrics), memory_.Part(layout_.output, result.metrics.size_bytes()));
+Answer EnvWorker::Step(const Request& request) {
+  const StepResult result = env_->Step(Input<float>(env_->spec().action_low.size()));
   return {.terminated = result.terminated,
           .success = result.success,
           .reward = result.reward,
-          .size = result.metrics.size_bytes()};
+          .size = Put(request, result.metrics).size};
 }
 
 void EnvWorker::Observe() {
@@ -266,10 +242,10 @@ void EnvWorker::Observe() {
 
 // Keys of `params` that the plugin reads there count as read here.
 std::unique_ptr<EnvSession> StartSession(PluginPlace plugin, const Config& params,
-                                         const IsolationConfig& config, EnvCommand command) {
+                                         const EnvLimits& limits, EnvCommand command) {
   auto session = std::make_unique<EnvSession>(SessionStart::OfPlugin(std::move(plugin), params),
-                                              config, command);
-  AdoptReads(params, nlohmann::json::parse(session->offer().params));
+                                              limits, command);
+  params.ReadAll(session->offer().params);
   return session;
 }
 
@@ -282,29 +258,18 @@ SessionStart StartOf(const HostedEnv& hosted) {
           .names_plugin = false};
 }
 
-IsolationConfig LimitsOf(const HostedEnv& hosted) {
-  return {.is_enabled = true,
-          .step_timeout = hosted.step_timeout,
-          .reset_timeout = hosted.reset_timeout,
-          .memory_limit_mb = hosted.memory_limit_mb};
-}
-
-constexpr double kMinTimeout = 0.1;    // [s]
-constexpr double kMaxTimeout = 1.0e6;  // [s]
-
 }  // namespace
 
 std::unique_ptr<Env> CreateIsolatedEnv(PluginPlace plugin, const Config& params,
-                                       const IsolationConfig& config) {
+                                       const EnvLimits& limits) {
   auto env =
-      std::make_unique<IsolatedEnv>(StartSession(plugin, params, config, EnvCommand::kCreate));
+      std::make_unique<IsolatedEnv>(StartSession(plugin, params, limits, EnvCommand::kCreate));
   EnvGuard::Of(*env).SetPlace(std::move(plugin));
   return env;
 }
 
-EnvSpec DescribeIsolatedEnv(PluginPlace plugin, const Config& params,
-                            const IsolationConfig& config) {
-  return StartSession(std::move(plugin), params, config, EnvCommand::kDescribe)->offer().spec;
+EnvSpec DescribeIsolatedEnv(PluginPlace plugin, const Config& params, const EnvLimits& limits) {
+  return StartSession(std::move(plugin), params, limits, EnvCommand::kDescribe)->offer().spec;
 }
 
 int RunEnvWorker(int socket, int memory_fd) {
@@ -319,35 +284,41 @@ int RunEnvWorker(int socket, int memory_fd) {
   }
 }
 
-IsolationConfig IsolationConfig::FromConfig(const Config& env_runner) {
-  IsolationConfig c;
-  c.is_enabled = env_runner.Get<bool>("isolate", c.is_enabled, "one process per env");
-  c.step_timeout = env_runner.GetInRange(
-      "step_timeout", c.step_timeout, kMinTimeout, kMaxTimeout,
-      "seconds that a step, an observation or an image of an isolated env may take");
-  c.reset_timeout =
-      env_runner.GetInRange("reset_timeout", c.reset_timeout, kMinTimeout, kMaxTimeout,
-                            "seconds that creating or resetting an isolated env may take");
-  c.memory_limit_mb = static_cast<int>(env_runner.GetInRange(
-      "memory_limit_mb", std::int64_t{c.memory_limit_mb}, std::int64_t{0}, std::int64_t{1} << 30,
-      "memory that the process of an isolated env may use, in MiB; 0 = no limit"));
-  return c;
+std::optional<EnvLimits> ReadIsolation(const Config& env_runner) {
+  bool is_isolated = false;
+  const ConfigKeys keys(env_runner);
+  keys("isolate", &is_isolated, "one process per env");
+  const EnvLimits limits = EnvLimits::FromConfig(env_runner);
+  return is_isolated ? std::optional(limits) : std::nullopt;
 }
 
 }  // namespace dp_bench::plugin
 
 namespace dp_bench {
 
+EnvLimits EnvLimits::FromConfig(const Config& config) {
+  constexpr double kMinTimeout = 0.1;    // [s]
+  constexpr double kMaxTimeout = 1.0e6;  // [s]
+  EnvLimits c;
+  const ConfigKeys keys(config);
+  keys("step_timeout", &c.step_timeout, kMinTimeout, kMaxTimeout,
+       "seconds that a step, an observation or an image may take in an env's own process");
+  keys("reset_timeout", &c.reset_timeout, kMinTimeout, kMaxTimeout,
+       "seconds that creating or resetting an env in its own process may take");
+  keys("memory_limit_mb", &c.memory_limit_mb, 0, 1 << 30,
+       "memory that an env's own process may use, in MiB; 0 = no limit");
+  return c;
+}
+
 EnvSpec DescribeHostedEnv(const HostedEnv& hosted) {
-  return plugin::EnvSession(plugin::StartOf(hosted), plugin::LimitsOf(hosted),
-                            plugin::EnvCommand::kDescribe)
+  return plugin::EnvSession(plugin::StartOf(hosted), hosted.limits, plugin::EnvCommand::kDescribe)
       .offer()
       .spec;
 }
 
 std::unique_ptr<Env> CreateHostedEnv(const HostedEnv& hosted) {
   return std::make_unique<plugin::IsolatedEnv>(
-      std::make_unique<plugin::EnvSession>(plugin::StartOf(hosted), plugin::LimitsOf(hosted)));
+      std::make_unique<plugin::EnvSession>(plugin::StartOf(hosted), hosted.limits));
 }
 
 }  // namespace dp_bench

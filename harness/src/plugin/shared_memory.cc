@@ -68,15 +68,12 @@ std::size_t Aligned(std::size_t size) {
 MemoryLayout LayOut(const EnvSpec& spec) {
   const std::size_t action = spec.shape_meta.action.ByteSize();
   const std::size_t state = spec.abilities.state_size * sizeof(double);
-  const std::size_t metrics = spec.metrics.size() * sizeof(double);
   MemoryLayout layout;
   layout.output = Aligned(std::max(action, state));
-  std::size_t end = layout.output + Aligned(std::max({action, state, metrics}));
   for (const KeySpec& key : spec.shape_meta.obs) {
-    layout.obs.push_back(end);
-    end += Aligned(key.ByteSize());
+    layout.obs.push_back(layout.output);
+    layout.output += Aligned(key.ByteSize());
   }
-  layout.bulk = end;
   return layout;
 }
 

@@ -43,17 +43,13 @@ class SharedMemory {
 // the host trusts nothing that a broken plugin may have written there.
 
 inline constexpr std::size_t kMaxText = 64 << 10;    // [bytes] of an error's message
-inline constexpr std::size_t kMaxOffer = 1 << 20;    // [bytes] of an encoded EnvOffer
+inline constexpr std::size_t kMinOutput = 1 << 20;   // [bytes] for an EnvOffer, texts and numbers
 inline constexpr std::size_t kMemoryAlignment = 64;  // [bytes] of every part
 
 struct MemoryLayout {
-  // input begins at 0: an action [Da] float32, or a state float64
-  std::size_t output = 0;        // metrics or a state float64, or an action [Da] float32
+  // input begins at 0: an action [Da] float32, a state float64, or what creates the env
   std::vector<std::size_t> obs;  // one per key of shape_meta.obs
-  std::size_t bulk = 0;          // texts and images; grows with requested images
-
-  /// The total size with `bulk_size` bytes for texts and images.
-  std::size_t TotalSize(std::size_t bulk_size) const { return bulk + bulk_size; }
+  std::size_t output = 0;        // the result of a call; grows with requested images
 };
 
 MemoryLayout LayOut(const EnvSpec& spec);

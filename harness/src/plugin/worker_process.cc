@@ -46,6 +46,11 @@ constexpr std::size_t kBytesPerMb = 1 << 20;  // as `memory_limit_mb` counts
               fmt::format("cannot start a process for an env: {}: {}", what, std::strerror(error)));
 }
 
+bool IsSlow(EnvCommand command) {
+  return command == EnvCommand::kDescribe || command == EnvCommand::kCreate ||
+         command == EnvCommand::kReset || command == EnvCommand::kBeginExpert;
+}
+
 fs::path WorkerFile() {
   const fs::path own_folder = fs::read_symlink("/proc/self/exe").parent_path();
   fs::path file = own_folder / kWorkerProgram;
@@ -173,9 +178,10 @@ bool WorkerProcess::Send(const Request& request) {
   return send(socket_, &request, sizeof(request), MSG_NOSIGNAL) == sizeof(request);
 }
 
-std::optional<Answer> WorkerProcess::Ask(const Request& request, const WorkerLimits& limits) {
+std::optional<Answer> WorkerProcess::Ask(const Request& request, const EnvLimits& limits) {
   DPB_ASSERT(pid_ >= 0);
-  const auto deadline = Clock::now() + std::chrono::duration<double>(limits.seconds);
+  const double seconds = IsSlow(request.command) ? limits.reset_timeout : limits.step_timeout;
+  const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
   if (!Send(request)) {
     Reap();
     return std::nullopt;
@@ -191,23 +197,23 @@ std::optional<Answer> WorkerProcess::Ask(const Request& request, const WorkerLim
       Reap();
       return std::nullopt;
     }
-    if (HoldsTooMuchMemory(limits.memory_mb)) return std::nullopt;
+    if (HoldsTooMuchMemory(limits.memory_limit_mb)) return std::nullopt;
     if (is_answered) return answer;
     if (HasEnded()) return std::nullopt;  // a process that it started keeps the socket open
     if (Clock::now() < deadline) continue;
-    Kill(fmt::format("did not answer within {} s", limits.seconds));
+    Kill(fmt::format("did not answer within {} s", seconds));
     return std::nullopt;
   }
 }
 
 // Checked only now and then, because it takes as long as a small env's step.
-bool WorkerProcess::HoldsTooMuchMemory(std::size_t limit_mb) {
+bool WorkerProcess::HoldsTooMuchMemory(int limit_mb) {
   if (limit_mb == 0) return false;
   const auto now = Clock::now();
   if (now < last_memory_check_ + kSlice) return false;
   last_memory_check_ = now;
   const std::size_t resident = ResidentMb(env_);
-  if (resident <= limit_mb) return false;
+  if (std::cmp_less_equal(resident, limit_mb)) return false;
   Kill(fmt::format("held {} MB of memory, more than memory_limit_mb ({})", resident, limit_mb));
   return true;
 }

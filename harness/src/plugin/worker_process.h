@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/hosted_env.h"
 #include "plugin/env_message.h"
 #include "plugin/shared_memory.h"
 
@@ -33,12 +34,6 @@ struct WorkerCommand {
   static WorkerCommand OfPlugins();
 };
 
-/// How long an answer may take, and how much memory the process may use.
-struct WorkerLimits {
-  double seconds = 0.0;
-  std::size_t memory_mb = 0;  // 0: no limit
-};
-
 /// Used by one thread at a time, which may change. The process, and every process that it started,
 /// ends with this object, with this program (however that ends), and when a limit is exceeded.
 class WorkerProcess {
@@ -54,7 +49,7 @@ class WorkerProcess {
 
   /// Nothing if the process ended instead of answering; `ending` then says how. Do not call it
   /// after that.
-  std::optional<Answer> Ask(const Request& request, const WorkerLimits& limits);
+  std::optional<Answer> Ask(const Request& request, const EnvLimits& limits);
 
   /// Completes "the env plugin <ending>": "died with signal 11 (SIGSEGV)", "exited with code 3",
   /// "did not answer within 30 s".
@@ -64,7 +59,7 @@ class WorkerProcess {
   using Clock = std::chrono::steady_clock;
 
   bool Send(const Request& request);
-  bool HoldsTooMuchMemory(std::size_t limit_mb);
+  bool HoldsTooMuchMemory(int limit_mb);
   bool HasEnded();
   void Reap();
   void Kill(std::string why);

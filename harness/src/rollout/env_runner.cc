@@ -76,8 +76,7 @@ void AppendSplit(const std::string& split, int n, std::uint64_t start_seed, int 
 
 EnvRunner::EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_factory,
                      const ShapeMeta& shape_meta, const Horizons& horizons,
-                     std::filesystem::path output_dir)
-    : config_(config) {
+                     std::filesystem::path output_dir) {
   std::unique_ptr<Env> env = env_factory();
   if (env == nullptr) throw Error(ErrorCode::kEnv, "no env was created");
   const EnvSpec spec = env->spec();
@@ -89,7 +88,8 @@ EnvRunner::EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_fact
                                              max_steps));
   }
   plan_ = std::make_unique<RolloutPlan>(
-      RolloutPlan{.env_factory = StartingWith(std::move(env), std::move(env_factory)),
+      RolloutPlan{.config = config,
+                  .env_factory = StartingWith(std::move(env), std::move(env_factory)),
                   .env = spec,
                   .shape_meta = shape_meta,
                   .obs_index_of_env = MatchObsKeys(spec.shape_meta, shape_meta),
@@ -97,17 +97,10 @@ EnvRunner::EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_fact
                   .max_steps = max_steps,
                   .score_metric = FindScoreMetric(config, spec),
                   .n_stale_steps = StaleSteps(config, spec.control_hz),
-                  .output_dir = std::move(output_dir),
-                  .record_traces = config.record_traces,
-                  .video_width = config.video_width,
-                  .video_height = config.video_height,
-                  .crf = config.crf,
-                  .video_overlay = config.video_overlay});
+                  .output_dir = std::move(output_dir)});
   AppendSplit("train", config.n_train, config.train_start_seed, config.n_videos, &jobs_);
   AppendSplit("test", config.n_test, config.test_start_seed, config.n_videos, &jobs_);
 }
-
-EnvRunner::~EnvRunner() = default;
 
 void EnvRunner::SetObsRanges(run::ObsRanges ranges) {
   slots_.clear();  // they use the old ranges
@@ -156,11 +149,12 @@ run::RunResult EnvRunner::Run(control::ChunkPlanner& planner, std::span<const in
   // good run are kept
   std::vector<std::unique_ptr<EpisodeSlot>> slots = std::move(slots_);
   slots_.clear();
-  const int wanted = config_.n_envs > 0 ? config_.n_envs : 2 * planner.batch_size();
+  const control::EnvRunnerConfig& config = plan_->config;
+  const int wanted = config.n_envs > 0 ? config.n_envs : 2 * planner.batch_size();
   const std::size_t n_slots = std::min(static_cast<std::size_t>(wanted), jobs.size());
   while (slots.size() < n_slots) slots.push_back(std::make_unique<EpisodeSlot>(*plan_));
   run::RunResult result = RolloutLoop(*plan_, std::span(slots).first(n_slots), jobs, planner,
-                                      config_.n_workers, config_.check_batch_invariance)
+                                      config.n_workers, config.check_batch_invariance)
                               .Run(hooks);
   if (!result.is_interrupted) slots_ = std::move(slots);
   return result;

@@ -32,7 +32,6 @@ class EnvRunner {
   EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_factory,
             const ShapeMeta& shape_meta, const Horizons& horizons,
             std::filesystem::path output_dir);
-  ~EnvRunner();
 
   /// The seed list: n_train train episodes, then n_test test episodes.
   const std::vector<run::EpisodeJob>& jobs() const { return jobs_; }
@@ -62,7 +61,6 @@ class EnvRunner {
  private:
   const run::EpisodeJob& JobAt(int episode) const;
 
-  control::EnvRunnerConfig config_;
   std::unique_ptr<RolloutPlan> plan_;
   std::vector<run::EpisodeJob> jobs_;
   std::vector<std::unique_ptr<EpisodeSlot>> slots_;  // kept, so that a later Run finds warm envs

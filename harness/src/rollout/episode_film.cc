@@ -32,7 +32,7 @@ EpisodeFilm::EpisodeFilm(const RolloutPlan& plan, const run::EpisodeJob& job, En
       video_(fmt::format("media/{}_{}.mp4", job.split, job.seed)),
       notes_{.n_action_steps = plan.horizons.n_action_steps,
              .action_dim = plan.shape_meta.action_dim()},
-      frame_(plan.video_width, plan.video_height) {
+      frame_(plan.config.video_width, plan.config.video_height) {
   Guard([&] {
     notes_.n_marks = env->spec().abilities.n_marks;
     AddFrame({}, env);  // an env that cannot be drawn leaves no file
@@ -43,11 +43,11 @@ EpisodeFilm::EpisodeFilm(const RolloutPlan& plan, const run::EpisodeJob& job, En
 void EpisodeFilm::Open() {
   const std::filesystem::path path = plan_.output_dir / video_;
   std::filesystem::create_directories(path.parent_path());
-  encoder_ =
-      std::make_unique<media::VideoEncoder>(path, media::VideoOptions{.width = plan_.video_width,
-                                                                      .height = plan_.video_height,
-                                                                      .fps = plan_.env.control_hz,
-                                                                      .crf = plan_.crf});
+  encoder_ = std::make_unique<media::VideoEncoder>(
+      path, media::VideoOptions{.width = plan_.config.video_width,
+                                .height = plan_.config.video_height,
+                                .fps = plan_.env.control_hz,
+                                .crf = plan_.config.crf});
 }
 
 void EpisodeFilm::AddPlan(std::span<const float> chunk, std::span<const float> actions, Env* env) {
@@ -55,9 +55,9 @@ void EpisodeFilm::AddPlan(std::span<const float> chunk, std::span<const float> a
   Guard([&] {
     notes_.plan_step.push_back(std::ssize(notes_.reward));
     notes_.plan.insert(notes_.plan.end(), chunk.begin(), chunk.end());
-    AppendActionMarks(chunk, env, &notes_.plan_marks);
+    AppendMarksOfEach(chunk, env, &notes_.plan_marks);
     planned_marks_.clear();
-    AppendActionMarks(actions, env, &planned_marks_);
+    AppendMarksOfEach(actions, env, &planned_marks_);
   });
 }
 
@@ -82,7 +82,7 @@ void EpisodeFilm::Finish() {
 
 void EpisodeFilm::AddFrame(const run::EpisodeRecord& record, Env* env) {
   WriteFrame();
-  AppendStateMarks(env);
+  AppendMarks({}, env, &notes_.state_marks);
   env->Render(&frame_);
   moment_ = {.step = record.n_steps, .score = record.score, .success = record.success};
   is_frame_due_ = true;
@@ -90,7 +90,7 @@ void EpisodeFilm::AddFrame(const run::EpisodeRecord& record, Env* env) {
 
 void EpisodeFilm::WriteFrame() {
   if (!std::exchange(is_frame_due_, false)) return;
-  if (plan_.video_overlay) DrawMoment();
+  if (plan_.config.video_overlay) DrawMoment();
   encoder_->Write(frame_);
 }
 
@@ -104,25 +104,21 @@ void EpisodeFilm::DrawMoment() {
   media::DrawOverlay(moment_, &frame_);
 }
 
-void EpisodeFilm::AppendStateMarks(Env* env) {
+// Of one action, or without one of the current state.
+void EpisodeFilm::AppendMarks(std::span<const float> action, Env* env, std::vector<float>* marks) {
   if (notes_.n_marks == 0) return;
-  const std::size_t n_before = notes_.state_marks.size();
-  notes_.state_marks.resize(n_before + 2 * static_cast<std::size_t>(notes_.n_marks));
-  const std::span<float> marks = std::span(notes_.state_marks).subspan(n_before);
-  env->StateMarks(frame_.width, frame_.height, marks);
-  HideOutside(marks);
+  const std::size_t n_numbers = 2 * static_cast<std::size_t>(notes_.n_marks);
+  marks->resize(marks->size() + n_numbers);
+  const std::span<float> xy = std::span(*marks).last(n_numbers);
+  env->Marks(action, frame_.width, frame_.height, xy);
+  HideOutside(xy);
 }
 
-void EpisodeFilm::AppendActionMarks(std::span<const float> actions, Env* env,
+void EpisodeFilm::AppendMarksOfEach(std::span<const float> actions, Env* env,
                                     std::vector<float>* marks) {
-  if (notes_.n_marks == 0) return;
   const auto action_dim = static_cast<std::size_t>(notes_.action_dim);
-  const std::size_t row = 2 * static_cast<std::size_t>(notes_.n_marks);
   for (; !actions.empty(); actions = actions.subspan(action_dim)) {
-    marks->resize(marks->size() + row);
-    const std::span<float> of_action = std::span(*marks).last(row);
-    env->ActionMarks(actions.first(action_dim), frame_.width, frame_.height, of_action);
-    HideOutside(of_action);
+    AppendMarks(actions.first(action_dim), env, marks);
   }
 }
 

@@ -44,8 +44,8 @@ class EpisodeFilm {
   void AddFrame(const run::EpisodeRecord& record, Env* env);
   void WriteFrame();
   void DrawMoment();
-  void AppendStateMarks(Env* env);
-  void AppendActionMarks(std::span<const float> actions, Env* env, std::vector<float>* marks);
+  void AppendMarks(std::span<const float> action, Env* env, std::vector<float>* marks);
+  void AppendMarksOfEach(std::span<const float> actions, Env* env, std::vector<float>* marks);
 
   // Runs `body`; what it throws ends the film.
   template <class Body>

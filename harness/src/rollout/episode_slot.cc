@@ -36,7 +36,7 @@ void EpisodeSlot::Start(const run::EpisodeJob& job) {
   actions_.Ask();
   course_.Start();
   state_ = State::kAwaitsPlan;
-  if (plan_.record_traces) trace_.Start(plan_.shape_meta, plan_.env.metrics.size());
+  if (plan_.config.record_traces) trace_.Start(plan_.shape_meta, plan_.env.metrics.size());
   CatchAll([this] { ResetEnv(); },
            [this](std::string_view why) { Fail(fmt::format("reset: {}", why)); });
   if (awaits_plan() && job.is_filmed) {
@@ -88,7 +88,7 @@ void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
   AddToMetrics(result.metrics);
   record_.score = ScoreAfter(result.reward);
   record_.success = record_.success || result.success;
-  if (plan_.record_traces) trace_.AddStep(action, result);
+  if (plan_.config.record_traces) trace_.AddStep(action, result);
   course_.AddStep(result.reward, result.terminated);
   is_terminated_ = result.terminated;
   ++record_.n_steps;
@@ -108,12 +108,12 @@ void EpisodeSlot::Observe() {
   env_->Observe({plan_.env.shape_meta.obs, obs_buffers_});
 
   trace_hash_.Update('o');
-  if (plan_.record_traces) trace_.AddObservation();
+  if (plan_.config.record_traces) trace_.AddObservation();
   for (int key = 0; key < static_cast<int>(plan_.shape_meta.obs.size()); ++key) {
     const std::span<const std::byte> frame = history_.Next(key);
     trace_hash_.Update(frame);
     course_.AddObservation(key, frame);
-    if (plan_.record_traces) trace_.AddKey(key, frame);
+    if (plan_.config.record_traces) trace_.AddKey(key, frame);
   }
 }
 
@@ -160,7 +160,7 @@ void EpisodeSlot::End() {
   }
   record_.trace_hash = trace_hash_.HexDigest();
   record_.course = course_.course();
-  if (plan_.record_traces) {
+  if (plan_.config.record_traces) {
     const auto file = plan_.output_dir / run::TraceFile(record_.split, record_.seed);
     std::filesystem::create_directories(file.parent_path());
     run::WriteSafetensors(file, trace_.ToArrays());

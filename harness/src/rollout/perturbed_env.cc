@@ -5,13 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/random.h"
 #include "plugin/env_guard.h"
 
 namespace dp_bench::rollout {
 namespace {
 
-constexpr std::int64_t kMaxDelay = 1000;  // [control steps]
+constexpr int kMaxDelay = 1000;  // [control steps]
 constexpr double kMaxNoise = 1.0;
 
 // The substream of kEnvNoise; the env itself uses 0.
@@ -80,14 +81,11 @@ class DelayAndNoise final : public plugin::ActionFilter {
 
 std::optional<ActionPerturbation> ActionPerturbation::FromConfig(const Config& env) {
   if (!env.Has("perturb")) return std::nullopt;
-  const Config section = env.Sub("perturb", "makes every action harder to execute");
+  const ConfigKeys keys(env.Sub("perturb", "makes every action harder to execute"));
   ActionPerturbation perturbation;
-  perturbation.delay =
-      static_cast<int>(section.GetInRange("delay", std::int64_t{0}, std::int64_t{0}, kMaxDelay,
-                                          "control steps by which an action arrives late"));
-  perturbation.noise = section.GetInRange(
-      "noise", 0.0, 0.0, kMaxNoise,
-      "standard deviation of noise on actions, as a fraction of the action range");
+  keys("delay", &perturbation.delay, 0, kMaxDelay, "control steps by which an action arrives late");
+  keys("noise", &perturbation.noise, 0.0, kMaxNoise,
+       "standard deviation of noise on actions, as a fraction of the action range");
   return perturbation;
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "dp_bench/error.h"
+#include "rollout/catch_all.h"
 
 namespace dp_bench::rollout {
 
@@ -160,15 +161,13 @@ void RolloutLoop::PlanBatch() {
 
 bool RolloutLoop::TryPlan(std::span<const control::PlanRow> rows, std::string* why) {
   ++result_.n_plans;
-  try {
-    planner_.Plan(obs_, rows, actions_);
-    return true;
-  } catch (const std::exception& error) {
-    *why = error.what();
-  } catch (...) {
-    *why = "threw something that is not a std::exception";
-  }
-  return false;
+  bool is_planned = true;
+  CatchAll([&] { planner_.Plan(obs_, rows, actions_); },
+           [&](std::string_view reason) {
+             *why = reason;
+             is_planned = false;
+           });
+  return is_planned;
 }
 
 // An exception does not say which row caused it, so each row is planned again in a separate batch.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "control/env_runner_config.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
 #include "run/obs_ranges.h"
@@ -17,6 +18,7 @@ using EnvFactory = std::function<std::unique_ptr<Env>()>;
 
 /// Must not change while slots use it.
 struct RolloutPlan {
+  control::EnvRunnerConfig config;
   EnvFactory env_factory;
   EnvSpec env;                        // what the env offers
   ShapeMeta shape_meta;               // what the policy needs: some of the env's keys
@@ -27,11 +29,6 @@ struct RolloutPlan {
   std::optional<std::size_t> score_metric;  // index into env.metrics; none: the highest reward
   int n_stale_steps = 0;                    // steps that a plan takes, see ActionQueue
   std::filesystem::path output_dir;
-  bool record_traces = false;
-  int video_width = 0;
-  int video_height = 0;
-  int crf = 0;
-  bool video_overlay = false;  // whether films show plan, path, step and score
 };
 
 }  // namespace dp_bench::rollout

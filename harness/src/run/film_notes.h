@@ -10,12 +10,12 @@
 
 namespace dp_bench::run {
 
-/// An episode of n steps and P plans, with M marks (Env::StateMarks) in frames of the film's size.
+/// An episode of n steps and P plans, with M marks (Env::Marks) in frames of the film's size.
 /// The safetensors file has these arrays:
 ///   plan_step    [P] int64               env steps executed when the plan was made
 ///   plan         [P, Ta, Da] float32     the action chunk; row i is meant for step plan_step + i
-///   plan_marks   [P, Ta, M, 2] float32   ActionMarks of its actions when the plan was made
-///   state_marks  [n + 1, M, 2] float32   StateMarks after 0, 1, ..., n steps
+///   plan_marks   [P, Ta, M, 2] float32   those of its actions when the plan was made
+///   state_marks  [n + 1, M, 2] float32   those of the state after 0, 1, ..., n steps
 ///   reward       [n] float64             of each step
 ///   success      [n] uint8               whether the step reported success
 /// Marks are (x, y) in [0, 1] from the top left, or NaN. Without marks both *_marks are missing.

@@ -83,7 +83,7 @@ constexpr ConfigSection kSections[] = {
     {"env_runner", "evaluation",
      [](const Config& section) {
        control::EnvRunnerConfig::FromConfig(section);
-       plugin::IsolationConfig::FromConfig(section);
+       plugin::ReadIsolation(section);
      }},
 };
 

@@ -273,7 +273,8 @@ class Conversion {
     json params = {{"path", request_.output.string()}, {"source", source}};
     if (is_lerobot) {
       params["features"] = ToJson(Features());
-      if (const json recorded = Recorded(); !recorded.is_null()) params["recorded"] = recorded;
+      if (const json recorded = Recorded(catalogue); !recorded.is_null())
+        params["recorded"] = recorded;
     }
     for (const std::string& param : request_.params) SetParam(param, &params);
     writer_ = catalogue.Create<DatasetWriter>(request_.format,
@@ -344,10 +345,10 @@ class Conversion {
 
   // Where LeRobot's writer finds the episodes, to copy videos and columns that are no keys; null if
   // they are not all from LeRobot datasets.
-  json Recorded() const {
+  json Recorded(plugin::PluginCatalogue& catalogue) const {
     json folders = json::array();
     for (const Source& source : sources_) {
-      if (config::FormatOf(source.path).name != config::kLeRobotFormat) return nullptr;
+      if (catalogue.ReaderOf(source.path) != config::kLeRobotFormat) return nullptr;
       json features = json::object();
       for (std::size_t i = 0; i < spec_.keys.size(); ++i) {
         features[spec_.keys[i].name] = source.dataset->FeatureName(static_cast<int>(i));

@@ -40,18 +40,17 @@ json KeysIn(const std::string& text) {
 std::unique_ptr<Dataset> OpenDataset(const std::filesystem::path& path,
                                      const DatasetReading& reading,
                                      plugin::PluginCatalogue& catalogue) {
-  const config::DatasetFormat& format = config::FormatOf(path);
+  const std::string reader = catalogue.ReaderOf(path);
   json params = {{"path", path.string()}};
   if (!reading.keys.empty()) params["keys"] = KeysIn(reading.keys);
   if (reading.tolerance_s) {
-    if (format.name != config::kLeRobotFormat) {
+    if (reader != config::kLeRobotFormat) {
       throw Error(ErrorCode::kUsage, fmt::format("--tolerance is for LeRobot datasets; {} is {}",
-                                                 path.string(), format.name));
+                                                 path.string(), config::FormatOfReader(reader)));
     }
     params["tolerance_s"] = *reading.tolerance_s;
   }
-  return catalogue.Create<Dataset>(std::string(format.reader),
-                                   Config::FromJson(params.dump(), path.string()));
+  return catalogue.Create<Dataset>(reader, Config::FromJson(params.dump(), path.string()));
 }
 
 double RateOf(const Dataset& dataset, const std::filesystem::path& path,

@@ -23,7 +23,7 @@ struct DatasetReading {
   std::optional<double> tolerance_s;  // of LeRobot datasets
 };
 
-/// Opens it with the plugin for its format (config::FormatOf). A key that is only named reaches the
+/// Opens it with the plugin that recognizes it. A key that is only named reaches the
 /// plugin as an empty object in `keys`, which stands for the key as it is read by default. Throws
 /// Error{kUsage} for keys that are neither names nor an object, and for a tolerance of a format
 /// that has none.

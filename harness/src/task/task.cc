@@ -39,7 +39,8 @@ bool NamesNothing(const ExperimentOptions& options) {
   return options.config.empty() && options.env.empty() && options.dataset.empty();
 }
 
-std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options) {
+std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options,
+                                             plugin::PluginCatalogue& catalogue) {
   if (NamesNothing(options)) {
     throw Error(ErrorCode::kUsage, "nothing to do: give --env, or --config (see --help)");
   }
@@ -53,7 +54,8 @@ std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options) {
                                    .config = options.config,
                                    .overrides = options.overrides,
                                    .config_dirs = options.config_dirs,
-                                   .defaults = &WithDefaults};
+                                   .defaults = &WithDefaults,
+                                   .readers = &catalogue};
   if (options.config.empty() && options.env.empty()) {  // nothing to roll out in
     request.overrides.insert(request.overrides.begin(), "training.rollout_every=0");
   }
@@ -82,8 +84,9 @@ std::optional<MultiRunConfig> ReadMultiRun(const Config& config) {
   return multi_run;
 }
 
-std::shared_ptr<config::ConfigDocument> LoadForOneRun(const ExperimentOptions& options) {
-  std::shared_ptr<config::ConfigDocument> document = Load(options);
+std::shared_ptr<config::ConfigDocument> LoadForOneRun(const ExperimentOptions& options,
+                                                      plugin::PluginCatalogue& catalogue) {
+  std::shared_ptr<config::ConfigDocument> document = Load(options, catalogue);
   ReadMultiRun(Config(document));
   document->Remove(kMultiRun);
   return document;
@@ -127,7 +130,9 @@ void EnterKey(const KeySpec& key, const Config& config) {
 
 std::optional<MultiRunConfig> MultiRunOf(const ExperimentOptions& options) {
   if (NamesNothing(options)) return std::nullopt;
-  return ReadMultiRun(Config(Load(options)));
+  plugin::PluginCatalogue catalogue(
+      plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs));
+  return ReadMultiRun(Config(Load(options, catalogue)));
 }
 
 void PrintReferences(const Task& task) {
@@ -157,11 +162,11 @@ std::vector<fs::path> DefaultConfigDirs() {
 }
 
 Task::Task(const ExperimentOptions& options)
-    : document_(LoadForOneRun(options)),
+    : catalogue_(plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
+      document_(LoadForOneRun(options, catalogue_)),
       config_(document_),
-      catalogue_(plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
       name_(ReadName(config_)),
-      isolation_(plugin::IsolationConfig::FromConfig(config_.Sub("env_runner"))),
+      isolation_(plugin::ReadIsolation(config_.Sub("env_runner"))),
       perturbation_(rollout::ActionPerturbation::FromConfig(config_.Sub("env"))),
       shape_meta_(ReadShapeMeta()) {}
 
@@ -213,14 +218,14 @@ plugin::PluginPlace Task::EnvPlugin() const {
 
 EnvSpec Task::DescribeEnv() const {
   const Config params = config_.Sub("env").Sub("params");
-  return isolation_.is_enabled ? plugin::DescribeIsolatedEnv(EnvPlugin(), params, isolation_)
-                               : catalogue_.DescribeEnv(env_name(), params);
+  return isolation_ ? plugin::DescribeIsolatedEnv(EnvPlugin(), params, *isolation_)
+                    : catalogue_.DescribeEnv(env_name(), params);
 }
 
 std::unique_ptr<Env> Task::CreateEnv() const {
   const Config params = config_.Sub("env").Sub("params");
-  std::unique_ptr<Env> env = isolation_.is_enabled
-                                 ? plugin::CreateIsolatedEnv(EnvPlugin(), params, isolation_)
+  std::unique_ptr<Env> env = isolation_
+                                 ? plugin::CreateIsolatedEnv(EnvPlugin(), params, *isolation_)
                                  : catalogue_.Create<Env>(env_name(), params);
   return perturbation_ ? rollout::PerturbActions(std::move(env), *perturbation_) : std::move(env);
 }

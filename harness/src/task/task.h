@@ -105,11 +105,11 @@ class Task {
   ShapeMeta ShapesOfDataset() const;
   plugin::PluginPlace EnvPlugin() const;
 
+  mutable plugin::PluginCatalogue catalogue_;  // loads on demand; thread-safe
   std::shared_ptr<config::ConfigDocument> document_;
   Config config_;
-  mutable plugin::PluginCatalogue catalogue_;  // loads on demand; thread-safe
   std::string name_;
-  plugin::IsolationConfig isolation_;
+  std::optional<EnvLimits> isolation_;  // if envs have processes of their own
   std::optional<rollout::ActionPerturbation> perturbation_;
   mutable std::unique_ptr<Dataset> dataset_;  // opened for its shapes; the next one created
   ShapeMeta shape_meta_;

@@ -1,6 +1,50 @@
-// The only export of the plugin.
+// The only export of the plugin, and what it recognizes: HDF5 files, and folders of them.
 #include "dp_bench/plugin.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <system_error>
 
 #include "hdf5_dataset.h"
 
-DPB_EXPORT_PLUGIN(dp_bench::Dataset, "hdf5", "1.0.0", &dp_bench::hdf5::Hdf5Dataset::Create)
+namespace {
+
+namespace fs = std::filesystem;
+
+bool HasHdf5Name(const fs::path& path) {
+  const std::string extension = path.extension().string();
+  return extension == ".hdf5" || extension == ".h5" || extension == ".hdf";
+}
+
+// A file may have any name. Its signature is at byte 0, 512, 1024, 2048, ...
+bool IsHdf5File(const fs::path& path) {
+  constexpr std::string_view kSignature("\x89HDF\r\n\x1a\n");
+  std::error_code error;
+  if (fs::is_directory(path, error)) return false;
+  if (HasHdf5Name(path)) return true;
+  if (!fs::is_regular_file(path, error)) return false;
+  std::ifstream file(path, std::ios::binary);
+  std::string found(kSignature.size(), '\0');
+  for (std::streamoff at = 0; file.seekg(at) && file.read(found.data(), std::ssize(found));
+       at = at == 0 ? 512 : 2 * at) {
+    if (found == kSignature) return true;
+  }
+  return false;
+}
+
+// A file, or a folder with a file per episode.
+bool IsHdf5(const fs::path& path) {
+  if (IsHdf5File(path)) return true;
+  std::error_code error;  // a folder that cannot be listed has none
+  const fs::directory_iterator entries(path, error);
+  return std::ranges::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return HasHdf5Name(entry.path()) && IsHdf5File(entry.path());
+  });
+}
+
+}  // namespace
+
+DPB_EXPORT_PLUGIN(dp_bench::Dataset, "hdf5", "1.0.0", &dp_bench::hdf5::Hdf5Dataset::Create, &IsHdf5)

@@ -44,9 +44,9 @@ sys.path.remove(OWN_FOLDER)
 
 REQUEST = struct.Struct("=IiiiQddQQQ")
 ANSWER = struct.Struct("=i???xdQ")
-DESCRIBE, CREATE, RESET, STEP, OBSERVE, RENDER = range(6)
-BEGIN, ACT = 8, 9
-QUIT = 15
+METRICS = struct.Struct("=dd")
+QUIT, DESCRIBE, CREATE, RESET, STEP, OBSERVE, RENDER = range(7)
+BEGIN, ACT = 9, 10
 NO_ERROR = -1
 LAST = 2  # Aggregate
 ALIGNMENT = 64
@@ -231,18 +231,18 @@ class Host:
 
     def handle(self, request):
         """The packet that answers one request. Every exception becomes an answer too."""
-        bulk = request[8]
+        output = request[8]
         try:
             self.map_memory(request[9])
-            return self.step() if request[0] == STEP else self.execute(request)
+            return self.step(output) if request[0] == STEP else self.execute(request)
         except HostError as error:
-            return self.failure(bulk, error.code, str(error))
+            return self.failure(output, error.code, str(error))
         except Exception as error:  # of the environment; its traceback goes to the log
             traceback.print_exc()
             sys.stderr.flush()
             frame = traceback.extract_tb(error.__traceback__)[-1]
             text = f"{type(error).__name__}: {error} ({os.path.basename(frame.filename)}:{frame.lineno})"
-            return self.failure(bulk, ENV, text)
+            return self.failure(output, ENV, text)
 
     def map_memory(self, size):
         if self.memory is None or len(self.memory) < size:
@@ -252,9 +252,9 @@ class Host:
             self.view_memory()
 
     def execute(self, request):
-        command, _, width, height, seed, _, _, input_size, bulk, _ = request
+        command, _, width, height, seed, _, _, input_size, output, _ = request
         if command in (DESCRIBE, CREATE):
-            return self.answer(size=self.put(bulk, to_cbor(self.start(input_size, command == DESCRIBE))))
+            return self.answer(size=self.put(output, to_cbor(self.start(input_size, command == DESCRIBE))))
         if command == RESET:
             self.reset(seed)
             return self.answer(has_observation=True)
@@ -263,9 +263,9 @@ class Host:
         if command == BEGIN and self.expert:
             self.expert.begin()
         elif command == ACT and self.expert:
-            self.put(self.output, self.expert_action())
+            self.put(output, self.expert_action())
         elif command == RENDER:
-            self.put(bulk, self.picture(width, height))
+            self.put(output, self.picture(width, height))
         elif command != OBSERVE:  # the observation is there since the last Reset or Step
             raise HostError(PLUGIN, f"expected a call that a Gymnasium environment has, found command {command}")
         return self.answer()
@@ -274,9 +274,9 @@ class Host:
     def answer(code=NO_ERROR, is_over=False, success=False, has_observation=False, reward=0.0, size=0):
         return ANSWER.pack(code, is_over, success, has_observation, reward, size)
 
-    def failure(self, bulk, code, text):
+    def failure(self, output, code, text):
         encoded = text.encode(errors="replace")[:MAX_TEXT]
-        return self.answer(code, size=self.put(bulk, encoded))
+        return self.answer(code, size=self.put(output, encoded))
 
     def expert_action(self):
         if self.expert.action_for is None:
@@ -347,31 +347,28 @@ class Host:
             "tasks": [],
             "obs_modes": [],
             "perturbations": [],
-            "abilities": {"state_size": 0, "has_expert": self.expert is not None, "has_pointer_control": False, "cameras": [], "n_marks": 0},
+            "abilities": {"has_expert": self.expert is not None},
         }
 
     def lay_out(self):
-        """As LayOut in shared_memory.cc, for two metrics and no state."""
+        """As LayOut in shared_memory.cc, without a state."""
 
         def aligned(size):
             return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
-        action = 4 * self.action_size
-        self.output = aligned(action)
-        end = self.output + aligned(max(action, 16))
+        end = aligned(4 * self.action_size)
         self.obs_offsets = []
         for key in self.keys:
             self.obs_offsets.append(end)
             end += aligned(key.n_bytes)
 
     def view_memory(self):
-        """Arrays over the shared memory: action, metrics and observations."""
+        """Arrays over the shared memory: action and observations."""
 
         def view(dtype, shape, offset):
             return np.frombuffer(self.memory, dtype, int(np.prod(shape)), offset).reshape(shape)
 
         self.action = view(np.float32, (self.action_size,), 0)
-        self.metrics = view(np.float64, (2,), self.output)
         self.obs_views = [view(key.dtype, key.storage_shape, offset) for offset, key in zip(self.obs_offsets, self.keys)]
 
     def reset(self, seed):
@@ -390,7 +387,7 @@ class Host:
         self.observe()
         self.is_running = self.is_begun = True
 
-    def step(self):
+    def step(self, output):
         if not self.is_running:
             raise HostError(ENV, "Step before Reset, or after the episode ended; call Reset")
         result = self.env.step(self.clipped_action())
@@ -402,7 +399,7 @@ class Host:
         truncated = flag(truncated, "truncated")
         self.observe()
         self.sum_of_rewards += reward
-        self.metrics[:] = reward, self.sum_of_rewards
+        METRICS.pack_into(self.memory, output, reward, self.sum_of_rewards)
         success = self.success.holds(reward, terminated, info)
         self.n_steps += 1
         # dp_bench itself ends an episode after max_steps, and then calls it a timeout
@@ -410,7 +407,7 @@ class Host:
         if is_over or self.n_steps == self.max_steps:
             self.success.end(self.tells)
         self.is_running = not is_over
-        return self.answer(is_over=is_over, success=success, has_observation=True, reward=reward, size=16)
+        return self.answer(is_over=is_over, success=success, has_observation=True, reward=reward, size=METRICS.size)
 
     def clipped_action(self):
         """The action, in the type and shape of the space. For few numbers, Python is faster than numpy."""

@@ -12,10 +12,12 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/env.h"
 #include "dp_bench/error.h"
 #include "dp_bench/hosted_env.h"
@@ -39,27 +41,6 @@ fs::path HostFile(const char* name) {
                           file.string()));
 }
 
-// A free-form object. Reads every key, so that none of them counts as unknown.
-Json ReadObject(const Config& config) {
-  Json values = Json::parse(config.ToJson());
-  for (const auto& [key, value] : values.items()) {
-    if (value.is_object()) {
-      ReadObject(config.Sub(key));
-    } else if (value.is_string()) {
-      config.Get<std::string>(key);
-    } else if (value.is_number()) {
-      config.Get<double>(key);
-    } else if (value.is_array() && std::ranges::all_of(value, &Json::is_string)) {
-      config.Get<std::vector<std::string>>(key);
-    } else if (value.is_array()) {
-      config.Get<std::vector<double>>(key);
-    } else {
-      config.GetOptional<bool>(key);
-    }
-  }
-  return values;
-}
-
 Json ReadMapping(const Config& table) {
   Json mapping = Json::object();
   for (const std::string& key : table.Keys()) {
@@ -74,7 +55,7 @@ Json ReadMapping(const Config& table) {
     mapping[key]["layout"] = entry.GetChoice(
         "layout", {"auto", "vector", "HWC", "CHW", "HW", "RGBA", "depth", "one_hot"},
         "axes of an image (HW = grey), or vector = numbers; auto: uint8 with three channels is an "
-        "picture");
+        "image");
   }
   return mapping;
 }
@@ -83,37 +64,37 @@ Json Optional(const auto& value) { return value ? Json(*value) : Json(nullptr); 
 
 // `tells`: the process prints notes about what is doubtful.
 HostedEnv ReadParams(const Config& params, bool tells) {
-  constexpr double kMaxTimeout = 1.0e6;  // [s]
   HostedEnv hosted = {.name = "gymnasium"};
-  const auto python = params.Get<std::string>(
-      "python", "python3", "interpreter, such as venv/bin/python; has gymnasium and the env");
+  std::string python = "python3";
+  std::string success = "is_success";
+  std::optional<std::string> expert;
+  std::optional<int> max_steps;
+  std::optional<double> control_hz;
+  const ConfigKeys keys(params);
+  keys("python", &python, "interpreter, such as venv/bin/python; has gymnasium and the env");
   if (python.find('/') != std::string::npos && !fs::exists(python)) {
     throw Error(ErrorCode::kConfig, fmt::format("{}: expected a Python interpreter, found no file "
                                                 "'{}'",
                                                 params.Where("python"), python));
   }
-  hosted.step_timeout = params.GetInRange("step_timeout", hosted.step_timeout, 0.1, kMaxTimeout,
-                                          "seconds that a step or an image may take");
-  hosted.reset_timeout =
-      params.GetInRange("reset_timeout", hosted.reset_timeout, 0.1, kMaxTimeout,
-                        "seconds that creating or resetting the environment may take");
-  hosted.memory_limit_mb = static_cast<int>(
-      params.GetInRange("memory_limit_mb", std::int64_t{0}, std::int64_t{0}, std::int64_t{1} << 30,
-                        "memory that the process may use, in MiB; 0 = no limit"));
-  Json request = {{"tells", tells}};
-  request["success"] = params.Get<std::string>(
-      "success", "is_success",
-      "key of info, which may be there in some steps only, or 'terminated', or 'reward>=X'");
-  request["expert"] = Optional(params.GetOptional<std::string>(
-      "expert",
-      "module:name of a class with get_action(observation), or of a function of the observation; "
-      "null = none"));
-  request["max_steps"] = Optional(params.GetOptionalInRange(
-      "max_steps", std::int64_t{1}, std::int64_t{1000000},
-      "maximum number of steps of an episode; null = the registered max_episode_steps"));
-  request["control_hz"] = Optional(params.GetOptionalInRange(
-      "control_hz", 1.0e-3, 1.0e6, "steps per simulated second; null = the env's render_fps"));
-  request["kwargs"] = ReadObject(params.Sub("kwargs", "arguments of gymnasium.make"));
+  hosted.limits = EnvLimits::FromConfig(params);
+  keys("success", &success,
+       "key of info, which may be there in some steps only, or 'terminated', or 'reward>=X'");
+  keys("expert", &expert,
+       "module:name of a class with get_action(observation), or of a function of the observation; "
+       "null = none");
+  keys("max_steps", &max_steps, 1, 1000000,
+       "maximum number of steps of an episode; null = the registered max_episode_steps");
+  keys("control_hz", &control_hz, 1.0e-3, 1.0e6,
+       "steps per simulated second; null = the env's render_fps");
+  Json request = {{"tells", tells},
+                  {"success", success},
+                  {"expert", Optional(expert)},
+                  {"max_steps", Optional(max_steps)},
+                  {"control_hz", Optional(control_hz)}};
+  const Config kwargs = params.Sub("kwargs", "arguments of gymnasium.make");
+  request["kwargs"] = Json::parse(kwargs.ToJson());
+  kwargs.ReadAll(kwargs.ToJson());
   request["obs"] = ReadMapping(
       params.Sub("obs", "observation keys and what each one is; empty = every part of the space"));
   request["id"] = params.Require<std::string>(

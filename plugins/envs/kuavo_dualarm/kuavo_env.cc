@@ -1,5 +1,5 @@
 // Episodes, control steps and observations. The goals of objects and hands are in the tasks,
-// images in pictures.cc.
+// images in cameras.cc.
 #include "kuavo_env.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "dp_bench/error.h"
-#include "dp_bench/mujoco/log.h"
+#include "dp_bench/plugin.h"
 #include "dp_bench/random.h"
 #include "expert/dual_arm_expert.h"
 
@@ -25,7 +25,7 @@ constexpr const char* kState = "observation.state";
 
 std::shared_ptr<const KuavoModel> LoadModel(const Params& params) {
   return std::make_shared<const KuavoModel>(
-      FindScene(params.scene_dir, Name(params.task) + ".xml"));
+      mujoco::FindScene(fmt::format("kuavo/{}.xml", params.task->name), params.scene_dir));
 }
 
 std::size_t StateSize(const KuavoModel& model, Task& task) {
@@ -49,9 +49,9 @@ EnvSpec MakeSpec(const Params& params, const KuavoModel& model, Task& task,
   spec.action_high.assign(controller.high().begin(), controller.high().end());
   spec.control_hz = kControlHz;
   spec.max_steps = task.max_steps();
-  spec.metrics.assign(task.metrics().begin(), task.metrics().end());
+  spec.metrics = task.metrics();
   spec.tasks = TaskNames();
-  spec.obs_modes = ObsModeNames();
+  spec.obs_modes = Params::ObsModeNames();
   spec.perturbations = PerturbationParams::Kinds();
   spec.abilities = {.state_size = StateSize(model, task),
                     .has_expert = true,
@@ -65,7 +65,7 @@ EnvSpec MakeSpec(const Params& params, const KuavoModel& model, Task& task,
 EnvSpec KuavoEnv::Describe(const Config& config) {
   const Params params = Params::FromConfig(config);
   const std::shared_ptr<const KuavoModel> model = LoadModel(params);
-  return MakeSpec(params, *model, *MakeTask(params.task, *model), Controller(*model));
+  return MakeSpec(params, *model, *params.task->make_task(*model), Controller(*model));
 }
 
 KuavoEnv::KuavoEnv(const Config& config)
@@ -78,9 +78,9 @@ KuavoEnv::KuavoEnv(const Config& config)
                       : nullptr),
       model_(randomizer_ ? &randomizer_->varied() : original_.get()),
       data_(model_->MakeData()),
-      task_(MakeTask(params_.task, *model_)),
+      task_(params_.task->make_task(*model_)),
       controller_(*model_),
-      pictures_(*model_, *data_, params_) {}
+      cameras_(*model_, *data_, params_) {}
 
 KuavoEnv::~KuavoEnv() = default;
 
@@ -153,7 +153,7 @@ void KuavoEnv::DoObserve(const ObsWriter& obs) {
   if (params_.obs == ObsMode::kState) {
     task_->WriteEnvironmentState(*data_, obs.Buffer<float>(kEnvironmentState));
   } else {
-    pictures_.Observe(obs);
+    cameras_.Observe(obs);
   }
   WriteState(obs.Buffer<float>(kState));
 }
@@ -168,44 +168,37 @@ void KuavoEnv::WriteState(std::span<float> out) const {
   }
 }
 
-void KuavoEnv::DoRender(RgbImage* frame) { pictures_.Render(frame); }
+void KuavoEnv::DoRender(RgbImage* frame) { cameras_.Render(frame); }
 
 CameraParameters KuavoEnv::DoGetCamera(int camera, int width, int height) const {
-  return pictures_.Parameters(camera, width, height);
+  return cameras_.Parameters(camera, width, height);
 }
 
-void KuavoEnv::DoRenderCamera(int camera, RgbImage* frame) {
-  pictures_.RenderCamera(camera, frame);
-}
+void KuavoEnv::DoRenderCamera(int camera, RgbImage* frame) { cameras_.RenderCamera(camera, frame); }
 
-void KuavoEnv::DoStateMarks(int width, int height, std::span<float> xy) const {
+void KuavoEnv::DoMarks(std::span<const float> action, int width, int height,
+                       std::span<float> xy) const {
   for (const Side side : kSides) {
-    WriteMark(side, PinchPose(*model_, *data_, side), width, height, xy);
+    const Pose pose =
+        action.empty() ? PinchPose(*model_, *data_, side) : PinchPoseAfter(action, side);
+    std::ranges::copy(cameras_.PlaceInFrame(pose.position, width, height),
+                      xy.subspan(2 * Index(side)).begin());
   }
 }
 
-void KuavoEnv::DoActionMarks(std::span<const float> action, int width, int height,
-                             std::span<float> xy) const {
+Pose KuavoEnv::PinchPoseAfter(std::span<const float> action, Side side) const {
   if (!action_arms_) action_arms_ = std::make_unique<ArmIk>(*model_);
-  for (const Side side : kSides) {
-    JointVector joints;
-    for (std::size_t i = 0; i < kNumArmJoints; ++i) {
-      const std::size_t k = Index(side) * kSideDim + i;
-      joints[i] =
-          std::clamp(static_cast<double>(action[k]), controller_.low()[k], controller_.high()[k]);
-    }
-    WriteMark(side, action_arms_->PinchPose(side, joints), width, height, xy);
+  JointVector joints;
+  for (std::size_t i = 0; i < kNumArmJoints; ++i) {
+    const std::size_t k = Index(side) * kSideDim + i;
+    joints[i] =
+        std::clamp(static_cast<double>(action[k]), controller_.low()[k], controller_.high()[k]);
   }
-}
-
-void KuavoEnv::WriteMark(Side side, const Pose& pose, int width, int height,
-                         std::span<float> xy) const {
-  const std::array<float, 2> mark = pictures_.PlaceInFrame(pose.position, width, height);
-  std::copy(mark.begin(), mark.end(), xy.begin() + static_cast<std::ptrdiff_t>(2 * Index(side)));
+  return action_arms_->PinchPose(side, joints);
 }
 
 void KuavoEnv::DoBeginExpert(std::uint64_t seed) {
-  if (!expert_) expert_ = std::make_unique<DualArmExpert>(*model_, *data_, params_.task);
+  if (!expert_) expert_ = std::make_unique<DualArmExpert>(*model_, *data_, *params_.task);
   expert_->Begin(seed);
 }
 
@@ -249,3 +242,7 @@ void KuavoEnv::DoSetState(std::span<const double> state) {
 }
 
 }  // namespace dp_bench::kuavo_dualarm
+
+DPB_EXPORT_PLUGIN(dp_bench::Env, "kuavo_dualarm", "1.0.0",
+                  &dp_bench::kuavo_dualarm::KuavoEnv::Describe,
+                  &dp_bench::CreateInstance<dp_bench::Env, dp_bench::kuavo_dualarm::KuavoEnv>)

@@ -7,13 +7,13 @@
 #include <memory>
 #include <vector>
 
+#include "cameras.h"
 #include "controller.h"
 #include "dp_bench/env.h"
 #include "expert/ik.h"
 #include "expert/pose.h"
 #include "kuavo_model.h"
 #include "params.h"
-#include "pictures.h"
 #include "randomization.h"
 #include "tasks/task.h"
 
@@ -62,15 +62,14 @@ class KuavoEnv final : public Env {
 
   // Two marks: the grasp points of the left and the right gripper, in Render's view of the scene.
   // The marks of an action are where its joint targets lead without obstacles.
-  void DoStateMarks(int width, int height, std::span<float> xy) const override;
-  void DoActionMarks(std::span<const float> action, int width, int height,
-                     std::span<float> xy) const override;
+  void DoMarks(std::span<const float> action, int width, int height,
+               std::span<float> xy) const override;
 
   void BeginEpisode(std::uint64_t seed);
   void PlaceRobot();
   Command NoisyCommand(std::span<const float> action) const;
   void WriteState(std::span<float> out) const;
-  void WriteMark(Side side, const Pose& pose, int width, int height, std::span<float> xy) const;
+  Pose PinchPoseAfter(std::span<const float> action, Side side) const;
 
   Params params_;
   std::shared_ptr<const KuavoModel> original_;
@@ -79,7 +78,7 @@ class KuavoEnv final : public Env {
   mujoco::DataPtr data_;
   std::unique_ptr<Task> task_;
   Controller controller_;
-  Pictures pictures_;
+  Cameras cameras_;
   std::unique_ptr<DualArmExpert> expert_;       // created on first use
   mutable std::unique_ptr<ArmIk> action_arms_;  // created on first use; computes where actions lead
 

@@ -16,9 +16,9 @@ KuavoModel::KuavoModel(const std::filesystem::path& scene_file)
   arms_ = {FindArm('l'), FindArm('r')};
   head_ = {.qpos = {QposOf("zhead_1_joint"), QposOf("zhead_2_joint")},
            .actuator = {Actuator("head_1"), Actuator("head_2")}};
-  cameras_ = {.head = Camera("head_cam_h"),
-              .wrist = {Camera("wrist_cam_l"), Camera("wrist_cam_r")},
-              .scene = Camera("scene_cam")};
+  std::ranges::transform(kRobotCameras, cameras_.begin(),
+                         [&](const RobotCamera& camera) { return Camera(camera.name); });
+  cameras_.back() = Camera("scene_cam");
 }
 
 std::unique_ptr<KuavoModel> KuavoModel::Copy() const {
@@ -44,10 +44,7 @@ ArmIds KuavoModel::FindArm(char side) const {
   }
   constexpr std::array<char, kNumFingers> kFingerNames = {'a', 'b'};
   for (std::size_t i = 0; i < kNumFingers; ++i) {
-    const std::string joint = fmt::format("{}_finger_{}_joint", side, kFingerNames[i]);
-    arm.finger_joint[i] = Joint(joint);
-    arm.finger_qpos[i] = QposOf(joint);
-    arm.finger_dof[i] = DofOf(joint);
+    arm.finger_qpos[i] = QposOf(fmt::format("{}_finger_{}_joint", side, kFingerNames[i]));
     arm.pad_geom[i] = Geom(fmt::format("{}_pad_{}", side, kFingerNames[i]));
   }
   arm.gripper_actuator = Actuator(fmt::format("{}_gripper", side));

@@ -44,9 +44,7 @@ struct ArmIds {
   std::array<int, kNumArmJoints> qpos;
   std::array<int, kNumArmJoints> dof;
   std::array<int, kNumArmJoints> actuator;
-  std::array<int, kNumFingers> finger_joint;
   std::array<int, kNumFingers> finger_qpos;
-  std::array<int, kNumFingers> finger_dof;
   int gripper_actuator;
   int pinch_site;                         // approach along its -z, closing axis along its x
   std::array<int, kNumFingers> pad_geom;  // a, b
@@ -58,11 +56,16 @@ struct HeadIds {
   std::array<int, 2> actuator;
 };
 
-struct CameraIds {
-  int head;
-  std::array<int, kNumSides> wrist;
-  int scene;
+/// A camera on the robot: its name in scenes/kuavo/ and in observation.images.<name>, and the name
+/// of its depth in observation.depth.<depth>. A new one needs a line here and its place in the
+/// MJCF.
+struct RobotCamera {
+  const char* name;
+  const char* depth;
 };
+inline constexpr auto kRobotCameras = std::to_array<RobotCamera>(
+    {{"head_cam_h", "depth_h"}, {"wrist_cam_l", "depth_l"}, {"wrist_cam_r", "depth_r"}});
+inline constexpr std::size_t kNumCameras = kRobotCameras.size() + 1;
 
 /// A scene of scenes/kuavo/, shared by the envs of this process, or a copy whose numbers may
 /// change.
@@ -82,7 +85,8 @@ class KuavoModel {
 
   const ArmIds& arm(Side side) const { return arms_[Index(side)]; }
   const HeadIds& head() const { return head_; }
-  const CameraIds& cameras() const { return cameras_; }
+  /// The robot's, as in kRobotCameras, then the one that watches the scene.
+  const std::array<int, kNumCameras>& cameras() const { return cameras_; }
 
   /// Ids by name. Throw Error{kEnv} naming what is missing.
   int Body(const std::string& name) const { return mujoco::IdOf(*model_, mjOBJ_BODY, name); }
@@ -117,13 +121,7 @@ class KuavoModel {
   std::shared_ptr<mjModel> copy_;  // the same model, of a copy
   std::array<ArmIds, kNumSides> arms_ = {};
   HeadIds head_ = {};
-  CameraIds cameras_ = {};
+  std::array<int, kNumCameras> cameras_ = {};
 };
-
-/// scenes/kuavo/<scene_file>; see mujoco::FindScene.
-inline std::filesystem::path FindScene(const std::string& scene_dir,
-                                       const std::string& scene_file) {
-  return mujoco::FindScene("kuavo/" + scene_file, scene_dir);
-}
 
 }  // namespace dp_bench::kuavo_dualarm

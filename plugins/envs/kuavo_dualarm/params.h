@@ -13,7 +13,6 @@ namespace dp_bench::kuavo_dualarm {
 
 /// The param `obs`.
 enum class ObsMode { kState, kRgb, kRgbd };
-std::vector<std::string> ObsModeNames();  // in the order of ObsMode
 
 /// Variation between episodes besides the start, drawn from the episode's seed. Everything is off
 /// by default.
@@ -28,19 +27,15 @@ struct RandomizationParams {
   double control_delay = 0.0;
   double action_noise = 0.0;
 
-  static RandomizationParams FromConfig(const Config& config);
   bool ChangesModel() const;
 };
 
 /// Makes an evaluation harder than the task: strengths from 0 to 1, with draws separate from those
-/// of the randomization.
+/// of the randomization. All 0 without the param `perturb`.
 struct PerturbationParams {
   double light = 0.0;
   double camera = 0.0;
   double friction = 0.0;
-
-  /// All 0 without the param `perturb`.
-  static PerturbationParams FromConfig(const Config& params);
 
   /// Its keys.
   static std::vector<PerturbationSpec> Kinds();
@@ -48,18 +43,19 @@ struct PerturbationParams {
 };
 
 struct Params {
-  TaskKind task = TaskKind::kPickPlace;
+  const TaskKind* task = nullptr;
   ObsMode obs = ObsMode::kState;
   int image_width = 640;
   int image_height = 480;
   DType depth_dtype = DType::kUInt16;  // millimetres; kFloat32: metres
   double head_pitch = 0.40;
-  bool tiled = true;
+  bool is_tiled = true;
   std::string scene_dir;
   RandomizationParams randomization;
   PerturbationParams perturbation;
 
   static Params FromConfig(const Config& config);
+  static std::vector<std::string> ObsModeNames();
 };
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "dp_bench/error.h"
 
@@ -136,8 +137,7 @@ void ModelRandomizer::DrawColours(RandomStream& random, mjModel& model) const {
 
 void ModelRandomizer::DrawCameras(double position, double rotation, RandomStream& random,
                                   mjModel& model) const {
-  const CameraIds& cameras = varied_->cameras();
-  for (const int camera : {cameras.head, cameras.wrist[0], cameras.wrist[1]}) {
+  for (const int camera : std::span(varied_->cameras()).first(kRobotCameras.size())) {
     std::array<double, 3> turn = {};
     for (std::size_t axis = 0; axis < 3; ++axis) {
       model.cam_pos[3 * camera + static_cast<int>(axis)] += position * Symmetric(random);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dp_bench/config_keys.h"
+#include "dp_bench/plugin.h"
 #include "dp_bench/random.h"
 
 namespace dp_bench::point_mass {
@@ -42,9 +44,12 @@ void Draw(const std::array<double, 2>& position, const std::array<double, 2>& go
 
 EnvSpec PointMassEnv::Describe(const Config& params) {
   EnvSpec spec;
-  const std::int64_t size =
-      params.GetInRange("image_size", std::int64_t{0}, std::int64_t{0}, std::int64_t{1024},
-                        "height and width of the image observation in pixels; 0 = no image");
+  spec.max_steps = 100;
+  int size = 0;
+  const ConfigKeys keys(params);  // name, field with the default, range and meaning
+  keys("image_size", &size, 0, 1024,
+       "height and width of the image observation in pixels; 0 = no image");
+  keys("max_steps", &spec.max_steps, 1, 1000000, "maximum number of steps of an episode");
   spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}}, {.name = "goal", .shape = {2}}};
   if (size > 0) {
     spec.shape_meta.obs.push_back(
@@ -54,9 +59,6 @@ EnvSpec PointMassEnv::Describe(const Config& params) {
   spec.action_low = {-1.0F, -1.0F};
   spec.action_high = {1.0F, 1.0F};
   spec.control_hz = kControlHz;
-  spec.max_steps = static_cast<int>(params.GetInRange("max_steps", std::int64_t{100},
-                                                      std::int64_t{1}, std::int64_t{1000000},
-                                                      "maximum number of steps of an episode"));
   spec.metrics = {{"distance", Aggregate::kLast}};
   // which of the optional functions it has
   spec.abilities = {.state_size = kStateSize, .has_expert = true};
@@ -136,3 +138,8 @@ double PointMassEnv::Distance() const {
 }
 
 }  // namespace dp_bench::point_mass
+
+// the library's only export
+DPB_EXPORT_PLUGIN(dp_bench::Env, "point_mass", "1.0.0",
+                  &dp_bench::point_mass::PointMassEnv::Describe,
+                  &dp_bench::CreateInstance<dp_bench::Env, dp_bench::point_mass::PointMassEnv>)

@@ -72,26 +72,18 @@ bool MayOverlap(const Polygon& polygon, const Box& box) {
 
 double Coverage(const Pose& block) {
   // the block's pose in the goal's frame
-  static const double goal_cos = std::cos(kGoalPose.angle);
-  static const double goal_sin = std::sin(kGoalPose.angle);
-  const double dx = block.x - kGoalPose.x;
-  const double dy = block.y - kGoalPose.y;
-  const Point origin = {goal_cos * dx + goal_sin * dy, goal_cos * dy - goal_sin * dx};
+  static const Frame goal_frame(kGoalPose);
+  const Point origin = goal_frame.ToLocal({block.x, block.y});
   // no corner of the T is more than 121 px from its origin
   constexpr double kReach = 2.0 * 121.0;
   if (origin.x * origin.x + origin.y * origin.y > kReach * kReach) return 0.0;
 
-  const double c = std::cos(block.angle - kGoalPose.angle);
-  const double s = std::sin(block.angle - kGoalPose.angle);
+  const Frame in_goal(Pose{origin.x, origin.y, block.angle - kGoalPose.angle});
   double area = 0.0;
   for (const Box& box : kBlockBoxes) {
     Polygon polygon;
-    polygon.size = 4;
-    const std::array<Point, 4> local = {box.low, Point{box.high.x, box.low.y}, box.high,
-                                        Point{box.low.x, box.high.y}};
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      polygon.corners[i] = {origin.x + c * local[i].x - s * local[i].y,
-                            origin.y + s * local[i].x + c * local[i].y};
+    for (const Point& corner : CornersOf(box)) {
+      polygon.corners[polygon.size++] = in_goal.ToWorld(corner);
     }
     // the boxes of one T share an edge but no area, so the parts add up
     for (const Box& goal : kBlockBoxes) {

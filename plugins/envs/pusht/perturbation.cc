@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/random.h"
 
 namespace dp_bench::pusht {
@@ -23,13 +24,12 @@ PerturbationParams PerturbationParams::FromConfig(const Config& params) {
   PerturbationParams p;
   p.is_given = params.Has("perturb");
   if (!p.is_given) return p;
-  const Config section = params.Sub(
-      "perturb", "what makes an evaluation harder than the task; drawn per episode from its seed");
-  p.light = section.GetInRange("light", p.light, 0.0, 1.0,
-                               "1: coloured light, each channel of the image dimmed by up to 60 %");
-  p.friction = section.GetInRange("friction", p.friction, 0.0, 1.0,
-                                  "1: the block slides on after a push and keeps up to 90 % of its "
-                                  "velocity per 10 ms");
+  const ConfigKeys keys(params.Sub(
+      "perturb", "what makes an evaluation harder than the task; drawn per episode from its seed"));
+  keys("light", &p.light, 0.0, 1.0,
+       "1: coloured light, each channel of the image dimmed by up to 60 %");
+  keys("friction", &p.friction, 0.0, 1.0,
+       "1: the block slides on after a push and keeps up to 90 % of its velocity per 10 ms");
   return p;
 }
 

@@ -146,8 +146,7 @@ PushPlanner::Candidate PushPlanner::Sketch(const PushtState& state, const RouteM
     // the agent lags behind its target
     const Point& agent = physics_.state().agent;
     best.outcome = outcome;
-    best.push.length =
-        std::max(kMinLength, std::hypot(agent.x - start.point.x, agent.y - start.point.y));
+    best.push.length = std::max(kMinLength, Distance(agent, start.point));
   }
   return best;
 }

@@ -11,8 +11,6 @@ namespace {
 constexpr double kTouch = 1e-6;  // routes may run along a barrier [px]
 constexpr double kUnreached = std::numeric_limits<double>::infinity();
 
-double Distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a.y - b.y); }
-
 bool IsInside(const Point& p, const Box& box) {
   return p.x > box.low.x + kTouch && p.x < box.high.x - kTouch && p.y > box.low.y + kTouch &&
          p.y < box.high.y - kTouch;
@@ -66,8 +64,7 @@ bool IsInsideWalls(const Point& p) {
          std::max(p.x, p.y) < kWallHigh - kWallRadius;
 }
 
-RouteMap::RouteMap(const Pose& block, const Point& start, double clearance)
-    : cos_(std::cos(block.angle)), sin_(std::sin(block.angle)), origin_{block.x, block.y} {
+RouteMap::RouteMap(const Pose& block, const Point& start, double clearance) : block_(block) {
   const double reach = kAgentRadius + clearance;
   for (std::size_t i = 0; i < barriers_.size(); ++i) {
     const Box& box = kBlockBoxes[i];
@@ -79,12 +76,9 @@ RouteMap::RouteMap(const Pose& block, const Point& start, double clearance)
   corners_ = {bar.low,   Point{bar.high.x, bar.low.y},   bar.high,
               stem.high, Point{stem.low.x, stem.high.y}, Point{bar.low.x, bar.high.y}};
   for (std::size_t i = 0; i < kOuterCorners; ++i) {
-    const Point& c = corners_[i];
-    is_inside_walls_[i] =
-        IsInsideWalls({origin_.x + cos_ * c.x - sin_ * c.y, origin_.y + sin_ * c.x + cos_ * c.y});
+    is_inside_walls_[i] = IsInsideWalls(block_.ToWorld(corners_[i]));
   }
-  const Point offset = {start.x - origin_.x, start.y - origin_.y};
-  start_ = {cos_ * offset.x + sin_ * offset.y, cos_ * offset.y - sin_ * offset.x};
+  start_ = block_.ToLocal(start);
   exit_ = NearestExit(start_, barriers_);
   MeasureCorners();
 }
@@ -122,8 +116,7 @@ void RouteMap::MeasureCorners() {
 
 std::optional<Route> RouteMap::To(const Point& end) const {
   if (!IsInsideWalls(end)) return std::nullopt;
-  const Point offset = {end.x - origin_.x, end.y - origin_.y};
-  const Point local = {cos_ * offset.x + sin_ * offset.y, cos_ * offset.y - sin_ * offset.x};
+  const Point local = block_.ToLocal(end);
   double best = IsFree(exit_, local) ? Distance(exit_, local) : kUnreached;
   std::size_t last = kNone;
   for (std::size_t i = 0; i < kOuterCorners; ++i) {
@@ -144,10 +137,7 @@ std::optional<Route> RouteMap::To(const Point& end) const {
   route.points[route.size++] = start_;
   std::reverse(route.points.begin(),
                route.points.begin() + static_cast<std::ptrdiff_t>(route.size));
-  for (std::size_t i = 0; i < route.size; ++i) {
-    const Point p = route.points[i];
-    route.points[i] = {origin_.x + cos_ * p.x - sin_ * p.y, origin_.y + sin_ * p.x + cos_ * p.y};
-  }
+  for (std::size_t i = 0; i < route.size; ++i) route.points[i] = block_.ToWorld(route.points[i]);
   return route;
 }
 

@@ -35,9 +35,7 @@ class RouteMap {
   bool IsFree(const Point& a, const Point& b) const;
   void MeasureCorners();
 
-  double cos_;
-  double sin_;
-  Point origin_;
+  Frame block_;
   Point start_;                  // these three in the block's frame
   Point exit_;                   // the start, or the point where it leaves the clearance
   std::array<Box, 2> barriers_;  // the block's boxes, grown

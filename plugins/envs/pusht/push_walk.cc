@@ -59,10 +59,7 @@ PushStart StartOf(const Push& push, const Pose& block) {
   const double share = std::min(1.0, rest / LengthOf(face));
   const Point p = {face.begin.x + share * (face.end.x - face.begin.x),
                    face.begin.y + share * (face.end.y - face.begin.y)};
-  const double c = std::cos(block.angle);
-  const double s = std::sin(block.angle);
-  return {.point = {block.x + c * p.x - s * p.y, block.y + s * p.x + c * p.y},
-          .heading = block.angle + face.inward + push.turn};
+  return {.point = Frame(block).ToWorld(p), .heading = block.angle + face.inward + push.turn};
 }
 
 PushWalk::PushWalk(const Route& route, double heading, const Push& push, double speed)
@@ -87,7 +84,7 @@ Point PushWalk::Next() {
 double PushWalk::FollowRoute(double way) {
   while (route_rest_ > 0.0) {
     const Point& to = route_.points[next_];
-    const double gap = std::hypot(to.x - point_.x, to.y - point_.y);
+    const double gap = Distance(to, point_);
     if (gap > way) {
       point_.x += (to.x - point_.x) * way / gap;
       point_.y += (to.y - point_.y) * way / gap;

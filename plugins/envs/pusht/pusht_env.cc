@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include "coverage.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
+#include "dp_bench/plugin.h"
 #include "legacy_random.h"
 
 namespace dp_bench::pusht {
@@ -42,46 +44,36 @@ std::uint64_t SeedFrom(std::span<const double> halves) {
   return (static_cast<std::uint64_t>(halves[0]) << 32) | static_cast<std::uint64_t>(halves[1]);
 }
 
-KeySpec LowDim(std::string name, Shape shape) {
-  return {.name = std::move(name),
-          .type = KeyType::kLowDim,
-          .shape = std::move(shape),
-          .dtype = DType::kFloat32};
+// What `obs` may list.
+std::vector<KeySpec> ObsKeys() {
+  return {{.name = "agent_pos", .shape = {2}},
+          {.name = "environment_state", .shape = {16}},
+          {.name = "image",
+           .type = KeyType::kRgb,
+           .shape = {3, kImageSize, kImageSize},
+           .dtype = DType::kUInt8},
+          {.name = "keypoint", .shape = {PushtEnv::kNumKeypoints, 2}},
+          {.name = "state", .shape = {5}}};
 }
 
-/// Writes a mark, or NaN if it is outside the image.
-void WriteMark(Point point, int width, int height, std::span<float> xy) {
-  const Point mark = PlaceInFrame(point, width, height);
-  const bool is_inside = mark.x >= 0.0 && mark.x <= 1.0 && mark.y >= 0.0 && mark.y <= 1.0;
-  constexpr float kHidden = std::numeric_limits<float>::quiet_NaN();
-  xy[0] = is_inside ? static_cast<float>(mark.x) : kHidden;
-  xy[1] = is_inside ? static_cast<float>(mark.y) : kHidden;
-}
-
-constexpr std::array<std::string_view, 5> kObsModes = {"agent_pos", "environment_state", "image",
-                                                       "keypoint", "state"};
-
-KeySpec ObsKey(const std::string& name) {
-  if (name == "agent_pos") return LowDim(name, {2});
-  if (name == "environment_state") return LowDim(name, {16});
-  if (name == "keypoint") return LowDim(name, {PushtEnv::kNumKeypoints, 2});
-  if (name == "state") return LowDim(name, {5});
-  return {.name = name,
-          .type = KeyType::kRgb,
-          .shape = {3, kImageSize, kImageSize},
-          .dtype = DType::kUInt8};
+std::vector<std::string> ObsModes() {
+  std::vector<std::string> names;
+  for (const KeySpec& key : ObsKeys()) names.push_back(key.name);
+  return names;
 }
 
 EnvSpec SpecOf(const PushtParams& params) {
   EnvSpec spec;
-  for (const std::string& name : params.obs) spec.shape_meta.obs.push_back(ObsKey(name));
-  spec.shape_meta.action = LowDim("action", {2});
+  for (const KeySpec& key : ObsKeys()) {
+    if (std::ranges::count(params.obs, key.name) > 0) spec.shape_meta.obs.push_back(key);
+  }
+  spec.shape_meta.action = {.name = "action", .shape = {2}};
   spec.action_low = {0.0F, 0.0F};
   spec.action_high = {static_cast<float>(kWorldSize), static_cast<float>(kWorldSize)};
   spec.control_hz = kControlHz;
   spec.max_steps = params.max_steps;
   spec.metrics = {{"coverage", Aggregate::kMax}, {"final_coverage", Aggregate::kLast}};
-  spec.obs_modes.assign(kObsModes.begin(), kObsModes.end());
+  spec.obs_modes = ObsModes();
   spec.perturbations = PerturbationParams::Kinds();
   spec.abilities = {
       .state_size = params.perturb.is_given ? PushtEnv::kMaxStateSize : PushtEnv::kStateSize,
@@ -103,29 +95,25 @@ PushtState StartState(std::uint64_t seed, bool legacy_order) {
   state.block.angle = random.Randn() * 2.0 * kPi - kPi;
   if (legacy_order) {
     // placed upright, then turned about the centre of gravity
-    const double c = std::cos(state.block.angle);
-    const double s = std::sin(state.block.angle);
-    state.block.x += kBlockCog.x - (c * kBlockCog.x - s * kBlockCog.y);
-    state.block.y += kBlockCog.y - (s * kBlockCog.x + c * kBlockCog.y);
+    const Point turned = Frame(state.block).Rotated(kBlockCog);
+    state.block.x += kBlockCog.x - turned.x;
+    state.block.y += kBlockCog.y - turned.y;
   }
   return state;
 }
 
 PushtParams PushtParams::FromConfig(const Config& config) {
   PushtParams params;
-  params.obs = config.Get<std::vector<std::string>>(
-      "obs", {"agent_pos", "keypoint"},
-      "observations: agent_pos, environment_state (the corners of the block, as "
-      "gym-pusht gives them), image, keypoint, state");
-  params.max_steps = static_cast<int>(
-      config.GetInRange("max_steps", std::int64_t{params.max_steps}, std::int64_t{1},
-                        std::int64_t{1000000}, "maximum number of steps of an episode, at 10 Hz"));
-  params.success_threshold = config.GetInRange(
-      "success_threshold", params.success_threshold, 0.01, 1.0,
-      "an episode succeeds above this coverage of the goal; the score is coverage / this");
-  params.legacy = config.Get<bool>(
-      "legacy", params.legacy,
-      "start as in diffusion_policy's evaluation (legacy_test); false: as in its PushTEnv");
+  const ConfigKeys keys(config);
+  keys("obs", &params.obs,
+       "observations: agent_pos, environment_state (the corners of the block, as gym-pusht gives "
+       "them), image, keypoint, state");
+  keys("max_steps", &params.max_steps, 1, 1000000,
+       "maximum number of steps of an episode, at 10 Hz");
+  keys("success_threshold", &params.success_threshold, 0.01, 1.0,
+       "an episode succeeds above this coverage of the goal; the score is coverage / this");
+  keys("legacy", &params.legacy,
+       "start as in diffusion_policy's evaluation (legacy_test); false: as in its PushTEnv");
   params.perturb = PerturbationParams::FromConfig(config);
 
   const std::string where = config.Where("obs");
@@ -138,11 +126,12 @@ PushtParams PushtParams::FromConfig(const Config& config) {
   if (twice != params.obs.end()) {
     throw Error(ErrorCode::kConfig, fmt::format("{}: '{}' is listed twice", where, *twice));
   }
+  const std::vector<std::string> modes = ObsModes();
   for (const std::string& name : params.obs) {
-    if (std::ranges::count(kObsModes, name) > 0) continue;
+    if (std::ranges::count(modes, name) > 0) continue;
     throw Error(ErrorCode::kConfig,
                 fmt::format("{}: env 'pusht' has no observation '{}'; it has {}", where, name,
-                            fmt::join(kObsModes, ", ")));
+                            fmt::join(modes, ", ")));
   }
   return params;
 }
@@ -210,13 +199,11 @@ void PushtEnv::WriteImage(std::span<std::uint8_t> image) {
 }
 
 void PushtEnv::WriteKeypoints(std::span<float> keypoints) const {
-  const Pose& block = physics_.state().block;
-  const double c = std::cos(block.angle);
-  const double s = std::sin(block.angle);
+  const Frame block(physics_.state().block);
   for (std::size_t i = 0; i < kNumKeypoints; ++i) {
-    const Point& p = kKeypoints[i];
-    keypoints[2 * i] = static_cast<float>(block.x + c * p.x - s * p.y);
-    keypoints[2 * i + 1] = static_cast<float>(block.y + s * p.x + c * p.y);
+    const Point p = block.ToWorld(kKeypoints[i]);
+    keypoints[2 * i] = static_cast<float>(p.x);
+    keypoints[2 * i + 1] = static_cast<float>(p.y);
   }
 }
 
@@ -250,13 +237,17 @@ void PushtEnv::DoPointerAction(double x, double y, std::span<float> action) cons
   action[1] = static_cast<float>(y * kWorldSize);
 }
 
-void PushtEnv::DoStateMarks(int width, int height, std::span<float> xy) const {
-  WriteMark(physics_.state().agent, width, height, xy);
-}
-
-void PushtEnv::DoActionMarks(std::span<const float> action, int width, int height,
-                             std::span<float> xy) const {
-  WriteMark({action[0], action[1]}, width, height, xy);
+void PushtEnv::DoMarks(std::span<const float> action, int width, int height,
+                       std::span<float> xy) const {
+  const Point point = action.empty() ? physics_.state().agent : Point{action[0], action[1]};
+  const Point mark = PlaceInFrame(point, width, height);
+  const bool is_inside = mark.x >= 0.0 && mark.x <= 1.0 && mark.y >= 0.0 && mark.y <= 1.0;
+  constexpr float kHidden = std::numeric_limits<float>::quiet_NaN();
+  xy[0] = is_inside ? static_cast<float>(mark.x) : kHidden;
+  xy[1] = is_inside ? static_cast<float>(mark.y) : kHidden;
 }
 
 }  // namespace dp_bench::pusht
+
+DPB_EXPORT_PLUGIN(dp_bench::Env, "pusht", "1.0.0", &dp_bench::pusht::PushtEnv::Describe,
+                  &dp_bench::CreateInstance<dp_bench::Env, dp_bench::pusht::PushtEnv>)

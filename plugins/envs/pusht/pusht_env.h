@@ -23,7 +23,7 @@ namespace dp_bench::pusht {
 PushtState StartState(std::uint64_t seed, bool legacy_order);
 
 struct PushtParams {
-  std::vector<std::string> obs;  // sorted; default agent_pos, keypoint
+  std::vector<std::string> obs = {"agent_pos", "keypoint"};  // sorted
   int max_steps = 300;
   double success_threshold = 0.95;  // coverage; reward is coverage / success_threshold in [0, 1]
   bool legacy = true;               // see StartState
@@ -61,9 +61,8 @@ class PushtEnv final : public Env {
   void DoPointerAction(double x, double y, std::span<float> action) const override;
 
   // One mark: the agent. For an action: its target.
-  void DoStateMarks(int width, int height, std::span<float> xy) const override;
-  void DoActionMarks(std::span<const float> action, int width, int height,
-                     std::span<float> xy) const override;
+  void DoMarks(std::span<const float> action, int width, int height,
+               std::span<float> xy) const override;
 
   void BeginEpisode(std::uint64_t seed);
   void WriteImage(std::span<std::uint8_t> image);

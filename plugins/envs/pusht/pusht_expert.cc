@@ -14,8 +14,6 @@ namespace {
 // Action noise up to about this size does not invalidate a plan.
 constexpr double kTolerance = 2.0;  // [px]
 
-double Distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a.y - b.y); }
-
 }  // namespace
 
 PushtExpert::PushtExpert(double success_threshold) : planner_(success_threshold) {

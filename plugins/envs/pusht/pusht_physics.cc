@@ -113,31 +113,26 @@ void PushtPhysics::SlowDownBlock() {
 /// Derives the inputs of the contact search from the block's pose.
 void PushtPhysics::PlaceBlock() {
   const Pose& block = state_.block;
-  cos_ = std::cos(block.angle);
-  sin_ = std::sin(block.angle);
-  cog_ = {block.x + cos_ * kBlockCog.x - sin_ * kBlockCog.y,
-          block.y + sin_ * kBlockCog.x + cos_ * kBlockCog.y};
+  cog_ = Frame(block);
+  cog_.origin = cog_.ToWorld(kBlockCog);
   constexpr double kFree = kWallRadius + kBlockReach;
-  near_wall_ =
-      std::min(cog_.x, cog_.y) < kWallLow + kFree || std::max(cog_.x, cog_.y) > kWallHigh - kFree;
+  near_wall_ = std::min(cog_.origin.x, cog_.origin.y) < kWallLow + kFree ||
+               std::max(cog_.origin.x, cog_.origin.y) > kWallHigh - kFree;
 }
 
 void PushtPhysics::MoveBlock() {
   // the block turns about its centre of gravity; the state has the position of its origin
   const Pose& velocity = state_.block_velocity;
-  const Point cog = {cog_.x + velocity.x * kSubstep, cog_.y + velocity.y * kSubstep};
+  const Point cog = {cog_.origin.x + velocity.x * kSubstep, cog_.origin.y + velocity.y * kSubstep};
   state_.block.angle += velocity.angle * kSubstep;
-  const double c = std::cos(state_.block.angle);
-  const double s = std::sin(state_.block.angle);
-  state_.block.x = cog.x - (c * kBlockCog.x - s * kBlockCog.y);
-  state_.block.y = cog.y - (s * kBlockCog.x + c * kBlockCog.y);
+  const Point from_origin = Frame(state_.block).Rotated(kBlockCog);
+  state_.block.x = cog.x - from_origin.x;
+  state_.block.y = cog.y - from_origin.y;
   PlaceBlock();
 }
 
 void PushtPhysics::FindAgentContacts() {
-  // the agent's centre in the block's frame
-  const Point offset = {state_.agent.x - cog_.x, state_.agent.y - cog_.y};
-  const Point centre = {cos_ * offset.x + sin_ * offset.y, cos_ * offset.y - sin_ * offset.x};
+  const Point centre = cog_.ToLocal(state_.agent);
   if (!IsInside(centre, kBlockBounds, kAgentRadius)) return;
 
   b2Transform identity;
@@ -163,11 +158,10 @@ void PushtPhysics::FindAgentContacts() {
     }
     const Point touching = {centre.x - distance * outward.x, centre.y - distance * outward.y};
 
-    const Point arm = {cos_ * touching.x - sin_ * touching.y,
-                       sin_ * touching.x + cos_ * touching.y};
-    const Point normal = {-(cos_ * outward.x - sin_ * outward.y),
-                          -(sin_ * outward.x + cos_ * outward.y)};
-    AddContact(arm, normal, distance - kAgentRadius, Dot(state_.agent_velocity, normal));
+    const Point outward_in_world = cog_.Rotated(outward);
+    const Point normal = {-outward_in_world.x, -outward_in_world.y};
+    AddContact(cog_.Rotated(touching), normal, distance - kAgentRadius,
+               Dot(state_.agent_velocity, normal));
   }
 }
 
@@ -175,9 +169,9 @@ void PushtPhysics::FindWallContacts() {
   b2Transform identity;
   identity.SetIdentity();
   b2Transform block;
-  block.p.Set(ToFloat(cog_.x), ToFloat(cog_.y));
-  block.q.s = ToFloat(sin_);
-  block.q.c = ToFloat(cos_);
+  block.p.Set(ToFloat(cog_.origin.x), ToFloat(cog_.origin.y));
+  block.q.s = ToFloat(cog_.sin);
+  block.q.c = ToFloat(cog_.cos);
   for (const b2EdgeShape& wall : walls_) {
     for (const b2PolygonShape& box : boxes_) {
       b2Manifold manifold;
@@ -189,8 +183,8 @@ void PushtPhysics::FindWallContacts() {
       for (int i = 0; i < manifold.pointCount; ++i) {
         // Box2D's point is halfway between the two surfaces
         const double distance = world.separations[i];
-        const Point arm = {world.points[i].x + 0.5 * distance * normal.x - cog_.x,
-                           world.points[i].y + 0.5 * distance * normal.y - cog_.y};
+        const Point arm = {world.points[i].x + 0.5 * distance * normal.x - cog_.origin.x,
+                           world.points[i].y + 0.5 * distance * normal.y - cog_.origin.y};
         AddContact(arm, normal, distance, 0.0);
       }
     }

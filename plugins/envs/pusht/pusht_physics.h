@@ -72,9 +72,7 @@ class PushtPhysics {
   double slide_ = 0.0;
 
   // derived from the block's pose
-  double cos_ = 1.0;
-  double sin_ = 0.0;
-  Point cog_;
+  Frame cog_;  // the block's frame, moved to its centre of gravity
   bool near_wall_ = false;
 
   std::array<b2PolygonShape, 2> boxes_;  // around the centre of gravity

@@ -1,14 +1,13 @@
-// Observations: the shapes that the peers draw, in their order and colours. Frames: our own
-// drawing.
+// The shapes that the peers draw, in their order and colours, and the contact marks over them.
 #include "pusht_render.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
+#include <utility>
 
 #include "dp_bench/error.h"
-#include "pusht_raster_marks.h"
-#include "pusht_raster_smooth.h"
 
 namespace dp_bench::pusht {
 namespace {
@@ -59,17 +58,13 @@ int Round(double value) {
 using Corners = std::array<Pixel, 4>;
 
 std::array<Corners, kBlockBoxes.size()> BlockCorners(const Pose& pose) {
-  const double c = std::cos(pose.angle);
-  const double s = std::sin(pose.angle);
-  const auto place = [&](double x, double y) {
-    return Pixel{Round(pose.x + (x * c - y * s)), Round(pose.y + (x * s + y * c))};
-  };
+  const Frame block(pose);
   std::array<Corners, kBlockBoxes.size()> corners;
   for (std::size_t i = 0; i < kBlockBoxes.size(); ++i) {
-    const Point& low = kBlockBoxes[i].low;
-    const Point& high = kBlockBoxes[i].high;
-    corners[i] = {place(low.x, low.y), place(high.x, low.y), place(high.x, high.y),
-                  place(low.x, high.y)};
+    std::ranges::transform(CornersOf(kBlockBoxes[i]), corners[i].begin(), [&](const Point& p) {
+      const Point turned = block.Rotated(p);
+      return Pixel{Round(pose.x + turned.x), Round(pose.y + turned.y)};
+    });
   }
   return corners;
 }
@@ -118,15 +113,102 @@ struct Bounds {
   }
 };
 
+// Smooth lines over a drawing: Wu's line ("An efficient antialiasing technique", 1991) between
+// whole pixels, with pygame's float32 arithmetic. Its blended colours are not in the palette, so
+// the few texels it touches are stored separately. Neither canvas nor resize may change while it is
+// in use.
+class SmoothMarks {
+ public:
+  SmoothMarks(const SampledCanvas& canvas, const BilinearResize& resize)
+      : canvas_(canvas), resize_(resize) {}
+
+  /// Blends a line one pixel wide over the canvas and the earlier marks. Unsampled pixels cost
+  /// nothing. After 64 sampled pixels, further ones are left out.
+  void DrawLine(Pixel a, Pixel b, Rgb colour);
+
+  /// Writes the output pixels that read a mark into `image`, RGB8 [96, 96, 3].
+  void Resolve(std::span<std::uint8_t> image) const;
+
+ private:
+  struct Texel {
+    int row = 0;
+    int column = 0;
+    Rgb colour;
+  };
+
+  void Blend(Pixel pixel, Rgb colour, float weight);
+  Rgb ColourAt(int row, int column) const;
+
+  const SampledCanvas& canvas_;
+  const BilinearResize& resize_;
+  std::array<Texel, 64> texels_;
+  std::size_t count_ = 0;
+};
+
+void SmoothMarks::DrawLine(Pixel a, Pixel b, Rgb colour) {
+  const bool steep = std::abs(b.x - a.x) < std::abs(b.y - a.y);
+  if (steep) {
+    std::swap(a.x, a.y);
+    std::swap(b.x, b.y);
+  }
+  if (a.x > b.x) std::swap(a, b);
+  const auto place = [steep](int major, int minor) {
+    return steep ? Pixel{minor, major} : Pixel{major, minor};
+  };
+
+  const int length = b.x - a.x;
+  const float gradient =
+      length == 0 ? 0.0F : static_cast<float>(b.y - a.y) / static_cast<float>(length);
+  float minor = static_cast<float>(a.y);
+  for (int x = a.x; x <= b.x; ++x, minor += gradient) {
+    // the sum's rounding error must not split the last pixel, which is a full one
+    if (x == b.x) minor = static_cast<float>(b.y);
+    const float whole = std::floor(minor);
+    const float fraction = minor - whole;
+    Blend(place(x, static_cast<int>(whole)), colour, 1.0F - fraction);
+    Blend(place(x, static_cast<int>(whole) + 1), colour, fraction);
+  }
+}
+
+void SmoothMarks::Blend(Pixel pixel, Rgb colour, float weight) {
+  const int row = canvas_.SampleAt(pixel.y);
+  const int column = canvas_.SampleAt(pixel.x);
+  if (weight <= 0.0F || row < 0 || column < 0 || count_ == texels_.size()) return;
+  const Rgb below = ColourAt(row, column);
+  const auto mix = [weight](std::uint8_t top, std::uint8_t bottom) {
+    return static_cast<std::uint8_t>(weight * static_cast<float>(top) +
+                                     (1.0F - weight) * static_cast<float>(bottom));
+  };
+  texels_[count_++] = {
+      row, column, {mix(colour.r, below.r), mix(colour.g, below.g), mix(colour.b, below.b)}};
+}
+
+Rgb SmoothMarks::ColourAt(int row, int column) const {
+  for (std::size_t i = count_; i-- > 0;) {
+    if (texels_[i].row == row && texels_[i].column == column) return texels_[i].colour;
+  }
+  return resize_.colour(canvas_.Row(row)[column]);
+}
+
+void SmoothMarks::Resolve(std::span<std::uint8_t> image) const {
+  for (std::size_t i = 0; i < count_; ++i) {
+    const int x = texels_[i].column / 2;
+    const int y = texels_[i].row / 2;
+    const Rgb blended = BilinearBlend(x, y, {ColourAt(2 * y, 2 * x), ColourAt(2 * y, 2 * x + 1)},
+                                      {ColourAt(2 * y + 1, 2 * x), ColourAt(2 * y + 1, 2 * x + 1)});
+    std::uint8_t* out = &image[static_cast<std::size_t>((y * kImageSize + x) * 3)];
+    out[0] = blended.r;
+    out[1] = blended.g;
+    out[2] = blended.b;
+  }
+}
+
 // Where the agent touches one of the block's boxes, debug draw puts a stroke along the normal, from
 // inside the agent to inside the box. It also draws one at the block's contacts with walls; this
 // code does not.
 void DrawContacts(const PushtState& state, SmoothMarks* marks) {
-  const double c = std::cos(state.block.angle);
-  const double s = std::sin(state.block.angle);
-  const double dx = state.agent.x - state.block.x;
-  const double dy = state.agent.y - state.block.y;
-  const Point agent = {c * dx + s * dy, c * dy - s * dx};  // in the block's frame
+  const Frame block(state.block);
+  const Point agent = block.ToLocal(state.agent);
   for (const Box& box : kBlockBoxes) {
     const Point nearest = {std::clamp(agent.x, box.low.x, box.high.x),
                            std::clamp(agent.y, box.low.y, box.high.y)};
@@ -134,7 +216,8 @@ void DrawContacts(const PushtState& state, SmoothMarks* marks) {
     const double distance = std::sqrt(gap.x * gap.x + gap.y * gap.y);
     // inside the box the direction would depend on the peers' collision code
     if (!(distance > 0.0 && distance <= kAgentRadius)) continue;
-    const Point normal = {(c * gap.x - s * gap.y) / distance, (s * gap.x + c * gap.y) / distance};
+    const Point turned = block.Rotated(gap);
+    const Point normal = {turned.x / distance, turned.y / distance};
     const auto along = [&](double length) {
       return Pixel{Round(state.agent.x + length * normal.x),
                    Round(state.agent.y + length * normal.y)};
@@ -186,167 +269,6 @@ void PushtRenderer::RenderObservation(const PushtState& state, std::span<std::ui
   marks.Resolve(image);
 
   for (const Region& region : changed) canvas_.Restore(background_, region);
-}
-
-namespace {
-
-// Colours and measures of the frames [world px].
-constexpr Rgb kMarginColour = {238, 240, 243};  // beyond the walls
-constexpr Rgb kFloorColour = {255, 255, 255};
-constexpr Rgb kWallColour = {190, 196, 203};
-constexpr Rgb kGoalColour = {170, 236, 170};
-constexpr Rgb kGoalRimColour = {96, 190, 104};
-constexpr Rgb kBlockColour = {143, 163, 184};
-constexpr Rgb kBlockRimColour = {88, 106, 128};
-constexpr Rgb kAgentColour = {86, 134, 255};
-constexpr Rgb kAgentRimColour = {40, 76, 190};
-constexpr Rgb kTargetColour = {226, 54, 54};
-constexpr Rgb kShadowColour = {30, 40, 60};
-constexpr double kBlockRimWidth = 3.0;
-constexpr double kGoalRimWidth = 2.0;
-constexpr double kAgentRimWidth = 3.5;
-constexpr double kTargetArm = 8.0;
-constexpr double kTargetRadius = 1.5;  // half the width of an arm
-constexpr double kTrackRadius = 0.75;  // half the width of the line from the agent to its target
-constexpr double kTrackOpacity = 0.35;
-constexpr Point kShadowOffset = {2.0, 3.0};
-constexpr double kShadowBlur = 6.0;
-constexpr double kShadowOpacity = 0.22;
-
-// Half of the block's outline, which is symmetric: from the middle of the bar's top edge to the
-// middle of the stem's end.
-constexpr std::array<Point, 6> kHalfOutline = {{
-    {0.0, kBlockBoxes[0].low.y},
-    {kBlockBoxes[0].high.x, kBlockBoxes[0].low.y},
-    {kBlockBoxes[0].high.x, kBlockBoxes[0].high.y},
-    {kBlockBoxes[1].high.x, kBlockBoxes[1].low.y},
-    {kBlockBoxes[1].high.x, kBlockBoxes[1].high.y},
-    {0.0, kBlockBoxes[1].high.y},
-}};
-
-Box Around(Point a, Point b, double reach) {
-  return {{std::min(a.x, b.x) - reach, std::min(a.y, b.y) - reach},
-          {std::max(a.x, b.x) + reach, std::max(a.y, b.y) + reach}};
-}
-
-double SquaredDistanceToSegment(Point p, Point a, Point b) {
-  const double abx = b.x - a.x;
-  const double aby = b.y - a.y;
-  const double length2 = abx * abx + aby * aby;
-  const double along = (p.x - a.x) * abx + (p.y - a.y) * aby;
-  const double t = length2 > 0.0 ? std::clamp(along / length2, 0.0, 1.0) : 0.0;
-  const double dx = p.x - a.x - t * abx;
-  const double dy = p.y - a.y - t * aby;
-  return dx * dx + dy * dy;
-}
-
-// A segment with round ends.
-void PaintCapsule(Point a, Point b, double radius, Rgb colour, double opacity,
-                  SmoothPainter* painter) {
-  painter->Paint(Around(a, b, radius), colour, opacity, 0.0,
-                 [&](Point p) { return std::sqrt(SquaredDistanceToSegment(p, a, b)) - radius; });
-}
-
-// The T at a pose.
-class BlockShape {
- public:
-  explicit BlockShape(const Pose& pose)
-      : pose_(pose), cos_(std::cos(pose.angle)), sin_(std::sin(pose.angle)) {}
-
-  // Negative inside.
-  double operator()(Point p) const {
-    const double dx = p.x - pose_.x;
-    const double dy = p.y - pose_.y;
-    const Point local = {std::abs(cos_ * dx + sin_ * dy), cos_ * dy - sin_ * dx};
-    double nearest2 = SquaredDistanceToSegment(local, kHalfOutline[0], kHalfOutline[1]);
-    for (std::size_t i = 1; i + 1 < kHalfOutline.size(); ++i) {
-      nearest2 =
-          std::min(nearest2, SquaredDistanceToSegment(local, kHalfOutline[i], kHalfOutline[i + 1]));
-    }
-    const Box& bar = kBlockBoxes[0];
-    const Box& stem = kBlockBoxes[1];
-    const double half_width = local.y < bar.high.y ? bar.high.x : stem.high.x;
-    const bool inside = local.x < half_width && local.y > bar.low.y && local.y < stem.high.y;
-    return inside ? -std::sqrt(nearest2) : std::sqrt(nearest2);
-  }
-
-  Box bounds() const {
-    Box bounds = {{pose_.x, pose_.y}, {pose_.x, pose_.y}};
-    for (const Point& corner : kHalfOutline) {
-      for (const double x : {corner.x, -corner.x}) {
-        const Point p = {pose_.x + cos_ * x - sin_ * corner.y,
-                         pose_.y + sin_ * x + cos_ * corner.y};
-        bounds.low = {std::min(bounds.low.x, p.x), std::min(bounds.low.y, p.y)};
-        bounds.high = {std::max(bounds.high.x, p.x), std::max(bounds.high.y, p.y)};
-      }
-    }
-    return bounds;
-  }
-
- private:
-  Pose pose_;
-  double cos_;
-  double sin_;
-};
-
-void PaintRoom(SmoothPainter* painter) {
-  constexpr double middle = (kWallLow + kWallHigh) / 2.0;
-  constexpr double half = (kWallHigh - kWallLow) / 2.0;
-  const std::array<Point, 4> corners = {
-      {{kWallLow, kWallLow}, {kWallHigh, kWallLow}, {kWallHigh, kWallHigh}, {kWallLow, kWallHigh}}};
-  painter->Fill(kMarginColour);
-  painter->Paint({corners[0], corners[2]}, kFloorColour, 1.0, 0.0, [](Point p) {
-    return std::max(std::abs(p.x - middle), std::abs(p.y - middle)) - half;
-  });
-  for (std::size_t i = 0; i < corners.size(); ++i) {
-    PaintCapsule(corners[i], corners[(i + 1) % corners.size()], kWallRadius, kWallColour, 1.0,
-                 painter);
-  }
-}
-
-void PaintAgent(Point agent, SmoothPainter* painter) {
-  painter->PaintRimmed(Around(agent, agent, kAgentRadius), kAgentColour, kAgentRimColour,
-                       kAgentRimWidth, [&](Point p) {
-                         const double dx = p.x - agent.x;
-                         const double dy = p.y - agent.y;
-                         return std::sqrt(dx * dx + dy * dy) - kAgentRadius;
-                       });
-}
-
-// In small images the arms of the cross stay wider than a pixel.
-void PaintTarget(Point target, SmoothPainter* painter) {
-  const double radius = std::max(kTargetRadius, 0.75 * painter->pixel_size());
-  const double arm = std::max(kTargetArm, 2.0 * radius);
-  painter->Paint(Around(target, target, arm), kTargetColour, 1.0, 0.0, [&](Point p) {
-    const double x = std::abs(p.x - target.x);
-    const double y = std::abs(p.y - target.y);
-    return std::min(std::max(x - arm, y - radius), std::max(y - arm, x - radius));
-  });
-}
-
-}  // namespace
-
-void RenderFrame(const PushtState& state, const Point* target, RgbImage* frame) {
-  const BlockShape goal(kGoalPose);
-  const BlockShape block(state.block);
-  const BlockShape shadow(
-      {state.block.x + kShadowOffset.x, state.block.y + kShadowOffset.y, state.block.angle});
-  SmoothPainter painter(frame);
-  PaintRoom(&painter);
-  painter.PaintRimmed(goal.bounds(), kGoalColour, kGoalRimColour, kGoalRimWidth, goal);
-  painter.Paint(shadow.bounds(), kShadowColour, kShadowOpacity, kShadowBlur, shadow);
-  painter.PaintRimmed(block.bounds(), kBlockColour, kBlockRimColour, kBlockRimWidth, block);
-  if (target != nullptr) {
-    PaintCapsule(state.agent, *target, kTrackRadius, kTargetColour, kTrackOpacity, &painter);
-  }
-  PaintAgent(state.agent, &painter);
-  if (target != nullptr) PaintTarget(*target, &painter);
-}
-
-Point PlaceInFrame(Point point, int width, int height) {
-  const PicturePlace place(width, height);
-  return {(place.left + point.x * place.scale) / width,
-          (place.top + point.y * place.scale) / height};
 }
 
 }  // namespace dp_bench::pusht

@@ -19,12 +19,41 @@ struct Box {
   Point high;
 };
 
+inline double Distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a.y - b.y); }
+
+/// Clockwise from `low`.
+inline std::array<Point, 4> CornersOf(const Box& box) {
+  return {box.low, Point{box.high.x, box.low.y}, box.high, Point{box.low.x, box.high.y}};
+}
+
 /// Position of the block's origin (the middle of the bar's top edge) and its angle, which is not
 /// wrapped.
 struct Pose {
   double x = 0.0;
   double y = 0.0;
   double angle = 0.0;
+};
+
+/// The frame of a body at a pose. Recorded episodes replay exactly, so the order of the terms
+/// counts.
+struct Frame {
+  Frame() = default;
+  explicit Frame(const Pose& pose)
+      : origin{pose.x, pose.y}, cos(std::cos(pose.angle)), sin(std::sin(pose.angle)) {}
+
+  Point Rotated(const Point& p) const { return {cos * p.x - sin * p.y, sin * p.x + cos * p.y}; }
+  Point ToWorld(const Point& p) const {
+    return {origin.x + cos * p.x - sin * p.y, origin.y + sin * p.x + cos * p.y};
+  }
+  Point ToLocal(const Point& p) const {
+    const double dx = p.x - origin.x;
+    const double dy = p.y - origin.y;
+    return {cos * dx + sin * dy, cos * dy - sin * dx};
+  }
+
+  Point origin;
+  double cos = 1.0;
+  double sin = 0.0;
 };
 
 inline constexpr double kWorldSize = 512.0;
@@ -66,16 +95,14 @@ struct PushtState {
 /// x, y of the corners of a block at `pose`: first those of the bar, then those of the stem, in the
 /// order of gym-pusht's environment_state.
 inline std::array<double, 16> EnvironmentState(const Pose& pose) {
-  const double c = std::cos(pose.angle);
-  const double s = std::sin(pose.angle);
+  const Frame block(pose);
   std::array<double, 16> numbers = {};
   std::size_t next = 0;
   for (const Box& box : kBlockBoxes) {
-    const std::array<Point, 4> corners = {box.low, Point{box.high.x, box.low.y}, box.high,
-                                          Point{box.low.x, box.high.y}};
-    for (const Point& corner : corners) {
-      numbers[next++] = corner.x * c - corner.y * s + pose.x;
-      numbers[next++] = corner.x * s + corner.y * c + pose.y;
+    for (const Point& corner : CornersOf(box)) {
+      const Point turned = block.Rotated(corner);
+      numbers[next++] = turned.x + pose.x;
+      numbers[next++] = turned.y + pose.y;
     }
   }
   return numbers;

@@ -109,7 +109,10 @@ class MyDataset final : public dp_bench::Dataset {
   std::int64_t n_steps_ = 0;
 };
 
+// Whether `--dataset PATH` is read by this plugin. Leave it out if only configs should name it.
+bool IsCsv(const std::filesystem::path& path) { return path.extension() == ".csv"; }
+
 }  // namespace
 
 DPB_EXPORT_PLUGIN(dp_bench::Dataset, "my_dataset", "0.1.0",
-                  &dp_bench::CreateInstance<dp_bench::Dataset, MyDataset>)
+                  &dp_bench::CreateInstance<dp_bench::Dataset, MyDataset>, &IsCsv)

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/env.h"
 #include "dp_bench/plugin.h"
 #include "dp_bench/random.h"
@@ -14,16 +15,17 @@ constexpr double kGoalRadius = 0.1;
 
 class MyEnv final : public dp_bench::Env {
  public:
-  // What the env offers. Read every param here, with its default and meaning.
+  // What the env offers. Read every param here: its field has the default.
   static dp_bench::EnvSpec Describe(const dp_bench::Config& params) {
     dp_bench::EnvSpec spec;
+    spec.max_steps = 60;
+    const dp_bench::ConfigKeys keys(params);
+    keys("max_steps", &spec.max_steps, 1, 10000, "maximum number of steps of an episode");
     spec.shape_meta.obs = {{.name = "position", .shape = {2}}, {.name = "goal", .shape = {2}}};
     spec.shape_meta.action = {.name = "action", .shape = {2}};
     spec.action_low = {-1.0F, -1.0F};  // velocity [1/s]
     spec.action_high = {1.0F, 1.0F};
     spec.control_hz = 10.0;
-    spec.max_steps = static_cast<int>(params.GetInRange("max_steps", std::int64_t{60}, 1, 10000,
-                                                        "maximum number of steps of an episode"));
     spec.metrics = {{"distance", dp_bench::Aggregate::kLast}};
     // it makes the demonstrations; without one, a dataset is needed
     spec.abilities.has_expert = true;

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/env.h"
-#include "dp_bench/mujoco/log.h"
 #include "dp_bench/mujoco/model.h"
 #include "dp_bench/mujoco/renderer.h"
 #include "dp_bench/plugin.h"
@@ -27,14 +27,15 @@ constexpr int kImageSize = 96;       // [px]
 constexpr float kJointRange = 2.6F;  // [rad]
 const std::string kScene = "my_mujoco_env.xml";
 
-// What the env offers. Read every param here, with its default and meaning.
+// Read every param here: its field has the default.
 struct Params {
-  explicit Params(const dp_bench::Config& config)
-      : is_rgb(config.GetChoice("obs", {"state", "rgb"}, "what a policy observes") == "rgb"),
-        max_steps(static_cast<int>(config.GetInRange("max_steps", std::int64_t{60}, 1, 10000,
-                                                     "maximum number of steps of an episode"))) {}
-  bool is_rgb;
-  int max_steps;
+  explicit Params(const dp_bench::Config& config) {
+    const dp_bench::ConfigKeys keys(config);
+    keys.Choice("obs", &is_rgb, {{"state", false}, {"rgb", true}}, "what a policy observes");
+    keys("max_steps", &max_steps, 1, 10000, "maximum number of steps of an episode");
+  }
+  bool is_rgb = false;
+  int max_steps = 60;
 };
 
 class MyMujocoEnv final : public dp_bench::Env {

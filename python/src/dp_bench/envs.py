@@ -21,6 +21,7 @@ MakeBatch = Callable[[Any, Any], Any]  # from an extension module and its BatchO
 Limit = int | None | Literal["env"]  # steps of an episode: none, or the env's own limit
 
 _ONE = np.ones(1, np.bool_)
+_NO_SEED = np.zeros(1, np.uint64)
 
 
 def require_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
@@ -51,14 +52,18 @@ def _number(limit: Limit) -> int:
 class Output:
     """The arrays that one step or reset writes, [num_envs, ...] each."""
 
-    def __init__(self, module: Any, batch: Any, space: spaces.Space[Any]) -> None:
-        self.rows = module.Rows(batch)
-        arrays: dict[str, NDArray[Any]] = self.rows.obs()
+    def __init__(self, module: Any, batch: Any, num_envs: int, space: spaces.Space[Any]) -> None:
+        spec: dict[str, Any] = batch.spec()
+        arrays: dict[str, NDArray[Any]] = {
+            key: np.empty((num_envs, *shape), dtype) for key, shape, dtype in spec["obs"]
+        }
         self.obs: Observation = arrays if isinstance(space, spaces.Dict) else next(iter(arrays.values()))
-        others: dict[str, NDArray[Any]] = self.rows.others()
-        self.infos, self.is_success, self.is_reset = others["infos"], others["is_success"], others["is_reset"]
-        self.seeds = others["seeds"].view(np.int64)  # as Gymnasium stacks them
-        self.rewards, self.terminated, self.truncated = others["rewards"], others["terminated"], others["truncated"]
+        self.infos = np.empty((num_envs, len(spec["metrics"])))
+        self.rewards = np.empty(num_envs)
+        flags = [np.empty(num_envs, np.bool_) for _ in range(4)]
+        self.is_success, self.is_reset, self.terminated, self.truncated = flags
+        self.seeds = np.zeros(num_envs, np.int64)  # as Gymnasium stacks them
+        self.rows = module.Rows(batch, list(arrays.values()), self.infos, self.rewards, flags)
 
     def observation(self, env: int) -> Observation:
         """A copy of the observation of one env."""
@@ -88,7 +93,7 @@ class SimulatedEnv(gymnasium.Env[Any, NDArray[Any]]):
         self._batch = make_batch(module, module.BatchOptions(1, 1, "NONE", _number(limit)))
         self._spec: dict[str, Any] = self._batch.spec()
         self.observation_space, self.action_space = spaces_ or spaces_of(self._spec)
-        self._out = Output(module, self._batch, self.observation_space)
+        self._out = Output(module, self._batch, 1, self.observation_space)
         # views of what each step overwrites
         self._numbers = self._out.infos[0]
         obs = self._out.obs
@@ -98,7 +103,7 @@ class SimulatedEnv(gymnasium.Env[Any, NDArray[Any]]):
 
     def _begin(self, seed: int, state: NDArray[np.float64] | None = None) -> Observation:
         """Starts the episode of a seed, or in a state [1, state_size]."""
-        self._batch.reset(self._out.rows, _ONE, _ONE, np.array([seed], np.uint64), state)
+        self._batch.reset(self._out.rows, _ONE, np.array([seed], np.uint64), state)
         self._is_started = True
         return self._observe()
 
@@ -117,7 +122,7 @@ class SimulatedEnv(gymnasium.Env[Any, NDArray[Any]]):
             raise ValueError(f"expected an action of shape {self.action_space.shape}, found shape {parsed.shape}")
         self._action[0] = parsed
         out = self._out
-        self._batch.step(self._action, out.rows, out.rows)
+        self._batch.step(self._action, _NO_SEED, None, out.rows, out.rows)  # it never resets by itself
         info = self._step_info()
         info["is_success"] = out.is_success.item(0)
         return self._observe(), out.rewards.item(0), out.terminated.item(0), out.truncated.item(0), info
@@ -175,6 +180,7 @@ class SimulatedVectorEnv(VectorEnv[Any, Any, Any]):
     """
 
     _seed_bits = 63  # seeds are below 2**_seed_bits; those in infos are signed
+    _next_states: NDArray[np.float64] | None = None  # where the next episodes start, if not from seeds
 
     def __init__(
         self,
@@ -208,6 +214,8 @@ class SimulatedVectorEnv(VectorEnv[Any, Any, Any]):
         self._spec: dict[str, Any] = self._batch.spec()
         self._outputs: list[Output] = []
         self._seeds: list[int | None] = [None] * num_envs
+        self._random = [np.random.default_rng(0)] * num_envs  # replaced before the first episode
+        self._next_seeds = np.zeros(num_envs, np.uint64)
         self._is_started = False
 
         self.metadata = {**metadata, "render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
@@ -235,10 +243,14 @@ class SimulatedVectorEnv(VectorEnv[Any, Any, Any]):
         mask = self._parse_mask(options.get("reset_mask"))
         seeds, is_seeded = self._parse_seeds(seed, mask)
         states = self._parse_states(options)
+        for env in map(int, np.flatnonzero(is_seeded)):
+            seed = self._seeds[env] = int(seeds[env])
+            self._random[env] = np.random.default_rng(seed)
+            self._draw_next(env, seed if states is None else None)
         out = self._next_output()
-        self._batch.reset(out.rows, mask, is_seeded, seeds, states)
-        for env in np.flatnonzero(is_seeded):
-            self._seeds[env] = int(seeds[env])
+        self._batch.reset(out.rows, mask, self._next_seeds, self._next_states if states is None else states)
+        if states is None:
+            self._note_starts(out)
         self._is_started = True
         return out.obs, self._reset_infos(out, mask)
 
@@ -253,7 +265,11 @@ class SimulatedVectorEnv(VectorEnv[Any, Any, Any]):
         if parsed.shape != self.action_space.shape:
             raise ValueError(f"expected actions of shape {self.action_space.shape}, found shape {parsed.shape}")
         out = self._next_output()
-        self._batch.step(parsed, out.rows, self._final.rows)
+        out.is_reset[:] = False
+        try:
+            self._batch.step(parsed, self._next_seeds, self._next_states, out.rows, self._final.rows)
+        finally:
+            self._note_starts(out)
         infos = self._step_infos(out, np.ones(self.num_envs, np.bool_), ~out.is_reset)
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             has_ended = out.terminated | out.truncated
@@ -274,6 +290,16 @@ class SimulatedVectorEnv(VectorEnv[Any, Any, Any]):
         """Ends the threads and frees the simulations. Results stay valid."""
         self._batch = None
 
+    def _draw_next(self, env: int, seed: int | None) -> None:
+        """Sets the next episode of an environment: that of a seed, or of its generator."""
+        self._next_seeds[env] = self._random[env].integers(2**63) if seed is None else seed
+
+    def _note_starts(self, out: Output) -> None:
+        """Writes the seeds of the episodes that began, and draws the next ones."""
+        np.multiply(self._next_seeds.view(np.int64), out.is_reset, out=out.seeds)
+        for env in map(int, np.flatnonzero(out.is_reset)):
+            self._draw_next(env, None)
+
     def _reset_infos(self, out: Output, mask: NDArray[np.bool_]) -> Infos:
         return masked(mask, {"is_success": out.is_success, "seed": out.seeds})
 
@@ -292,7 +318,7 @@ class SimulatedVectorEnv(VectorEnv[Any, Any, Any]):
             raise ClosedEnvironmentError("this vector environment is closed; create another one")
 
     def _make_output(self) -> Output:
-        return Output(self._module, self._batch, self.single_observation_space)
+        return Output(self._module, self._batch, self.num_envs, self.single_observation_space)
 
     def _next_output(self) -> Output:
         """New arrays, or one of two sets in turn if results may be views."""

@@ -52,7 +52,7 @@ def make_batch(obs_type: ObsType, seeding: Seeding, observation_width: int, obse
             f"expected observation_width and observation_height {IMAGE_SIZE}, found {observation_width} and "
             f"{observation_height}; resize with gymnasium.wrappers.ResizeObservation"
         )
-    return lambda module, options: module.make_batch(_ARRAYS[obs_type], seeding == "diffusion_policy", options)
+    return lambda module, options: module.make_batch(_ARRAYS[obs_type], options)
 
 
 def parse_start(start: ArrayLike, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.float64]:
@@ -67,6 +67,12 @@ def parse_start(start: ArrayLike, shapes: tuple[tuple[int, ...], ...]) -> NDArra
     if not np.isfinite(parsed).all():
         raise ValueError(f"expected finite options['reset_to_state'], found {parsed.tolist()}")
     return parsed
+
+
+def draw_start(draw: np.random.Generator) -> list[float]:
+    """A start as gym-pusht draws it: agent x, y, block x, y, angle."""
+    positions = [float(draw.integers(low, high)) for low, high in ((50, 450),) * 2 + ((100, 400),) * 2]
+    return [*positions, float(draw.uniform(-np.pi, np.pi))]
 
 
 def observation_space(obs_type: ObsType) -> spaces.Space[Any]:
@@ -152,7 +158,7 @@ class PushTEnv(SimulatedEnv):
             # diffusion_policy would repeat the same start; the next episode gets a new seed instead
             obs = self._begin(int(self.np_random.integers(2**32)) if seed is None else seed)
         else:
-            obs = self._begin(0, self._draw_start())
+            obs = self._begin(0, np.array([draw_start(self.np_random)]))
         info = self._info() | {"is_success": False}
         if self.render_mode == "human":
             self.render()
@@ -181,11 +187,6 @@ class PushTEnv(SimulatedEnv):
             pygame.display.quit()
             pygame.quit()
             self._window = None
-
-    def _draw_start(self) -> NDArray[np.float64]:
-        draw = self.np_random
-        positions = [float(draw.integers(low, high)) for low, high in ((50, 450),) * 2 + ((100, 400),) * 2]
-        return np.array([[*positions, float(draw.uniform(-np.pi, np.pi))]])
 
     def _info(self) -> Infos:
         return {
@@ -245,6 +246,8 @@ class PushTVectorEnv(SimulatedVectorEnv):
         require_choice("render_mode", render_mode, (None, "rgb_array"))
         self.obs_type: ObsType = obs_type
         self.seeding = seeding
+        if seeding == "gym_pusht":
+            self._next_states = np.zeros((max(num_envs, 0), 5))
         super().__init__(
             num_envs,
             _core,
@@ -258,6 +261,14 @@ class PushTVectorEnv(SimulatedVectorEnv):
             render_mode,
             (visualization_width, visualization_height),
         )
+
+    def _draw_next(self, env: int, seed: int | None) -> None:
+        random = self._random[env]
+        if self._next_states is not None:
+            self._next_states[env] = draw_start(random)
+        else:
+            # diffusion_policy would repeat the same start; the next episode gets a new seed instead
+            self._next_seeds[env] = random.integers(2**32) if seed is None else seed
 
     def _parse_states(self, options: Mapping[str, Any]) -> NDArray[np.float64] | None:
         start = options.get("reset_to_state")

@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "config/dataset_format.h"
 #include "config/document.h"
 #include "config/name.h"
 #include "dp_bench/error.h"
@@ -26,6 +25,17 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+
+// Two plugins, of which one recognizes what it reads.
+class TwoReaders final : public DatasetReaders {
+ public:
+  std::string ReaderOf(const fs::path& path) override {
+    return fs::exists(path / "meta/info.json") ? "lerobot" : kReplayPlugin;
+  }
+  bool IsFormatReader(const std::string& plugin) override {
+    return plugin == "lerobot" || plugin == kReplayPlugin;
+  }
+};
 
 class LoaderTest : public testing::Test {
  protected:
@@ -42,6 +52,7 @@ class LoaderTest : public testing::Test {
 
   ScratchFolder scratch_;
   const fs::path& dir_ = scratch_.path();
+  TwoReaders readers_;
 };
 
 TEST_F(LoaderTest, LaterIncludesOverrideEarlierOnesAndOwnKeysOverrideBoth) {
@@ -183,14 +194,17 @@ TEST_F(LoaderTest, ADatasetPathReplacesTheConfiguredOne) {
   const fs::path data = Write("demos.zarr/.zgroup", "{}").parent_path();
   const fs::path own =
       Write("own.json", R"({"dataset": {"plugin": "zarr_replay", "params": {"path": "other"}}})");
-  const Config dataset = LoadConfig({.dataset = data.string(), .config = own}).Sub("dataset");
+  const Config dataset =
+      LoadConfig({.dataset = data.string(), .config = own, .readers = &readers_}).Sub("dataset");
   EXPECT_EQ(dataset.Get<std::string>("plugin"), "zarr_replay");
   EXPECT_EQ(dataset.Sub("params").Get<std::string>("path"), data.string());
-  const Config alone = LoadConfig({.dataset = data.string()}).Sub("dataset");
+  const Config alone = LoadConfig({.dataset = data.string(), .readers = &readers_}).Sub("dataset");
   EXPECT_EQ(alone.Get<std::string>("plugin"), "zarr_replay") << "the config has no other reader";
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
-                        [&] { LoadConfig({.dataset = (dir_ / "none.zarr").string()}); }),
-              HasSubstr("this path does not exist"));
+  EXPECT_THAT(
+      MessageOf(
+          ErrorCode::kConfig,
+          [&] { LoadConfig({.dataset = (dir_ / "none.zarr").string(), .readers = &readers_}); }),
+      HasSubstr("this path does not exist"));
 }
 
 TEST_F(LoaderTest, ACollectedDatasetNeedsNoReaderConfig) {
@@ -199,7 +213,9 @@ TEST_F(LoaderTest, ACollectedDatasetNeedsNoReaderConfig) {
       Write("own.json",
             R"({"dataset": {"plugin": "other", "params": {"keys": {"a": 1}}, "val_ratio": 0.5}})");
   const Config dataset =
-      LoadConfig({.dataset = data.string(), .is_collected = true, .config = own}).Sub("dataset");
+      LoadConfig(
+          {.dataset = data.string(), .is_collected = true, .config = own, .readers = &readers_})
+          .Sub("dataset");
   EXPECT_EQ(dataset.Get<std::string>("plugin"), "zarr_replay");
   EXPECT_THAT(dataset.Sub("params").Keys(), testing::ElementsAre("path"));
   EXPECT_EQ(dataset.Get<double>("val_ratio"), 0.5);
@@ -211,9 +227,12 @@ TEST_F(LoaderTest, TheFormatOnDiskChoosesTheReader) {
   const auto load = [this](const fs::path& data, const std::string& plugin) {
     const fs::path own = Write("own.json", R"({"dataset": {"plugin": ")" + plugin +
                                                R"(", "params": {"keys": {"a": 1}}}})");
-    return LoadConfig({.dataset = data.string(), .config = own}).Sub("dataset");
+    return LoadConfig({.dataset = data.string(), .config = own, .readers = &readers_})
+        .Sub("dataset");
   };
-  EXPECT_EQ(LoadConfig({.dataset = lerobot.string()}).Sub("dataset").Get<std::string>("plugin"),
+  EXPECT_EQ(LoadConfig({.dataset = lerobot.string(), .readers = &readers_})
+                .Sub("dataset")
+                .Get<std::string>("plugin"),
             "lerobot");
   // keys for the other format are dropped
   EXPECT_EQ(load(lerobot, "zarr_replay").Get<std::string>("plugin"), "lerobot");
@@ -233,8 +252,8 @@ constexpr const char* kTaskWithData = R"({"env": {"plugin": "pusht"}, "dataset":
 TEST_F(LoaderTest, AnotherDataSetLeavesOutWhatTheTaskSaysOfItsOwn) {
   Write("task/pusht.json", kTaskWithData);
   const fs::path data = Write("mine.zarr/.zgroup", "{}").parent_path();
-  const auto document =
-      LoadConfigDocument({.env = "pusht", .dataset = data.string(), .config_dirs = {dir_}});
+  const auto document = LoadConfigDocument(
+      {.env = "pusht", .dataset = data.string(), .config_dirs = {dir_}, .readers = &readers_});
   const Config dataset = Config(document).Sub("dataset");
   EXPECT_THAT(dataset.Keys(), testing::ElementsAre("params", "plugin", "val_ratio"));
   EXPECT_THAT(dataset.Sub("params").Keys(), testing::ElementsAre("path"));
@@ -248,8 +267,10 @@ TEST_F(LoaderTest, AnotherDataSetLeavesOutWhatTheTaskSaysOfItsOwn) {
 TEST_F(LoaderTest, TheSameDataSetInAnotherFolderKeepsWhatTheTaskSays) {
   Write("task/pusht.json", kTaskWithData);
   const fs::path data = Write("elsewhere/task.zarr/.zgroup", "{}").parent_path();
-  const auto document =
-      LoadConfigDocument({.env = "pusht", .dataset = data.string() + "/", .config_dirs = {dir_}});
+  const auto document = LoadConfigDocument({.env = "pusht",
+                                            .dataset = data.string() + "/",
+                                            .config_dirs = {dir_},
+                                            .readers = &readers_});
   EXPECT_EQ(Config(document).Sub("dataset").Get<int>("max_train_episodes"), 90);
   EXPECT_TRUE(Config(document).Sub("dataset").Sub("params").Has("keys"));
   EXPECT_TRUE(document->notes().empty());
@@ -260,7 +281,8 @@ TEST_F(LoaderTest, WhatTheUsersFileSaysOfAnyDataSetStaysForAnotherOne) {
   const fs::path own = Write("own.json", R"({"include": "task/pusht.json", "dataset": {
     "max_train_episodes": 5, "params": {"keys": {"image": {"type": "rgb"}, "empty": {}}}}})");
   const fs::path data = Write("mine.zarr/.zgroup", "{}").parent_path();
-  const Config dataset = LoadConfig({.dataset = data.string(), .config = own}).Sub("dataset");
+  const Config dataset =
+      LoadConfig({.dataset = data.string(), .config = own, .readers = &readers_}).Sub("dataset");
   EXPECT_EQ(dataset.Get<int>("max_train_episodes"), 5);
   const Config keys = dataset.Sub("params").Sub("keys");
   EXPECT_THAT(keys.Keys(), testing::ElementsAre("empty", "image"));
@@ -271,7 +293,8 @@ TEST_F(LoaderTest, ParamsOfAnotherPluginStayBecauseOnlyItKnowsThem) {
   const fs::path own = Write("own.json", R"({"dataset": {"plugin": "mine", "seed": 3,
     "params": {"path": "a.bin", "obs": ["x"]}}})");
   const fs::path data = Write("b.bin", "");
-  const Config dataset = LoadConfig({.dataset = data.string(), .config = own}).Sub("dataset");
+  const Config dataset =
+      LoadConfig({.dataset = data.string(), .config = own, .readers = &readers_}).Sub("dataset");
   EXPECT_EQ(dataset.Get<std::string>("plugin"), "mine");
   EXPECT_THAT(dataset.Sub("params").Keys(), testing::ElementsAre("obs", "path"));
   EXPECT_FALSE(dataset.Has("seed"));
@@ -294,15 +317,6 @@ TEST_F(LoaderTest, AFileWithAnotherDatasetPluginReplacesWhatIsForTheFirst) {
                 testing::ElementsAre("feature"));
     EXPECT_EQ(config.Sub("env").Get<std::string>("plugin"), "pusht");
   }
-}
-
-TEST_F(LoaderTest, Hdf5FilesAreFoundByTheirNameOrSignature) {
-  const std::string signature = "\x89HDF\r\n\x1a\n";
-  EXPECT_EQ(FormatOf(Write("demos.hdf5", "cut off")).name, "hdf5");
-  EXPECT_EQ(FormatOf(Write("demos", signature)).name, "hdf5");
-  EXPECT_EQ(FormatOf(Write("with_user_block", std::string(1024, ' ') + signature)).name, "hdf5");
-  EXPECT_EQ(FormatOf(Write("aloha/episode_0.h5", signature).parent_path()).name, "hdf5");
-  EXPECT_EQ(FormatOf(Write("archive.zarr.zip", "PK")).name, "zarr");
 }
 
 TEST_F(LoaderTest, ObsChoosesAmongTheConfigsOfAnEnv) {

@@ -303,7 +303,12 @@ TEST_F(ReferencesInFiles, AResolvedConfigIsReadBackUnchanged) {
 TEST_F(ReferencesInFiles, ADatasetPathIsTakenAsItIs) {
   const fs::path data = scratch_.path() / "${h}";
   fs::create_directories(data);
-  const Config config = LoadConfig({.dataset = data.string(), .config = Write("a.json", "{}")});
+  struct OneReader final : DatasetReaders {
+    std::string ReaderOf(const fs::path&) override { return kReplayPlugin; }
+    bool IsFormatReader(const std::string&) override { return false; }
+  } reader;
+  const Config config =
+      LoadConfig({.dataset = data.string(), .config = Write("a.json", "{}"), .readers = &reader});
   EXPECT_EQ(config.Sub("dataset").Sub("params").Get<std::string>("path"), data.string());
 }
 

@@ -1,11 +1,10 @@
-#include "dp_bench/mujoco/camera.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
 
+#include "dp_bench/mujoco/renderer.h"
 #include "harness/mujoco/render_scene.h"
 #include "support/error_of.h"
 

@@ -47,7 +47,8 @@ TEST_F(HeadlessGlDeathTest, AMissingDeviceIsNamed) {
 // Hides the drivers of EGL; OSMesa is either missing or chosen.
 TEST_F(HeadlessGlDeathTest, WithoutADriverEachSystemsReasonIsNamed) {
   setenv("__EGL_VENDOR_LIBRARY_DIRS", "/nonexistent", 1);
-  if (TryOsmesa().system != nullptr) {
+  std::string reasons;
+  if (TryOsmesa(&reasons) != nullptr) {
     EXPECT_EXIT(ChooseWith("__EGL_VENDOR_LIBRARY_DIRS", "/nonexistent"), testing::ExitedWithCode(0),
                 "chose OSMesa");
   } else {

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "dp_bench/error.h"
-#include "dp_bench/mujoco/log.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 

@@ -54,6 +54,24 @@ TEST(PluginCatalogue, CreatesAnEnvFromAFileOfTheSearchPath) {
   EXPECT_EQ(env->Step(kToyAction).reward, 0.5);
 }
 
+TEST(PluginCatalogue, AReaderFromAnyFolderRecognizesItsDatasets) {
+  PluginCatalogue catalogue({Folder("mistaken")});
+  EXPECT_EQ(catalogue.ReaderOf("recordings/first.mistaken"), "mistaken");
+  EXPECT_TRUE(catalogue.IsFormatReader("mistaken"));
+  EXPECT_EQ(catalogue.ReaderOf("first.zarr"), "zarr_replay") << "what none recognizes";
+  EXPECT_TRUE(catalogue.IsFormatReader("zarr_replay"));
+  EXPECT_FALSE(catalogue.IsFormatReader("toy"));
+  EXPECT_THAT(PluginErrorOf([&] { catalogue.ReaderOf("a.unreadable"); }),
+              AllOf(HasSubstr("dataset plugin 'mistaken'"), HasSubstr("during recognizes"),
+                    HasSubstr("cannot look")));
+}
+
+TEST(PluginCatalogue, TwoReadersThatRecognizeADatasetAreNamed) {
+  PluginCatalogue catalogue({Folder("mistaken"), Folder("rival")});
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { catalogue.ReaderOf("a.mistaken"); }),
+              AllOf(HasSubstr("found mistaken, rival"), HasSubstr("dataset.plugin=mistaken")));
+}
+
 TEST(PluginCatalogue, DescribesAnEnvWithoutCreatingIt) {
   PluginCatalogue catalogue({Folder("good")});
   const auto params = [](const std::string& fault) {

@@ -73,7 +73,7 @@ TEST(ConfigTransfer, WhatWasReadThereCountsAsReadHereWithItsDefaults) {
   there.Get<std::vector<std::int64_t>>("none", {});
   there.Sub("render").Get<std::string>("camera", "head");
 
-  AdoptReads(here, nlohmann::json::parse(there.ToJson()));
+  here.ReadAll(there.ToJson());
   EXPECT_EQ(here.ToJson(), there.ToJson());
   EXPECT_NO_THROW(here.RejectUnread());
 }

@@ -21,18 +21,18 @@ inline std::filesystem::path FaultyPlugin() {
 }
 
 /// Short limits, so that a test of one ends quickly.
-inline IsolationConfig ShortLimits() {
-  return {.is_enabled = true, .step_timeout = 2.0, .reset_timeout = 10.0};
+inline EnvLimits ShortLimits() {
+  return {.step_timeout = 2.0, .reset_timeout = 10.0};
 }
 
 inline std::unique_ptr<Env> MakeIsolated(const Config& params,
-                                         const IsolationConfig& config = ShortLimits()) {
-  return CreateIsolatedEnv({PluginKind::kEnv, "faulty", FaultyPlugin()}, params, config);
+                                         const EnvLimits& limits = ShortLimits()) {
+  return CreateIsolatedEnv({PluginKind::kEnv, "faulty", FaultyPlugin()}, params, limits);
 }
 
 inline std::unique_ptr<Env> MakeIsolated(const std::string& params = "{}",
-                                         const IsolationConfig& config = ShortLimits()) {
-  return MakeIsolated(Config::FromJson(params, "params"), config);
+                                         const EnvLimits& limits = ShortLimits()) {
+  return MakeIsolated(Config::FromJson(params, "params"), limits);
 }
 
 inline EnvSpec DescribeIsolated(const Config& params) {

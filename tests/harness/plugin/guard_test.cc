@@ -89,10 +89,10 @@ class ScriptedEnv final : public Env {
   }
   CameraParameters DoGetCamera(int, int, int) const override { throw 7; }
   void DoRenderCamera(int, RgbImage* frame) override { frame->pixels[0] = 5; }
-  void DoStateMarks(int width, int, std::span<float> xy) const override {
+  void DoMarks(std::span<const float> action, int width, int, std::span<float> xy) const override {
+    if (!action.empty()) throw 7;
     xy[0] = static_cast<float>(width);
   }
-  void DoActionMarks(std::span<const float>, int, int, std::span<float>) const override { throw 7; }
   void DoGetState(std::span<double> state) const override { state[0] = state_; }
   void DoSetState(std::span<const double>) override { throw Error(ErrorCode::kEnv, "not finite"); }
 
@@ -187,7 +187,7 @@ TEST(Guard, AbilitiesPassThrough) {
   env->RenderCamera(0, &frame);
   EXPECT_EQ(frame.pixels[0], 5);
   std::vector<float> xy(2);
-  env->StateMarks(64, 48, xy);
+  env->Marks({}, 64, 48, xy);
   EXPECT_EQ(xy[0], 64.0F);
 }
 
@@ -202,8 +202,7 @@ TEST(Guard, AbilitiesAreGuardedToo) {
   EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { env->BeginExpert(0); }), at("BeginExpert"));
   EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { env->GetCamera(0, 1, 1); }), at("GetCamera"));
   std::vector<float> xy(2);
-  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { env->ActionMarks(kAction, 1, 1, xy); }),
-              at("ActionMarks"));
+  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { env->Marks(kAction, 1, 1, xy); }), at("Marks"));
 }
 
 TEST(Guard, AllFaultsOfASpecAreListedAtOnce) {
@@ -245,8 +244,8 @@ TEST(Guard, AnAbilityThatIsNotDeclaredIsRefused) {
            {"has_pointer_control", [&] { env->PointerAction(0.0, 0.0, action); }},
            {"cameras", [&] { env->GetCamera(0, 1, 1); }},
            {"cameras", [&] { env->RenderCamera(0, &frame); }},
-           {"n_marks", [&] { env->StateMarks(1, 1, xy); }},
-           {"n_marks", [&] { env->ActionMarks(kAction, 1, 1, xy); }}}) {
+           {"n_marks", [&] { env->Marks({}, 1, 1, xy); }},
+           {"n_marks", [&] { env->Marks(kAction, 1, 1, xy); }}}) {
     EXPECT_THAT(MessageOf(ErrorCode::kUsage, call), HasSubstr("does not declare " + ability));
   }
 }
@@ -260,13 +259,13 @@ TEST(Guard, AbilitiesAreCheckedToo) {
   for (const auto& call : std::initializer_list<std::function<void()>>{
            [&] { env->GetState(state); }, [&] { env->BeginExpert(0); },
            [&] { env->Act(std::span(action).first(1)); }, [&] { env->GetCamera(0, 1, 1); },
-           [&] { env->RenderCamera(0, &frame); }, [&] { env->StateMarks(1, 1, xy); }}) {
+           [&] { env->RenderCamera(0, &frame); }, [&] { env->Marks({}, 1, 1, xy); }}) {
     EXPECT_THAT(MessageOf(ErrorCode::kEnv, call), HasSubstr("expected a call of Reset first"));
   }
   env->Reset(1);
   for (const auto& call : std::initializer_list<std::function<void()>>{
            [&] { env->Act(action); }, [&] { env->PointerAction(0.0, 0.0, action); },
-           [&] { env->StateMarks(1, 1, xy); }, [&] { env->ActionMarks(action, 1, 1, xy); }}) {
+           [&] { env->Marks({}, 1, 1, xy); }, [&] { env->Marks(action, 1, 1, xy); }}) {
     EXPECT_EQ(CodeOf(call), ErrorCode::kShape);
   }
   EXPECT_EQ(CodeOf([&] { env->GetCamera(1, 1, 1); }), ErrorCode::kEnv);

@@ -89,8 +89,8 @@ TEST(IsolatedEnv, MarksAreThoseOfAnEnvInThisProcess) {
     std::vector<float> seen(4);
     env.Reset(5);
     env.Step(kPush);
-    env.StateMarks(64, 48, std::span(seen).first(2));
-    env.ActionMarks(kPush, 64, 48, std::span(seen).last(2));
+    env.Marks({}, 64, 48, std::span(seen).first(2));
+    env.Marks(kPush, 64, 48, std::span(seen).last(2));
     seen.push_back(static_cast<float>(env.spec().abilities.n_marks));
     seen.push_back(static_cast<float>(env.Step(kPush).reward));
     return seen;
@@ -98,10 +98,10 @@ TEST(IsolatedEnv, MarksAreThoseOfAnEnvInThisProcess) {
   const auto isolated = MakeIsolated();
   EXPECT_EQ(look(*isolated), look(*MakeDirect()));
   std::vector<float> xy(2);
-  EXPECT_EQ(CodeOf([&] { isolated->ActionMarks(std::span(kPush).first(1), 64, 48, xy); }),
+  EXPECT_EQ(CodeOf([&] { isolated->Marks(std::span(kPush).first(1), 64, 48, xy); }),
             ErrorCode::kShape);
   xy.resize(3);
-  EXPECT_EQ(CodeOf([&] { isolated->StateMarks(64, 48, xy); }), ErrorCode::kShape);
+  EXPECT_EQ(CodeOf([&] { isolated->Marks({}, 64, 48, xy); }), ErrorCode::kShape);
 }
 
 TEST(IsolatedEnv, ErrorsOfTheEnvAreThoseOfAnEnvInThisProcess) {

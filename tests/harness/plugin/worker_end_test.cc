@@ -69,7 +69,7 @@ TEST(WorkerEnd, AnEnvThatCannotBeCreatedIsAnError) {
 }
 
 TEST(WorkerEnd, AnEnvThatLeaksIsStopped) {
-  IsolationConfig config = ShortLimits();
+  EnvLimits config = ShortLimits();
   config.step_timeout = 20.0;
   config.memory_limit_mb = 256;
   const auto env = MakeIsolated(OneFault("leak", "step"), config);
@@ -83,7 +83,7 @@ TEST(WorkerEnd, AFaultThatDoesNotRepeatLeavesNoTrace) {
     for (const char* in : {"create", "reset", "step"}) {
       const ScratchFolder scratch;
       const int step = std::string_view(in) == "step" ? kFaultStep : 0;
-      IsolationConfig config = ShortLimits();
+      EnvLimits config = ShortLimits();
       config.step_timeout = 1.0;
       config.reset_timeout = 3.0;
       const auto env = MakeIsolated(OneFault(kind, in, step, scratch.path()), config);

@@ -16,12 +16,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-enum class Marks { kRight, kThrow, kOutside };
+enum class MarksKind { kRight, kThrow, kOutside };
 
 /// Two hands: the first goes to the right with every step, the second is hidden.
 class MarkedEnv final : public FakeEnv {
  public:
-  MarkedEnv(FakeWorld& world, Marks marks) : FakeEnv(world, {.n_marks = 2}), marks_(marks) {}
+  MarkedEnv(FakeWorld& world, MarksKind marks) : FakeEnv(world, {.n_marks = 2}), marks_(marks) {}
 
   void DoReset(std::uint64_t seed) override {
     n_steps_ = 0;
@@ -32,11 +32,12 @@ class MarkedEnv final : public FakeEnv {
     return FakeEnv::DoStep(action);
   }
 
-  void DoStateMarks(int, int, std::span<float> xy) const override {
-    Write(0.02F * static_cast<float>(n_steps_), marks_ == Marks::kOutside ? -0.1F : 0.5F, xy);
-  }
-  void DoActionMarks(std::span<const float> action, int, int, std::span<float> xy) const override {
-    if (marks_ == Marks::kThrow) throw Error(ErrorCode::kEnv, "lost the hands");
+  void DoMarks(std::span<const float> action, int, int, std::span<float> xy) const override {
+    if (action.empty()) {
+      return Write(0.02F * static_cast<float>(n_steps_),
+                   marks_ == MarksKind::kOutside ? -0.1F : 0.5F, xy);
+    }
+    if (marks_ == MarksKind::kThrow) throw Error(ErrorCode::kEnv, "lost the hands");
     Write(0.5F + 0.5F * std::tanh(action[0]), 0.5F + 0.5F * std::tanh(action[1]), xy);
   }
 
@@ -47,7 +48,7 @@ class MarkedEnv final : public FakeEnv {
     xy[2] = xy[3] = std::numeric_limits<float>::quiet_NaN();
   }
 
-  Marks marks_;
+  MarksKind marks_;
   int n_steps_ = 0;
 };
 
@@ -62,7 +63,7 @@ class EpisodeFilmTest : public RolloutTest {
     config_.record_traces = true;
   }
 
-  run::RunResult Film(Marks marks = Marks::kRight) {
+  run::RunResult Film(MarksKind marks = MarksKind::kRight) {
     const auto make = [&] { return std::make_unique<MarkedEnv>(world_, marks); };
     EnvRunner runner(config_, make, meta_, horizons_, scratch_.path());
     FakePlanner planner(4);
@@ -153,22 +154,22 @@ TEST_F(EpisodeFilmTest, AnEnvWithoutMarksGetsTheCaption) {
 
 TEST_F(EpisodeFilmTest, MarksThatFailCostTheFilmOnly) {
   const std::string hash = run::HashRecords(Film().records);
-  const run::RunResult result = Film(Marks::kThrow);
+  const run::RunResult result = Film(MarksKind::kThrow);
   EXPECT_EQ(run::HashRecords(result.records), hash);
   EXPECT_EQ(result.records[0].video, "");
   EXPECT_EQ(result.records[0].video_error, "lost the hands");
 }
 
 TEST_F(EpisodeFilmTest, MarksOutsideOfThePictureAreHidden) {
-  Film(Marks::kOutside);
+  Film(MarksKind::kOutside);
   const run::FilmNotes notes = Notes();  // their reader accepts no others
   EXPECT_TRUE(std::ranges::all_of(notes.state_marks, [](float x) { return std::isnan(x); }));
 }
 
 TEST_F(EpisodeFilmTest, AnEpisodeWithoutAPlanHasOneFrame) {
   EnvRunner runner(
-      config_, [&] { return std::make_unique<MarkedEnv>(world_, Marks::kRight); }, meta_, horizons_,
-      scratch_.path());
+      config_, [&] { return std::make_unique<MarkedEnv>(world_, MarksKind::kRight); }, meta_,
+      horizons_, scratch_.path());
   FakePlanner planner(4, [](const control::ObsBatch&, std::size_t, const control::PlanRow&,
                             std::span<float> chunk) { chunk[0] = std::nanf(""); });
   EXPECT_TRUE(runner.Run(planner).records[0].failure_reason.has_value());

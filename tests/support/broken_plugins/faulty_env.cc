@@ -170,14 +170,12 @@ class FaultyEnv final : public Env {
     step_ = static_cast<int>(state[2]);
   }
 
-  void DoStateMarks(int width, int height, std::span<float> xy) const override {
-    xy[0] = static_cast<float>(position_[0]) / static_cast<float>(width);
-    xy[1] = static_cast<float>(position_[1]) / static_cast<float>(height);
-  }
-  void DoActionMarks(std::span<const float> action, int width, int height,
-                     std::span<float> xy) const override {
-    xy[0] = action[0] / static_cast<float>(width);
-    xy[1] = action[1] / static_cast<float>(height);
+  void DoMarks(std::span<const float> action, int width, int height,
+               std::span<float> xy) const override {
+    xy[0] = action.empty() ? static_cast<float>(position_[0]) : action[0];
+    xy[1] = action.empty() ? static_cast<float>(position_[1]) : action[1];
+    xy[0] /= static_cast<float>(width);
+    xy[1] /= static_cast<float>(height);
   }
 
   // its gain grows with every action: an expert with memory

@@ -28,6 +28,7 @@ class MistakenDataset final : public Dataset {
 
   explicit MistakenDataset(const Config& params)
       : mistake_(params.Get<std::string>("mistake", "none", "what is wrong with this reader")) {
+    params.Get<std::string>("path", "", "ignored, so that it can be given as a dataset");
     if (Is("throw_in_create")) throw std::runtime_error("no such file");
     spec_.keys = {{.name = "action", .shape = {2}}, {.name = "position", .shape = {3}}};
     if (Is("unsorted_keys")) std::swap(spec_.keys[0], spec_.keys[1]);
@@ -85,8 +86,16 @@ class MistakenDataset final : public Dataset {
   mutable std::int64_t cursor_ = 0;  // of a reader that is not safe on several threads
 };
 
+bool IsMistaken(const std::filesystem::path& path) {
+  if (path.extension() == ".unreadable") throw std::runtime_error("cannot look");
+  return path.extension() == ".mistaken";
+}
+
 }  // namespace
 }  // namespace dp_bench::broken
 
-DPB_EXPORT_PLUGIN(dp_bench::Dataset, "mistaken", "0.1.0",
-                  &dp_bench::broken::MistakenDataset::Create)
+#ifndef DATASET_NAME
+#define DATASET_NAME "mistaken"
+#endif
+DPB_EXPORT_PLUGIN(dp_bench::Dataset, DATASET_NAME, "0.1.0",
+                  &dp_bench::broken::MistakenDataset::Create, &dp_bench::broken::IsMistaken)

@@ -1,4 +1,5 @@
-// MuJoCo models and their data, with errors as exceptions. Link dp_bench::mujoco.
+// MuJoCo models and their data, with errors as exceptions. An error of MuJoCo itself ends the
+// process; its message names the episode and the scene. Link dp_bench::mujoco.
 #pragma once
 
 #include <mujoco/mujoco.h>
@@ -23,7 +24,7 @@ struct DataDeleter {
 using ModelPtr = std::unique_ptr<mjModel, ModelDeleter>;
 using DataPtr = std::unique_ptr<mjData, DataDeleter>;
 
-/// Compiles an MJCF file. Installs the log handler of log.h. Throws Error{kEnv} with MuJoCo's
+/// Compiles an MJCF file. Calls InstallLog. Throws Error{kEnv} with MuJoCo's
 /// message if that fails or warns.
 DPB_API ModelPtr LoadModel(const std::filesystem::path& mjcf_file);
 
@@ -43,6 +44,21 @@ DPB_API int IdOf(const mjModel& model, mjtObj type, const std::string& name);
 /// finite, too many contacts, and so on. Call it after mj_step, because MuJoCo continues with a
 /// broken simulation. The message names the control step and the episode's seed.
 DPB_API void RequireHealthy(const mjData& data, std::int64_t step, std::uint64_t seed);
+
+/// Errors go to stderr and abort. Warnings are dropped, because mjData counts those of a simulation
+/// and the env checks the counts. Without this, MuJoCo also writes MUJOCO_LOG.TXT into the working
+/// folder. Applies to the whole process; further calls do nothing. LoadModel calls it.
+DPB_API void InstallLog();
+
+/// Names the episode that the calling thread simulates, while this object exists.
+class DPB_API LogScope {
+ public:
+  /// `scene` must outlive it.
+  LogScope(const std::string& scene, std::uint64_t seed);
+  LogScope(const LogScope&) = delete;
+  LogScope& operator=(const LogScope&) = delete;
+  ~LogScope();
+};
 
 /// Finds a scene in `scene_dir` if it is not empty, else in $DP_BENCH_SCENE_PATH, else in the
 /// folder `scenes` of the working folder, else in a folder `scenes` or `share/dp_bench/scenes`

@@ -1,5 +1,5 @@
-// Images of a MuJoCo simulation: colour and depth from one draw, without a display. Link
-// dp_bench::mujoco.
+// Images of a MuJoCo simulation, colour and depth from one draw, without a display; and its
+// cameras. Link dp_bench::mujoco.
 #pragma once
 
 #include <mujoco/mujoco.h>
@@ -75,5 +75,10 @@ class DPB_API Renderer {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// The parameters of a perspective camera, for the images that Renderer draws at this size;
+/// `data` as required there. Throws Error{kEnv} for an orthographic camera.
+DPB_API CameraParameters ParametersOf(const mjModel& model, const mjData& data, int camera,
+                                      int width, int height);
 
 }  // namespace dp_bench::mujoco

@@ -1,34 +1,16 @@
 // The script decides where the hands go, the trajectories how fast.
 #include "dual_arm_expert.h"
 
-#include "dp_bench/error.h"
 #include "dp_bench/random.h"
-#include "scripts.h"
 
 namespace dp_bench::kuavo_dualarm {
-namespace {
 
-std::unique_ptr<Script> MakeScript(TaskKind task, const KuavoModel& model) {
-  switch (task) {
-    case TaskKind::kPickPlace:
-      return MakePickPlaceScript(model);
-    case TaskKind::kBimanualLift:
-      return MakeBimanualLiftScript(model);
-    case TaskKind::kWeighRelay:
-      return MakeWeighRelayScript(model);
-  }
-  DPB_ASSERT(false);
-  return nullptr;
-}
-
-}  // namespace
-
-DualArmExpert::DualArmExpert(const KuavoModel& model, const mjData& data, TaskKind task)
+DualArmExpert::DualArmExpert(const KuavoModel& model, const mjData& data, const TaskKind& task)
     : model_(model),
       data_(data),
       ik_(model),
       arms_({ArmTrajectory(ik_, Side::kLeft), ArmTrajectory(ik_, Side::kRight)}),
-      script_(MakeScript(task, model)) {}
+      script_(task.make_script(model)) {}
 
 void DualArmExpert::Begin(std::uint64_t seed) {
   // the expert replaces a policy, so it draws from the policy's stream

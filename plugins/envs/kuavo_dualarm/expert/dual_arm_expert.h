@@ -19,7 +19,7 @@ namespace dp_bench::kuavo_dualarm {
 class DualArmExpert {
  public:
   /// `model` and `data`, the live data of the env, must outlive it.
-  DualArmExpert(const KuavoModel& model, const mjData& data, TaskKind task);
+  DualArmExpert(const KuavoModel& model, const mjData& data, const TaskKind& task);
 
   /// See Env::BeginExpert.
   void Begin(std::uint64_t seed);

@@ -23,12 +23,6 @@ constexpr double kStepTolerance = 2e-3;      // [rad]
 using Matrix6 = std::array<double, 36>;
 using Vector6 = std::array<double, 6>;
 
-double LargestMagnitude(const JointVector& v) {
-  double largest = 0.0;
-  for (const double x : v) largest = std::max(largest, std::abs(x));
-  return largest;
-}
-
 /// The error of a solution, in metres.
 double Residual(const IkSolution& solution) {
   return solution.position_error + kRotationWeight * solution.rotation_error;

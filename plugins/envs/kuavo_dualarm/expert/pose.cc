@@ -40,6 +40,12 @@ double Distance(const Vector3& a, const Vector3& b) {
   return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
 }
 
+double LargestMagnitude(const JointVector& v) {
+  double largest = 0.0;
+  for (const double x : v) largest = std::max(largest, std::abs(x));
+  return largest;
+}
+
 Vector3 RotationBetween(const Matrix3& from, const Matrix3& to) {
   std::array<double, 4> quat_from;
   std::array<double, 4> quat_to;

@@ -32,6 +32,9 @@ Pose Shifted(const Pose& from, const Vector3& direction, double scale);
 
 double Distance(const Vector3& a, const Vector3& b);
 
+/// The largest absolute value.
+double LargestMagnitude(const JointVector& v);
+
 /// The rotation that turns `from` into `to`, as axis times angle in the world [rad].
 Vector3 RotationBetween(const Matrix3& from, const Matrix3& to);
 

@@ -26,12 +26,6 @@ double BrakingStep(double distance, double speed_cap, double acceleration) {
   return std::min({step, speed_cap * kControlPeriod, distance});
 }
 
-double LargestMagnitude(const JointVector& v) {
-  double largest = 0.0;
-  for (const double x : v) largest = std::max(largest, std::abs(x));
-  return largest;
-}
-
 }  // namespace
 
 void ArmTrajectory::Start(const JointVector& joints, double closure, const MotionCaps& caps) {

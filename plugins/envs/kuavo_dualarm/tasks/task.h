@@ -1,4 +1,5 @@
-// What a task adds to the robot: objects, their start poses, and the success criterion.
+// What a task adds to the robot: objects, their start poses, the success criterion, and the script
+// that solves it. A task is one file in this folder, a line in task.cc and a scene.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +13,6 @@
 #include "kuavo_model.h"
 
 namespace dp_bench::kuavo_dualarm {
-
-enum class TaskKind { kPickPlace, kBimanualLift, kWeighRelay };
-
-/// "pick_place", "bimanual_lift", "weigh_relay": the param `task` and the name of the scene file.
-const std::string& Name(TaskKind kind);
-const std::vector<std::string>& TaskNames();  // in the order of TaskKind
-TaskKind ParseTask(const std::string& name);  // one of TaskNames()
 
 /// The result of a control step.
 struct TaskOutcome {
@@ -34,9 +28,8 @@ class Task {
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 
-  virtual TaskKind kind() const = 0;
   virtual int max_steps() const = 0;
-  virtual std::span<const MetricSpec> metrics() const = 0;
+  virtual std::vector<MetricSpec> metrics() const = 0;
 
   /// Places the objects for an episode in data.qpos and data.mocap_*, and zeroes the counters.
   /// `spread` scales the width of the ranges of the poses; the task is scored with 1.
@@ -60,6 +53,26 @@ class Task {
   Task() = default;
 };
 
-std::unique_ptr<Task> MakeTask(TaskKind kind, const KuavoModel& model);
+class Script;  // expert/script.h
+
+/// The model must outlive what is made for it.
+struct TaskKind {
+  const char* name;  // the param `task`, and the name of the scene file
+  std::unique_ptr<Task> (*make_task)(const KuavoModel& model);
+  std::unique_ptr<Script> (*make_script)(const KuavoModel& model);
+};
+extern const TaskKind kPickPlace;
+extern const TaskKind kBimanualLift;
+extern const TaskKind kWeighRelay;
+
+/// All of them; the first is the default.
+std::vector<const TaskKind*> TaskKinds();
+std::vector<std::string> TaskNames();
+
+/// A TaskKind's function for a class.
+template <class Interface, class Implementation>
+std::unique_ptr<Interface> MakeFor(const KuavoModel& model) {
+  return std::make_unique<Implementation>(model);
+}
 
 }  // namespace dp_bench::kuavo_dualarm

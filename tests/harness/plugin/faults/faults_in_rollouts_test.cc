@@ -59,7 +59,7 @@ class FaultsInRollouts : public testing::Test {
   }
 
   static rollout::EnvFactory Isolated(const std::string& params) {
-    IsolationConfig config = ShortLimits();
+    EnvLimits config = ShortLimits();
     config.step_timeout = kStepTimeout;
     config.reset_timeout = 5.0 * kStepTimeout;
     return [params, config] { return MakeIsolated(params, config); };

@@ -8,7 +8,7 @@
 int main() {
   const auto idle = dp_bench::plugin::MakeIsolated(dp_bench::plugin::OneFault("daemon", "step"));
   const auto hanging = dp_bench::plugin::MakeIsolated(dp_bench::plugin::OneFault("spin", "step"),
-                                                      {.is_enabled = true, .step_timeout = 1000.0});
+                                                      {.step_timeout = 1000.0});
   idle->Reset(0);
   hanging->Reset(0);
   idle->Step(std::array{0.0F, 0.0F});

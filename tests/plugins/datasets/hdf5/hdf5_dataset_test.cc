@@ -7,8 +7,11 @@
 
 #include "core/temporary_folder.h"
 #include "data/hdf5/h5_file.h"
+#include "dp_bench/plugin.h"
 #include "small_hdf5.h"
 #include "support/error_of.h"
+
+extern "C" const dp_bench::PluginHeader* dp_bench_plugin() noexcept;
 
 namespace dp_bench::hdf5::testing {
 namespace {
@@ -199,6 +202,25 @@ TEST_F(Hdf5Files, OtherLayoutsAreShownInTheMessage) {
   std::ofstream(path()) << "text";
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { const Hdf5Dataset dataset({.path = path()}); }),
               HasSubstr("expected a complete HDF5 file; libhdf5 says: file signature not found"));
+}
+
+TEST(Hdf5, FilesAreRecognizedByTheirNameOrSignature) {
+  const auto* const entry = reinterpret_cast<const PluginEntry<Dataset>*>(dp_bench_plugin());
+  const core::TemporaryFolder folder;
+  const auto is_hdf5 = [&](const std::string& name, const std::string& text) {
+    const fs::path file = folder.path() / name;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+    return entry->functions.recognizes(file);
+  };
+  const std::string signature = "\x89HDF\r\n\x1a\n";
+  EXPECT_TRUE(is_hdf5("demos.hdf5", "cut off"));
+  EXPECT_TRUE(is_hdf5("demos", signature));
+  EXPECT_TRUE(is_hdf5("with_user_block", std::string(1024, ' ') + signature));
+  EXPECT_TRUE(is_hdf5("aloha/episode_0.h5", signature));
+  EXPECT_TRUE(entry->functions.recognizes(folder.path() / "aloha"));
+  EXPECT_FALSE(is_hdf5("archive.zarr.zip", "PK"));
+  EXPECT_FALSE(entry->functions.recognizes(folder.path() / "none"));
 }
 
 }  // namespace

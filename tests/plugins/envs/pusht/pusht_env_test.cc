@@ -124,11 +124,11 @@ TEST(PushtEnv, TheStatesMarkEndsWhereTheActionsMarkIs) {
   for (const int width : {512, 1024}) {  // the world is in the middle of a wide image
     std::vector<float> target(2);
     std::vector<float> mark(2);
-    env.ActionMarks(action, width, 512, target);
+    env.Marks(action, width, 512, target);
     EXPECT_EQ(target[0] * static_cast<float>(width), 128.0F + static_cast<float>(width - 512) / 2);
     EXPECT_EQ(target[1], 0.5F);
     for (int i = 0; i < 30; ++i) env.Step(action);
-    env.StateMarks(width, 512, mark);
+    env.Marks({}, width, 512, mark);
     EXPECT_NEAR(mark[0], target[0], 2.0 / width);
     EXPECT_NEAR(mark[1], target[1], 2.0 / 512);
   }
@@ -140,7 +140,7 @@ TEST(PushtEnv, TheAgentIsDrawnAtItsMark) {
   RgbImage frame(120, 96);
   env.Render(&frame);
   std::vector<float> mark(2);
-  env.StateMarks(frame.width, frame.height, mark);
+  env.Marks({}, frame.width, frame.height, mark);
   const auto x = static_cast<int>(mark[0] * static_cast<float>(frame.width));
   const auto y = static_cast<int>(mark[1] * static_cast<float>(frame.height));
   const std::uint8_t* const pixel = &frame.pixels[static_cast<std::size_t>(3 * (y * 120 + x))];
@@ -151,7 +151,7 @@ TEST(PushtEnv, AnActionBesideThePictureHasNoMark) {
   PushtEnv env = Make();
   env.Reset(0);
   std::vector<float> mark(2);
-  env.ActionMarks(std::vector<float>{-3.0F, 100.0F}, 96, 96, mark);
+  env.Marks(std::vector<float>{-3.0F, 100.0F}, 96, 96, mark);
   EXPECT_TRUE(std::isnan(mark[0]) && std::isnan(mark[1]));
 }
 

@@ -16,13 +16,13 @@ constexpr int kHeight = 240;
 
 Marks StateMarks(const KuavoEnv& env) {
   Marks xy(2 * kNumSides);
-  env.StateMarks(kWidth, kHeight, xy);
+  env.Marks({}, kWidth, kHeight, xy);
   return xy;
 }
 
 Marks ActionMarks(const KuavoEnv& env, std::span<const float> action) {
   Marks xy(2 * kNumSides);
-  env.ActionMarks(action, kWidth, kHeight, xy);
+  env.Marks(action, kWidth, kHeight, xy);
   return xy;
 }
 
@@ -92,7 +92,7 @@ TEST(KuavoMarks, AHandBesideThePictureIsHidden) {
   env.Reset(0);
   Marks xy(2 * kNumSides);
   // an image of the scene so narrow that both hands are outside it
-  env.StateMarks(4, 240, xy);
+  env.Marks({}, 4, 240, xy);
   for (const float number : xy) EXPECT_TRUE(std::isnan(number)) << number;
 }
 

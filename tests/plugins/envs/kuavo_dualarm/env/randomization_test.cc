@@ -50,7 +50,7 @@ TEST(KuavoRandomization, StaysWithinItsBounds) {
   const mjModel& original = *plain.model().model();
   const int parcel = plain.model().Body("parcel");
   const int pad = plain.model().arm(Side::kRight).pad_geom[0];
-  const int camera = plain.model().cameras().head;
+  const int camera = plain.model().cameras().front();
   double lightest = 1e9;
   double heaviest = 0.0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
@@ -61,8 +61,8 @@ TEST(KuavoRandomization, StaysWithinItsBounds) {
     for (int axis = 0; axis < 3; ++axis) {
       EXPECT_NEAR(m.cam_pos[3 * camera + axis], original.cam_pos[3 * camera + axis], 0.01);
     }
-    EXPECT_EQ(m.cam_pos[3 * plain.model().cameras().scene],
-              original.cam_pos[3 * plain.model().cameras().scene])
+    EXPECT_EQ(m.cam_pos[3 * plain.model().cameras().back()],
+              original.cam_pos[3 * plain.model().cameras().back()])
         << "the camera of the videos stays";
     EXPECT_EQ(m.body_mass[plain.model().Body("zarm_l3_link")], 1.650);
   }

@@ -10,7 +10,9 @@
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-KuavoModel Model() { return KuavoModel(FindScene(DPB_SOURCE_DIR "/scenes", "pick_place.xml")); }
+KuavoModel Model() {
+  return KuavoModel(mujoco::FindScene("kuavo/pick_place.xml", DPB_SOURCE_DIR "/scenes"));
+}
 
 /// A posture in the middle 60 % of the joint ranges.
 JointVector DrawPosture(const KuavoModel& model, Side side, RandomStream& random) {

@@ -44,7 +44,7 @@ class ArmTrajectoryTest : public testing::Test {
   }
 
   static constexpr Side kSide = Side::kRight;
-  KuavoModel model_{FindScene(DPB_SOURCE_DIR "/scenes", "pick_place.xml")};
+  KuavoModel model_{mujoco::FindScene("kuavo/pick_place.xml", DPB_SOURCE_DIR "/scenes")};
   ArmIk ik_{model_};
   ArmTrajectory arm_{ik_, kSide};
 };

@@ -140,7 +140,7 @@ TEST(KuavoScene, HeadTurnsAndNods) {
 TEST(KuavoScene, HeadCameraSeesTheTableAsTheSimulatorsDoes) {
   const KuavoModel model = LoadScene();
   const mjModel& m = *model.model();
-  const int camera = model.cameras().head;
+  const int camera = model.cameras()[0];
   EXPECT_EQ(m.cam_bodyid[camera], model.Body("zhead_2_link"));
   ExpectNear(Row(m.cam_pos, camera), {0.1, 0, 0.12}, kExact, "head camera");
   EXPECT_EQ(m.cam_fovy[camera], 70.0);
@@ -174,7 +174,7 @@ TEST(KuavoScene, WristCamerasLookAlongTheApproach) {
   const mjModel& m = *model.model();
   for (const Side side : kSides) {
     const double lateral = side == Side::kLeft ? 1.0 : -1.0;
-    const int camera = model.cameras().wrist[Index(side)];
+    const int camera = model.cameras()[1 + Index(side)];
     EXPECT_EQ(m.cam_bodyid[camera], model.arm(side).hand_body);
     ExpectNear(Row(m.cam_pos, camera), {0, lateral * 0.05, 0}, kExact, "wrist camera");
     EXPECT_EQ(m.cam_fovy[camera], 60.0);
@@ -206,7 +206,7 @@ TEST(KuavoScene, AFileThatIsNoSceneIsAnError) {
 
 TEST(KuavoScene, AFolderWithoutTheSceneIsNamed) {
   const std::string message =
-      MessageOf(ErrorCode::kEnv, [] { FindScene("/nowhere", "pick_place.xml"); });
+      MessageOf(ErrorCode::kEnv, [] { mujoco::FindScene("kuavo/pick_place.xml", "/nowhere"); });
   EXPECT_NE(message.find("/nowhere/kuavo/pick_place.xml"), std::string::npos) << message;
 }
 

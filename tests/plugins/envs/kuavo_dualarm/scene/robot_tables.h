@@ -123,7 +123,7 @@ inline constexpr std::array<const char*, 3> kTaskScenes = {"pick_place", "bimanu
                                                            "weigh_relay"};
 
 inline KuavoModel LoadScene(const std::string& name = kTaskScenes[0]) {
-  return KuavoModel(FindScene(DPB_SOURCE_DIR "/scenes", name + ".xml"));
+  return KuavoModel(mujoco::FindScene("kuavo/" + name + ".xml", DPB_SOURCE_DIR "/scenes"));
 }
 
 inline std::string LinkName(Side side, std::size_t i) {
