@@ -269,9 +269,7 @@ ExperimentProfile ProfileExperiment(const task::Experiment& experiment, const Da
         ProfileInference(policy, experiment.device(), batch.obs, rows, &profile.events));
   }
   ProfileMemory(experiment, rig, &profile);
-  const TrainingFigures figures = FiguresOf(experiment, rig, profile);
-  profile.advice = AdviseTraining(
-      figures, figures.is_memory_short() ? AdviseMemory(experiment) : std::vector<Advice>());
+  profile.advice = AdviseTraining(FiguresOf(experiment, rig, profile));
   return profile;
 }
 

@@ -191,7 +191,6 @@ nlohmann::json ToJson(const ExperimentProfile& profile) {
   nlohmann::json advice = nlohmann::json::array();
   for (const Advice& each : profile.advice) {
     advice.push_back({{"key", each.key}, {"value", each.value}, {"reason", each.reason}});
-    if (each.saved_bytes > 0) advice.back()["saved_bytes"] = each.saved_bytes;
   }
   return {{"policy", profile.policy},
           {"task", profile.task},
