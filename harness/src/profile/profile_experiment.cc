@@ -15,6 +15,7 @@
 
 #include "core/memory.h"
 #include "planner/scope_timer.h"
+#include "policy/device.h"
 #include "rollout/env_runner.h"
 #include "task/training_rig.h"
 #include "train/batches.h"
