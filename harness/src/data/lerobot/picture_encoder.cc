@@ -4,8 +4,10 @@
 #include <functional>
 #include <utility>
 
+#include "core/thread_pool.h"
 #include "dp_bench/error.h"
 #include "media/png.h"
+#include "media/video_encoder.h"
 
 namespace dp_bench::lerobot {
 namespace {
@@ -51,20 +53,25 @@ std::vector<std::string> PictureEncoder::Take() {
 }
 
 PictureVideo::PictureVideo(const std::filesystem::path& file, const media::VideoOptions& options)
-    : width_(options.width), height_(options.height), encoder_(file, options) {}
+    : width_(options.width),
+      height_(options.height),
+      encoder_(std::make_unique<media::VideoEncoder>(file, options)),
+      thread_(std::make_unique<core::ThreadPool>(1)) {}
+
+PictureVideo::~PictureVideo() = default;
 
 void PictureVideo::Add(std::span<const std::byte> picture) {
   if (waiting_.size() >= kMaxWaiting) {
     waiting_.front().get();
     waiting_.pop_front();
   }
-  waiting_.push_back(
-      RunOn(thread_, [this, image = CopyRgb(width_, height_, picture)] { encoder_.Write(image); }));
+  waiting_.push_back(RunOn(
+      *thread_, [this, image = CopyRgb(width_, height_, picture)] { encoder_->Write(image); }));
 }
 
 void PictureVideo::Finish() {
   for (std::future<void>& image : waiting_) image.get();
-  encoder_.Finish();
+  encoder_->Finish();
 }
 
 }  // namespace dp_bench::lerobot

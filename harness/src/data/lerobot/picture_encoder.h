@@ -5,13 +5,20 @@
 #include <deque>
 #include <filesystem>
 #include <future>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "core/thread_pool.h"
 #include "data/lerobot/meta_files.h"
-#include "media/video_encoder.h"
+
+namespace dp_bench::core {
+class ThreadPool;
+}
+namespace dp_bench::media {
+class VideoEncoder;
+struct VideoOptions;
+}  // namespace dp_bench::media
 
 namespace dp_bench::lerobot {
 
@@ -38,6 +45,7 @@ class PictureVideo {
  public:
   /// Throws Error{kMedia} if there is no encoder for the codec and the size.
   PictureVideo(const std::filesystem::path& file, const media::VideoOptions& options);
+  ~PictureVideo();
 
   /// Takes a copy of an RGB image [height, width, 3]. Waits if many are still in memory. Throws
   /// Error{kMedia} if an earlier one could not be encoded.
@@ -50,9 +58,9 @@ class PictureVideo {
  private:
   int width_;
   int height_;
-  media::VideoEncoder encoder_;
+  std::unique_ptr<media::VideoEncoder> encoder_;
   std::deque<std::future<void>> waiting_;
-  core::ThreadPool thread_{1};  // last: its jobs use the encoder
+  std::unique_ptr<core::ThreadPool> thread_;  // last: its jobs use the encoder
 };
 
 }  // namespace dp_bench::lerobot
