@@ -153,7 +153,6 @@ void PrintDataset() {
   DPB_TYPE(Dataset);
   DPB_VIRTUAL(Dataset, spec);
   DPB_VIRTUAL(Dataset, episode_ends);
-  DPB_VIRTUAL(Dataset, Read);
   DPB_VIRTUAL(Dataset, Task);
   DPB_VIRTUAL(Dataset, FeatureName);
   DPB_VIRTUAL(Dataset, ChannelNames);

@@ -96,8 +96,6 @@ DATASET = {
     "cursor": ("*.ConcurrentReadsEqualSerialOnes", "result == wanted"),
     "unwritten_numbers": ("*.ReadFillsItsBufferAndNothingElse", "FAILED"),
     "writes_after_buffer": ("*.ReadFillsItsBufferAndNothingElse", "FAILED"),
-    "unchecked_range": ("*.RefusesWrongRangesWithoutACrash", "the plugin died with signal 11"),
-    "ignored_range": ("*.RefusesWrongRangesWithoutACrash", "nothing was thrown"),
 }
 PREDICT = "*.PredictsOneFiniteChunkPerRow"
 LOSS = "*.EqualNoiseGivesEqualLoss"

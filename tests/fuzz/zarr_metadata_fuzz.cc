@@ -1,6 +1,5 @@
 // Behind a byte that says which: a .zarray, a .zattrs, or the zarr.json of an array or of a data
 // set.
-#include "data/zarr/attributes.h"
 #include "data/zarr/metadata.h"
 #include "fuzz.h"
 

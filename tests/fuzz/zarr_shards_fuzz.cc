@@ -16,34 +16,28 @@ class FuzzStore final : public zarr::Store {
             std::span<const std::byte> chunk)
       : metadata_name_(std::move(metadata_name)), metadata_(metadata), chunk_(chunk) {}
 
-  std::optional<std::uint64_t> Peek(const std::string& name,
-                                    std::span<std::byte> head) const override {
-    const auto* const file = Find(name);
-    if (file == nullptr) return std::nullopt;
-    std::copy_n(file->begin(), std::min(head.size(), file->size()), head.begin());
-    return file->size();
-  }
-  void Read(const std::string& name, std::uint64_t max_bytes,
-            std::vector<std::byte>* out) const override {
-    const auto* const file = Find(name);
-    if (file == nullptr || file->size() > max_bytes) throw Error(ErrorCode::kData, "no such file");
-    out->assign(file->begin(), file->end());
-  }
-  void ReadPart(const std::string& name, std::uint64_t offset,
-                std::span<std::byte> out) const override {
-    const auto* const file = Find(name);
-    DPB_ASSERT(file != nullptr && offset <= file->size() && out.size() <= file->size() - offset);
-    std::copy_n(file->begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
-  }
   std::vector<std::string> ListFolders(const std::string&) const override { return {}; }
   std::string Describe(std::string_view name) const override { return std::string(name); }
 
  private:
-  const std::span<const std::byte>* Find(const std::string& name) const {
-    if (name == metadata_name_) return &metadata_;
+  class FuzzFile final : public File {
+   public:
+    explicit FuzzFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+    std::uint64_t size() const override { return bytes_.size(); }
+    void Read(std::uint64_t offset, std::span<std::byte> out) override {
+      DPB_ASSERT(offset <= size() && out.size() <= size() - offset);
+      std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+    }
+
+   private:
+    std::span<const std::byte> bytes_;
+  };
+
+  std::unique_ptr<File> Open(const std::string& name) const override {
+    if (name == metadata_name_) return std::make_unique<FuzzFile>(metadata_);
     const bool is_chunk = !name.ends_with("zarr.json") && !name.ends_with(".zarray") &&
                           !name.ends_with(".zattrs") && (name.back() - '0') % 2 == 0;
-    return is_chunk ? &chunk_ : nullptr;
+    return is_chunk ? std::make_unique<FuzzFile>(chunk_) : nullptr;
   }
 
   std::string metadata_name_;
@@ -65,11 +59,11 @@ DPB_FUZZ(input) {
     const zarr::ZarrArray array(store, "a");
     if (array.num_elements() > kMaxElements || array.chunk_bytes() > kMaxElements) return;
     std::vector<std::byte> all(static_cast<std::size_t>(array.num_elements()) * sizeof(float));
-    array.Load(zarr::Target::kFloat32, 1, all);
+    array.Load(DType::kFloat32, 1, all);
     if (array.num_steps() == 0 || all.empty()) return;
     reader::ChunkCache cache(array.chunk_bytes());
     std::vector<std::byte> step(static_cast<std::size_t>(array.step_elements()) * sizeof(float));
-    array.ReadSteps(array.num_steps() - 1, array.num_steps(), zarr::Target::kFloat32, &cache, step);
+    array.ReadSteps(array.num_steps() - 1, array.num_steps(), DType::kFloat32, &cache, step);
     DPB_ASSERT(std::equal(step.rbegin(), step.rend(), all.rbegin()));
   });
 }

@@ -56,19 +56,15 @@ for thread in {e["tid"] for e in calls}:
 assert deepest >= 3, deepest
 PYTHON
 
-echo "short memory: what saves some, in its order, each with its saving"
+echo "short memory: a smaller batch, with the figures"
 limited=("${profile[@]}" "policy.params.down_dims=[256,512]" policy.params.n_groups=8 dataloader.batch_size=64)
 status=0
 (ulimit -v 1800000; exec "${limited[@]}" --json short.json) >out.txt 2>&1 || status=$?
 [ "$status" -eq 0 ] || fail "with short memory profile ended with $status: $(tail -c 2000 out.txt)"
 python3 - <<'PYTHON' || fail "short.json: $(cat out.txt)"
 import json
-advice = [each for each in json.load(open("short.json"))["advice"] if "saved_bytes" in each]
-order = ["dataloader.batch_size", "training.mixed_precision", "policy.params.gradient_checkpointing"]
-found = [each["key"] for each in advice]
-assert found[0] == order[0] and found == [key for key in order if key in found] and order[2] in found, advice
-assert all(each["saved_bytes"] > 0 and "saves about" in each["reason"] for each in advice), advice
-assert "MiB are free" in advice[0]["reason"], advice
+advice = json.load(open("short.json"))["advice"]
+assert any(each["key"] == "dataloader.batch_size" and "MiB are free" in each["reason"] for each in advice), advice
 PYTHON
 
 echo "bad input gives a message and its exit code"

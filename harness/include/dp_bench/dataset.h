@@ -45,9 +45,8 @@ class DPB_API Dataset {
 
   /// Copies steps [begin, end) of `spec().keys[key]` to `out`, (end - begin) * ByteSize() bytes in
   /// storage order. May be called from several threads at once. Throws Error{kData} if the range is
-  /// outside the data.
-  virtual void Read(int key, std::int64_t begin, std::int64_t end,
-                    std::span<std::byte> out) const = 0;
+  /// outside the data, or `out` has another size; a reader may rely on that in DoRead.
+  void Read(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const;
 
   // What only some formats record; the others say nothing.
 
@@ -73,6 +72,10 @@ class DPB_API Dataset {
 
  protected:
   Dataset() = default;
+
+  /// Does the work of Read, for at least one step.
+  virtual void DoRead(int key, std::int64_t begin, std::int64_t end,
+                      std::span<std::byte> out) const = 0;
 };
 
 }  // namespace dp_bench

@@ -93,7 +93,7 @@ void AddSourceAndOutput(CLI::App* app, DatasetVerbOptions* options) {
 }
 
 int Copy(std::vector<task::DatasetConversion> conversions, const DatasetVerbOptions& options) {
-  plugin::PluginCatalogue catalogue = options.Catalogue();
+  plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   for (task::DatasetConversion& conversion : conversions) {
     if (!conversion.format.empty()) continue;
     conversion.format = config::FormatOfReader(catalogue.ReaderOf(conversion.sources[0]));

@@ -21,11 +21,9 @@
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "core/json.h"
-#include "core/memory.h"
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
 #include "evaluate/evaluation.h"
-#include "profile/advice.h"
 #include "run/checkpoint.h"
 #include "run/run_files.h"
 #include "task/auto_settings.h"
@@ -245,29 +243,6 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
   return EvaluateTrained(*last, workspace, device, output, resumed, meter, ranks);
 }
 
-// If memory runs out, the message also has what would save some, measured once the training is
-// gone.
-int TrainOrAdvise(const task::ExperimentOptions& options, const TrainPlan& plan,
-                  core::Communicator& ranks) {
-  std::string what;
-  try {
-    return TrainAndReport(options, plan, ranks);
-  } catch (const core::OutOfMemory& error) {
-    if (ranks.size() > 1) throw;  // the others wait
-    what = error.what();
-  }
-  std::string advice;
-  try {
-    advice = profile::AdviceLines(profile::AdviseMemory(task::Experiment(options)));
-  } catch (const std::exception&) {  // mostly for the same reason
-    core::LogWarning("what would save memory could not be measured");
-  }
-  if (!advice.empty())
-    what += "\n  What would save memory, in the order in which to try it:\n" + advice;
-  while (what.ends_with('\n')) what.pop_back();
-  throw core::OutOfMemory(what);
-}
-
 int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
   const bool is_resumed = !options.resume.empty();
   const task::ExperimentOptions experiment =
@@ -287,13 +262,13 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
   const auto train = [&](const task::SweepRun& run, task::SweepProgress progress) {
     task::ExperimentOptions of_seed = experiment;
     std::ranges::copy(run.overrides, std::back_inserter(of_seed.overrides));
-    return TrainOrAdvise(of_seed,
-                         {.output = run.folder,
-                          .is_resumed = progress == task::SweepProgress::kBegun,
-                          .with_report = true,
-                          .before_writes = begin,
-                          .of_seeds = folder->path()},
-                         ranks);
+    return TrainAndReport(of_seed,
+                          {.output = run.folder,
+                           .is_resumed = progress == task::SweepProgress::kBegun,
+                           .with_report = true,
+                           .before_writes = begin,
+                           .of_seeds = folder->path()},
+                          ranks);
   };
   const int exit_code = task::RunSweep(task::SeedRuns(folder->path(), options.seeds),
                                        task::DoneRuns::kSkip, ranks, train);
@@ -319,7 +294,7 @@ int TryOnce(const TrainVerbOptions& options, core::Communicator& ranks) {
 
 int Resume(const task::ExperimentOptions& options, const TrainPlan& plan,
            core::Communicator& ranks) {
-  return TrainOrAdvise(ResumeOptions(options, plan.output), plan, ranks);
+  return TrainAndReport(ResumeOptions(options, plan.output), plan, ranks);
 }
 
 // --resume with --output resumes a copy, which goes again if that is refused.
@@ -387,8 +362,8 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
   if (!options.resume.empty()) options.seeds = SeedsToResume(options);
   if (!options.seeds.empty()) return RunWithSeeds(options, ranks);
   if (options.resume.empty()) {
-    return TrainOrAdvise(options.experiment, {.output = options.output, .with_report = with_report},
-                         ranks);
+    return TrainAndReport(options.experiment,
+                          {.output = options.output, .with_report = with_report}, ranks);
   }
   const train::ResumePoint point = train::FindResumePoint(options.resume, options.checkpoint);
   TrainPlan plan = {.output = point.run_folder, .is_resumed = true, .with_report = with_report};
@@ -453,7 +428,7 @@ int Distill(DistillVerbOptions options, core::Communicator& ranks) {
   const std::vector<std::string> changes = ChangesOf(options);
   overrides.insert(overrides.begin(), changes.begin(), changes.end());
   options.experiment.config = options.checkpoint / run::kConfigFile;
-  return TrainOrAdvise(options.experiment, {.output = options.output}, ranks);
+  return TrainAndReport(options.experiment, {.output = options.output}, ranks);
 }
 
 }  // namespace

@@ -43,6 +43,26 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
 Dataset::~Dataset() = default;
 DatasetWriter::~DatasetWriter() = default;
 
+void Dataset::Read(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const {
+  const std::vector<KeySpec>& keys = spec().keys;
+  if (key < 0 || static_cast<std::size_t>(key) >= keys.size()) {
+    throw Error(ErrorCode::kData,
+                fmt::format("expected one of {} keys, found key {}", keys.size(), key));
+  }
+  const KeySpec& spec = keys[static_cast<std::size_t>(key)];
+  const std::int64_t n_steps = episode_ends().empty() ? 0 : episode_ends().back();
+  if (begin < 0 || begin > end || end > n_steps) {
+    throw Error(ErrorCode::kData, fmt::format("steps {} to {} of '{}' are out of range; it has {}",
+                                              begin, end, spec.name, n_steps));
+  }
+  const std::size_t n_bytes = static_cast<std::size_t>(end - begin) * spec.ByteSize();
+  if (out.size() != n_bytes) {
+    throw Error(ErrorCode::kData, fmt::format("{} steps of '{}' need {} bytes; the buffer has {}",
+                                              end - begin, spec.name, n_bytes, out.size()));
+  }
+  if (begin < end) DoRead(key, begin, end, out);
+}
+
 std::string Dataset::Task(std::int64_t) const { return ""; }
 std::string Dataset::FeatureName(int) const { return ""; }
 std::vector<std::string> Dataset::ChannelNames(int) const { return {}; }

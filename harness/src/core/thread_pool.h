@@ -4,8 +4,12 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace dp_bench::core {
@@ -37,6 +41,16 @@ class ThreadPool {
   bool is_closing_ = false;
   std::vector<std::thread> threads_;
 };
+
+/// Runs a job that may throw. The future has what it returns or throws.
+template <class Job>
+auto RunOn(ThreadPool& pool, Job job) {
+  // shared, because a std::function must be copyable
+  const auto task =
+      std::make_shared<std::packaged_task<std::invoke_result_t<Job&>()>>(std::move(job));
+  pool.Submit([task] { (*task)(); });
+  return task->get_future();
+}
 
 /// `n_threads` itself, or one per hardware thread when it is below 1.
 int ResolveThreadCount(int n_threads);

@@ -32,7 +32,7 @@ namespace dp_bench::data {
 /// leads (as the interventions of Kelly et al. 2019, "HG-DAgger").
 struct TakeoverConfig {
   std::filesystem::path checkpoint;  // of the policy; or its run folder
-  int max_steps = 0;  // the policy acts for 0 to this many steps, drawn anew for each episode
+  int max_steps = 100;  // the policy acts for 0 to this many steps, drawn anew for each episode
 
   static TakeoverConfig FromConfig(const Config& config);
 };

@@ -62,19 +62,11 @@ BatchLoader::BatchLoader(const Dataset& dataset, SequenceSampler sampler,
 
   num_batches_ = sampler_.size() / options_.batch_size;
   if (!options_.drop_last && sampler_.size() % options_.batch_size != 0) ++num_batches_;
-  next_to_gather_ = next_to_hand_out_ = num_batches_;  // no epoch yet
-  slots_.resize(static_cast<std::size_t>(options_.prefetch_depth));
-  for (int i = 0; i < options_.n_threads; ++i) workers_.emplace_back([this] { Work(); });
+  next_to_hand_out_ = num_batches_;  // no epoch yet
+  if (options_.n_threads > 0) pool_.emplace(options_.n_threads);
 }
 
-BatchLoader::~BatchLoader() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_stopping_ = true;
-  }
-  work_available_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
-}
+BatchLoader::~BatchLoader() { is_epoch_over_ = true; }
 
 BatchLoader::Source BatchLoader::OpenSource(const std::string& key) const {
   Source source;
@@ -104,85 +96,49 @@ void BatchLoader::StartEpoch(std::uint64_t epoch, std::int64_t first_batch) {
     throw Error(ErrorCode::kInternal, fmt::format("an epoch of {} batches cannot start at batch {}",
                                                   num_batches_, first_batch));
   }
-  std::unique_lock lock(mutex_);
-  Drain(&lock);
+  is_epoch_over_ = true;  // for the batches that wait to be gathered
+  for (Prepared& prepared : prepared_) {
+    prepared.done.wait();
+    Recycle(prepared.batch.get());
+  }
+  prepared_.clear();
+  is_epoch_over_ = false;
   if (options_.shuffle) {
     order_ = EpochOrder(options_.seed, epoch, sampler_.size());
   } else {
     order_.resize(static_cast<std::size_t>(sampler_.size()));
     std::iota(order_.begin(), order_.end(), std::int64_t{0});
   }
-  next_to_gather_ = next_to_hand_out_ = first_batch;
-  lock.unlock();
-  work_available_.notify_all();
+  next_to_hand_out_ = first_batch;
+  for (int i = 0; pool_ && i < options_.prefetch_depth; ++i) Submit(first_batch + i);
 }
 
-// Ends the running epoch. Afterwards no batch will start, is being gathered, or waits for the
-// caller.
-void BatchLoader::Drain(std::unique_lock<std::mutex>* lock) {
-  next_to_gather_ = next_to_hand_out_ = num_batches_;
-  batch_ready_.wait(*lock, [this] { return n_gathering_ == 0; });
-  for (Slot& slot : slots_) {
-    Recycle(&slot.batch);
-    slot.error = nullptr;
-    slot.is_ready = false;
-  }
+// Has the batch gathered, if there is one of this number.
+void BatchLoader::Submit(std::int64_t batch_number) {
+  if (batch_number >= num_batches_) return;
+  Prepared prepared{.batch = std::make_unique<HostBatch>(TakeBuffer(RowsOf(batch_number)))};
+  prepared.done = core::RunOn(*pool_, [this, batch_number, batch = prepared.batch.get()] {
+                    if (!is_epoch_over_) Gather(batch_number, batch);
+                  }).share();
+  prepared_.push_back(std::move(prepared));
 }
 
 bool BatchLoader::Next(HostBatch* out) {
-  std::unique_lock lock(mutex_);
   if (next_to_hand_out_ == num_batches_) return false;
-  if (workers_.empty()) {
-    HostBatch batch = TakeBuffer(RowsOf(next_to_hand_out_));
-    Gather(next_to_hand_out_, &batch);
-    ++next_to_hand_out_;
-    std::swap(*out, batch);
-    Recycle(&batch);
-    return true;
+  std::unique_ptr<HostBatch> batch;
+  if (pool_) {
+    prepared_.front().done.get();
+    Submit(next_to_hand_out_ + options_.prefetch_depth);
+    batch = std::move(prepared_.front().batch);
+    prepared_.pop_front();
+  } else {
+    batch = std::make_unique<HostBatch>(TakeBuffer(RowsOf(next_to_hand_out_)));
+    Gather(next_to_hand_out_, batch.get());
   }
-
-  Slot& slot = slots_[static_cast<std::size_t>(next_to_hand_out_) % slots_.size()];
-  batch_ready_.wait(lock, [&slot] { return slot.is_ready; });
-  if (slot.error) std::rethrow_exception(slot.error);
-
-  std::swap(*out, slot.batch);
-  Recycle(&slot.batch);
-  slot.is_ready = false;
   ++next_to_hand_out_;
-  lock.unlock();
-  work_available_.notify_one();
+  std::swap(*out, *batch);
+  Recycle(batch.get());
   return true;
-}
-
-void BatchLoader::Work() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    work_available_.wait(lock, [this] {
-      return is_stopping_ || (next_to_gather_ < num_batches_ &&
-                              next_to_gather_ < next_to_hand_out_ + options_.prefetch_depth);
-    });
-    if (is_stopping_) return;
-
-    const std::int64_t number = next_to_gather_++;
-    ++n_gathering_;
-    std::exception_ptr error;
-    HostBatch batch;
-    try {
-      batch = TakeBuffer(RowsOf(number));
-      lock.unlock();
-      Gather(number, &batch);
-    } catch (...) {  // thread entry point: Next rethrows it
-      error = std::current_exception();
-    }
-    if (!lock.owns_lock()) lock.lock();
-
-    Slot& slot = slots_[static_cast<std::size_t>(number) % slots_.size()];
-    slot.batch = std::move(batch);
-    slot.error = error;
-    slot.is_ready = true;
-    --n_gathering_;
-    batch_ready_.notify_all();
-  }
 }
 
 // A buffer of `n_rows` rows, a used one if there is one.
@@ -216,7 +172,7 @@ bool BatchLoader::IsOurs(const HostBatch& batch) const {
 }
 
 void BatchLoader::Recycle(HostBatch* batch) {
-  const std::size_t limit = slots_.size() + workers_.size() + 1;
+  const auto limit = static_cast<std::size_t>(options_.prefetch_depth + options_.n_threads + 1);
   if (IsOurs(*batch) && free_.size() < limit) free_.push_back(std::move(*batch));
   *batch = HostBatch();
 }

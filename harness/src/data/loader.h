@@ -3,16 +3,18 @@
 // resumed.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <mutex>
+#include <deque>
+#include <future>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "core/thread_pool.h"
 #include "data/sequence_sampler.h"
 #include "dp_bench/array.h"
 #include "dp_bench/dataset.h"
@@ -46,6 +48,7 @@ class BatchLoader {
   /// `dataset` must outlive the loader. Low-dimensional keys are read into memory here. Throws
   /// Error{kConfig} for options that cannot work, Error{kData} for keys the dataset lacks.
   BatchLoader(const Dataset& dataset, SequenceSampler sampler, const BatchLoaderOptions& options);
+  /// Waits for the batches that are being gathered.
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
@@ -69,10 +72,10 @@ class BatchLoader {
     int key = 0;               // index in the dataset
     std::vector<float> cache;  // [n_steps, D]; empty for images
   };
-  struct Slot {
-    HostBatch batch;
-    std::exception_ptr error;
-    bool is_ready = false;
+  // A batch that is being gathered, or was.
+  struct Prepared {
+    std::unique_ptr<HostBatch> batch;
+    std::shared_future<void> done;
   };
 
   Source OpenSource(const std::string& key) const;
@@ -85,8 +88,7 @@ class BatchLoader {
   void Recycle(HostBatch* batch);
   std::int64_t AllRowsOf(std::int64_t batch_number) const;
   std::int64_t RowsOf(std::int64_t batch_number) const;  // this process's share of them
-  void Work();
-  void Drain(std::unique_lock<std::mutex>* lock);
+  void Submit(std::int64_t batch_number);
 
   const Dataset& dataset_;
   const SequenceSampler sampler_;
@@ -96,19 +98,12 @@ class BatchLoader {
   HostBatch prototype_;  // one row: the shapes and dtypes of every batch
   std::int64_t num_batches_ = 0;
 
-  // written by StartEpoch while no worker gathers, read by workers
-  std::vector<std::int64_t> order_;
-
-  std::mutex mutex_;
-  std::condition_variable work_available_;
-  std::condition_variable batch_ready_;
-  std::vector<Slot> slots_;          // ring: batch number modulo depth
-  std::vector<HostBatch> free_;      // buffers to reuse
-  std::int64_t next_to_gather_ = 0;  // batch numbers of the running epoch
-  std::int64_t next_to_hand_out_ = 0;
-  int n_gathering_ = 0;
-  bool is_stopping_ = false;
-  std::vector<std::thread> workers_;
+  std::vector<std::int64_t> order_;    // of the sequences, in the running epoch
+  std::int64_t next_to_hand_out_ = 0;  // batch number of the running epoch
+  std::atomic<bool> is_epoch_over_{false};
+  std::vector<HostBatch> free_;           // buffers to reuse
+  std::deque<Prepared> prepared_;         // the next batches, in order
+  std::optional<core::ThreadPool> pool_;  // last: its jobs use the others
 };
 
 // The order in which an epoch visits the samples.

@@ -11,7 +11,6 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "core/system_error.h"
-#include "data/zarr/attributes.h"
 #include "data/zarr/chunk_codec.h"
 #include "data/zarr/metadata.h"
 #include "dp_bench/error.h"

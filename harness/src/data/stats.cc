@@ -6,8 +6,8 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <exception>
 #include <functional>
+#include <future>
 #include <limits>
 #include <span>
 #include <vector>
@@ -87,32 +87,23 @@ void CountValues(const Dataset& dataset, int key, std::int64_t begin, std::int64
 Histogram CountValues(const Dataset& dataset, int key, std::int64_t n_channels) {
   const std::int64_t n_steps = dataset.episode_ends().back();
   const auto n_threads = std::min<std::int64_t>(core::ResolveThreadCount(0), n_steps);
-  std::vector<Histogram> parts(static_cast<std::size_t>(n_threads),
-                               Histogram(static_cast<std::size_t>(n_channels)));
-  std::vector<std::exception_ptr> errors(parts.size());
-  {
-    core::ThreadPool pool(static_cast<int>(n_threads));
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const auto part = static_cast<std::int64_t>(i);
-      pool.Submit([&, part, i] {
-        try {
-          CountValues(dataset, key, part * n_steps / n_threads, (part + 1) * n_steps / n_threads,
-                      &parts[i]);
-        } catch (...) {  // thread entry point: rethrown to the caller
-          errors[i] = std::current_exception();
-        }
-      });
+  core::ThreadPool pool(static_cast<int>(n_threads));
+  std::vector<std::future<Histogram>> parts;
+  for (std::int64_t i = 0; i < n_threads; ++i) {
+    parts.push_back(core::RunOn(pool, [&, i] {
+      Histogram part(static_cast<std::size_t>(n_channels));
+      CountValues(dataset, key, i * n_steps / n_threads, (i + 1) * n_steps / n_threads, &part);
+      return part;
+    }));
+  }
+  Histogram all(static_cast<std::size_t>(n_channels));
+  for (std::future<Histogram>& future : parts) {
+    const Histogram part = future.get();
+    for (std::size_t c = 0; c < all.size(); ++c) {
+      std::ranges::transform(all[c], part[c], all[c].begin(), std::plus());
     }
   }
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    for (std::size_t c = 0; c < parts[0].size(); ++c) {
-      std::ranges::transform(parts[0][c], parts[i][c], parts[0][c].begin(), std::plus());
-    }
-  }
-  return parts[0];
+  return all;
 }
 
 // Statistics of one channel as values in [0, 1].

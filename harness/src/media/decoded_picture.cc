@@ -341,10 +341,6 @@ std::optional<FloatTiff> ParseFloatTiff(std::span<const std::byte> bytes) {
   return tiff;
 }
 
-}  // namespace
-
-namespace {
-
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 constexpr std::int64_t kMaxPixels = std::int64_t{64} << 20;  // if no size is expected
 
@@ -479,6 +475,12 @@ DecodedPicture& PictureDecoder::Decode(std::span<const std::byte> file, int widt
   }
   if (width > 0) RequireSize(name, picture_.width(), picture_.height(), width, height);
   return picture_;
+}
+
+void DecodeRgb(std::span<const std::byte> file, int width, int height, std::span<std::byte> out) {
+  thread_local PictureDecoder decoder;
+  decoder.Decode(file, width, height)
+      .ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
 }
 
 }  // namespace dp_bench::media

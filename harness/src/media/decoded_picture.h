@@ -81,4 +81,8 @@ class PictureDecoder {
   DecodedPicture picture_;
 };
 
+/// Decodes an image file to RGB, [height, width, 3] bytes, with the decoder of this thread: opening
+/// a codec takes longer than a small image. Throws as PictureDecoder does.
+void DecodeRgb(std::span<const std::byte> file, int width, int height, std::span<std::byte> out);
+
 }  // namespace dp_bench::media

@@ -34,26 +34,16 @@ constexpr std::array<KnownEncoder, 4> kKnownEncoders = {{{VideoCodec::kH264, "li
                                                          {VideoCodec::kAv1, "libsvtav1", 64},
                                                          {VideoCodec::kAv1, "libaom-av1", 1}}};
 
-constexpr std::array kCodecs = {VideoCodec::kH264, VideoCodec::kHevc, VideoCodec::kAv1};
+// In the order of the enum.
+constexpr std::array<std::string_view, 3> kCodecNames = {"h264", "hevc", "av1"};
 
 }  // namespace
 
-std::string_view Name(VideoCodec codec) {
-  switch (codec) {
-    case VideoCodec::kH264:
-      return "h264";
-    case VideoCodec::kHevc:
-      return "hevc";
-    case VideoCodec::kAv1:
-      return "av1";
-  }
-  return "?";
-}
+std::string_view Name(VideoCodec codec) { return kCodecNames[static_cast<std::size_t>(codec)]; }
 
 VideoCodec ParseVideoCodec(std::string_view name) {
-  for (const VideoCodec codec : kCodecs) {
-    if (Name(codec) == name) return codec;
-  }
+  const auto found = std::ranges::find(kCodecNames, name);
+  if (found != kCodecNames.end()) return static_cast<VideoCodec>(found - kCodecNames.begin());
   throw Error(ErrorCode::kMedia, fmt::format("expected h264, hevc or av1, found '{}'", name));
 }
 

@@ -20,8 +20,8 @@ class GuardedDataset final : public Dataset {
   std::span<const std::int64_t> episode_ends() const override {
     return GuardCall(place_, "episode_ends", [&] { return dataset_->episode_ends(); });
   }
-  void Read(int key, std::int64_t begin, std::int64_t end,
-            std::span<std::byte> out) const override {
+  void DoRead(int key, std::int64_t begin, std::int64_t end,
+              std::span<std::byte> out) const override {
     GuardCall(place_, "Read", [&] { dataset_->Read(key, begin, end, out); });
   }
 

@@ -1,21 +1,16 @@
-// The config changes that the figures of a profile suggest, and what makes a training step smaller,
-// in the order in which to try it: first what changes no result, last what makes the policy see or
-// know less.
+// The config changes that the figures of a profile suggest.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "task/experiment.h"
-
 namespace dp_bench::profile {
 
 struct Advice {
-  std::string key;               // "dataloader.num_workers"
-  std::string value;             // "2"
-  std::string reason;            // with the figure behind it
-  std::int64_t saved_bytes = 0;  // of memory, estimated; 0: it is for speed
+  std::string key;     // "dataloader.num_workers"
+  std::string value;   // "2"
+  std::string reason;  // with the figure behind it
 };
 
 /// The figures that the advice is based on. Shares are fractions of a step's time.
@@ -37,16 +32,8 @@ struct TrainingFigures {
   bool is_memory_short() const;
 };
 
-/// The most important first; empty if no figure suggests a change. `memory`: that of AdviseMemory,
-/// which is given if memory is short.
-std::vector<Advice> AdviseTraining(const TrainingFigures& figures,
-                                   const std::vector<Advice>& memory = {});
-
-/// Half the batch with accumulated gradients, bfloat16, gradient checkpointing, images of half
-/// the size, one camera less, half the encoder's channels. Each is one change of the experiment's
-/// config, with the memory that it saves: two small steps are measured on the CPU for it, larger
-/// ones estimated. Leaves out what is already so, does not apply, or saves nothing.
-std::vector<Advice> AdviseMemory(const task::Experiment& experiment);
+/// The most important first; empty if no figure suggests a change.
+std::vector<Advice> AdviseTraining(const TrainingFigures& figures);
 
 /// "  key=value: reason" lines.
 std::string AdviceLines(const std::vector<Advice>& advice);

@@ -16,6 +16,7 @@
 
 #include "core/memory.h"
 #include "planner/scope_timer.h"
+#include "policy/device.h"
 #include "report/render.h"
 #include "rollout/env_runner.h"
 #include "task/training_rig.h"
@@ -357,9 +358,7 @@ ExperimentProfile ProfileExperiment(const task::Experiment& experiment, const Da
         ProfileInference(policy, experiment.device(), batch.obs, rows, &profile.events));
   }
   ProfileMemory(experiment, rig, &profile);
-  const TrainingFigures figures = FiguresOf(experiment, rig, profile);
-  profile.advice = AdviseTraining(
-      figures, figures.is_memory_short() ? AdviseMemory(experiment) : std::vector<Advice>());
+  profile.advice = AdviseTraining(FiguresOf(experiment, rig, profile));
   return profile;
 }
 
@@ -395,7 +394,6 @@ nlohmann::json ToJson(const ExperimentProfile& profile) {
   Json advice = Json::array();
   for (const Advice& each : profile.advice) {
     advice.push_back({{"key", each.key}, {"value", each.value}, {"reason", each.reason}});
-    if (each.saved_bytes > 0) advice.back()["saved_bytes"] = each.saved_bytes;
   }
   return {{"policy", profile.policy},
           {"task", profile.task},

@@ -280,8 +280,13 @@ void Workspace::EndOutOfMemory(const std::string& what) {
         "The training up to step {} is kept in '{}'; continue with --resume and a smaller step.",
         saved.global_step, latest->folder().string());
   }
-  throw core::OutOfMemory(fmt::format("{} at epoch {}, global_step {}\n  {}", what, state_.epoch,
-                                      state_.global_step, kept));
+  throw core::OutOfMemory(fmt::format(
+      "{} at epoch {}, global_step {}\n  {}\n  What saves memory, in the order in which "
+      "to try it: half of dataloader.batch_size with twice the "
+      "training.gradient_accumulate_every, training.mixed_precision=bf16, "
+      "policy.params.gradient_checkpointing=true, smaller images "
+      "(policy.params.resize_shape), fewer cameras.",
+      what, state_.epoch, state_.global_step, kept));
 }
 
 std::filesystem::path Workspace::SaveSnapshot(const std::string& tag) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/json.h"
-#include "data/zarr/attributes.h"
+#include "data/zarr/metadata.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
 

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "data/hdf5/chunks.h"
-#include "data/hdf5/trial.h"
 #include "data/zarr/element_type.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::hdf5 {
@@ -43,12 +43,11 @@ Hdf5Config Hdf5Config::FromConfig(const Config& params) {
       .filter_key = params.GetOptional<std::string>(
           "filter_key",
           "reads only the demonstrations that this list in mask/ names; none for all")};
-  config.fps = reader::ReadFps(
-      params,
-      "steps per second; none for control_freq of robomimic's env_args, or the attribute fps");
-  config.memory_limit_mb = reader::ReadMemoryLimit(
-      params, 0.01,
-      "MiB for numbers, which are read at once, and images, which are kept as far as they fit");
+  const ConfigKeys keys(params);
+  keys("fps", &config.fps, reader::kMinFps, reader::kMaxFps,
+       "steps per second; none for control_freq of robomimic's env_args, or the attribute fps");
+  keys("memory_limit_mb", &config.memory_limit_mb, 0.01, reader::kMaxMemoryMb,
+       "MiB for numbers, which are read at once, and images, which are kept as far as they fit");
   config.keys = reader::ReadKeyConfigs(
       params,
       "where each key comes from; if left out, every array of observations with numbers or "
@@ -130,8 +129,7 @@ ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, cons
   file.ReadRows(path, 0, 1, std::nullopt, row);
   if (!IsPictureFile(row)) return question;
   try {
-    const PictureSize size = SizeOfPicture(row);
-    question.picture = {size.height, size.width};
+    question.picture = SizeOfPicture(row);
   } catch (Error& error) {
     error.AddContext(fmt::format("in the first row of {}", path));
     throw;
@@ -346,9 +344,8 @@ void Hdf5Dataset::ReadBlock(std::size_t key, std::size_t episode, std::int64_t b
   if (source.stored == StoredAs::kFloatColour) {
     std::vector<std::byte> floats(out.size() * sizeof(float));
     file->ReadRows(path, begin, end, DType::kFloat32, floats);
-    const auto wrong =
-        zarr::Convert(zarr::ElementType::kFloat32, zarr::Target::kImage, floats.data(),
-                      static_cast<std::int64_t>(out.size()), out.data());
+    const auto wrong = zarr::Convert(zarr::ElementType::kFloat32, DType::kUInt8, floats.data(),
+                                     static_cast<std::int64_t>(out.size()), out.data());
     if (!wrong) return;
     file->Fail(
         path,
@@ -360,7 +357,7 @@ void Hdf5Dataset::ReadBlock(std::size_t key, std::size_t episode, std::int64_t b
   std::vector<std::byte> row(source.pictures[episode].row_bytes);
   file->ReadRows(path, begin, end, std::nullopt, row);
   try {
-    DecodePictureFile(row, spec, out);
+    DecodePictureFile(row, source.picture, out);
   } catch (Error& error) {
     error.AddContext(fmt::format("in step {} of {}", begin, file->Describe(path)));
     throw;

@@ -36,7 +36,7 @@ struct Hdf5Config {
 
 class Hdf5Dataset final : public reader::KeyedDataset {
  public:
-  /// Tries it in a child process first (data/hdf5/trial.h).
+  /// Tries it in a child process first (TryInChild).
   static std::unique_ptr<Dataset> Create(const Config& params);
 
   /// Checks the headers of all arrays that are read, so that a training cannot fail in the middle

@@ -87,7 +87,7 @@ void RowReader::RequireEnoughRows() {
   if (n_rows >= selection_.n_steps()) return;
   for (const FileNumber& number : files_) {
     ParquetFile file(metadata_.DataFile(number), max_bytes_);
-    for (int group = 0; group < file.num_row_groups(); ++group) StepsOfRows(number, file, group);
+    for (const Rows& group : file.row_groups()) StepsOfRows(number, file, group);
   }
   RequireEveryFrame(fmt::format("; the episodes have {} frames, but the data files hold {} rows",
                                 selection_.n_steps(), n_rows));
@@ -165,10 +165,10 @@ void RowReader::StateTimes() {
 }
 
 std::vector<std::int64_t> RowReader::StepsOfRows(const FileNumber& number, ParquetFile& file,
-                                                 int row_group) {
-  const auto episodes = file.ReadNumbers<std::int64_t>(row_group, "episode_index");
-  const auto frames = file.ReadNumbers<std::int64_t>(row_group, "frame_index");
-  const auto times = file.ReadNumbers<double>(row_group, "timestamp");
+                                                 const Rows& rows) {
+  const auto episodes = file.ReadNumbers<std::int64_t>("episode_index", rows);
+  const auto frames = file.ReadNumbers<std::int64_t>("frame_index", rows);
+  const auto times = file.ReadNumbers<double>("timestamp", rows);
   std::vector<std::int64_t> steps(episodes.size());
   for (std::size_t row = 0; row < steps.size(); ++row) {
     steps[row] = StepOfRow(number, episodes[row], frames[row], times[row]);
@@ -183,11 +183,10 @@ void RowReader::ReadFile(const FileNumber& number, std::map<std::string, Numbers
   ParquetFile file(path, max_bytes_);
   const auto file_index = static_cast<std::int32_t>(pictures->files.size());
   pictures->files.push_back(path);
-  std::int64_t first_row = 0;
-  for (int group = 0; group < file.num_row_groups(); ++group) {
+  for (const Rows& group : file.row_groups()) {
     const std::vector<std::int64_t> steps = StepsOfRows(number, file, group);
     for (auto& [name, own] : *numbers) {
-      const auto values = file.ReadNumbers<float>(group, name, static_cast<std::int64_t>(own.n));
+      const auto values = file.ReadNumbers<float>(name, group, static_cast<std::int64_t>(own.n));
       RequireFinite(path.string(), name, values, steps);
       for (std::size_t row = 0; row < steps.size(); ++row) {
         if (steps[row] < 0) continue;
@@ -199,9 +198,8 @@ void RowReader::ReadFile(const FileNumber& number, std::map<std::string, Numbers
     for (std::size_t row = 0; row < steps.size() && !pictures->places.empty(); ++row) {
       if (steps[row] < 0) continue;
       pictures->places[static_cast<std::size_t>(steps[row])] = {
-          .file = file_index, .row = first_row + static_cast<std::int64_t>(row)};
+          .file = file_index, .row = group.first + static_cast<std::int64_t>(row)};
     }
-    first_row += static_cast<std::int64_t>(steps.size());
   }
 }
 

@@ -17,6 +17,7 @@
 namespace dp_bench::lerobot {
 
 class ParquetFile;
+struct Rows;
 
 /// The episodes with some tasks, one after another.
 class EpisodeSelection {
@@ -65,7 +66,8 @@ class RowReader {
   void ReadFile(const FileNumber& number, std::map<std::string, Numbers>* numbers,
                 PictureRows* pictures);
   void StateTimes();
-  std::vector<std::int64_t> StepsOfRows(const FileNumber& number, ParquetFile& file, int row_group);
+  std::vector<std::int64_t> StepsOfRows(const FileNumber& number, ParquetFile& file,
+                                        const Rows& rows);
   std::int64_t StepOfRow(const FileNumber& number, std::int64_t episode, std::int64_t frame,
                          double time);
   void RequireFinite(const std::string& where, const std::string& feature,

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "data/reader/keyed_dataset.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
@@ -80,16 +81,14 @@ KeyConfig ReadFeatureKey(const Config& key) {
   KeyConfig config = reader::ReadKeyConfig(
       key, "feature",
       "the feature, such as observation.state; none for that of the key without a map");
-  config.names = key.Get<std::vector<std::string>>(
-      "names", {},
-      "channels to take, by the names in meta/info.json and in this order; numbers only, none for "
-      "all");
-  config.shape = key.Get<std::vector<std::int64_t>>(
-      "shape", {}, "shape of the key, such as [9, 2]; none for a list of the numbers");
-  config.mm_per_level = key.GetOptionalInRange(
-      "mm_per_level", 1e-3, 1e4,
-      "mm per level of depth that is stored in images with 8 bits, as in recordings of Kuavo "
-      "robots; required for them");
+  const ConfigKeys keys(key);
+  keys("names", &config.names,
+       "channels to take, by the names in meta/info.json and in this order; numbers only, none for "
+       "all");
+  keys("shape", &config.shape, "shape of the key, such as [9, 2]; none for a list of the numbers");
+  keys("mm_per_level", &config.mm_per_level, 1e-3, 1e4,
+       "mm per level of depth that is stored in images with 8 bits, as in recordings of Kuavo "
+       "robots; required for them");
   return config;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "data/lerobot/statistics.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 #include "key_mapping.h"
 
@@ -46,23 +47,20 @@ void WarnOfOmissions(const Metadata& metadata, const std::vector<std::string>& f
 }  // namespace
 
 LeRobotConfig LeRobotConfig::FromConfig(const Config& params) {
-  const LeRobotConfig defaults;
   LeRobotConfig config{
       .path = params.Require<std::string>(
-          "path", "the folder that contains meta/info.json, relative to the current directory"),
-      .tasks = params.Get<std::vector<std::string>>(
-          "tasks", {}, "reads only episodes with one of these tasks; none for all episodes")};
-  config.tolerance_s = params.GetInRange(
-      "tolerance_s", defaults.tolerance_s, kMinToleranceS, 1.0,
-      "how far the frame of a video that is nearest to the time of its row may be from it, in "
-      "seconds");
-  config.row_tolerance_s = params.GetOptionalInRange(
-      "row_tolerance_s", kMinToleranceS, 1.0,
-      "how far the time of a row may be from frame / fps, in seconds; none: tolerance_s");
-  config.memory_limit_mb = reader::ReadMemoryLimit(
-      params, 1.0,
-      "MiB for everything that the reader holds: numbers, open videos, and decoded images, which "
-      "are kept as far as they fit");
+          "path", "the folder that contains meta/info.json, relative to the current directory")};
+  const ConfigKeys keys(params);
+  keys("tasks", &config.tasks,
+       "reads only episodes with one of these tasks; none for all episodes");
+  keys("tolerance_s", &config.tolerance_s, kMinToleranceS, 1.0,
+       "how far the frame of a video that is nearest to the time of its row may be from it, in "
+       "seconds");
+  keys("row_tolerance_s", &config.row_tolerance_s, kMinToleranceS, 1.0,
+       "how far the time of a row may be from frame / fps, in seconds; none: tolerance_s");
+  keys("memory_limit_mb", &config.memory_limit_mb, 1.0, reader::kMaxMemoryMb,
+       "MiB for everything that the reader holds: numbers, open videos, and decoded images, which "
+       "are kept as far as they fit");
   config.keys = reader::ReadKeyConfigs(
       params,
       "where each key comes from; if left out, every feature with numbers or images is a key, "

@@ -1,13 +1,10 @@
 // The expert and the dynamics: semi-implicit Euler on a damped point mass, as in the env.
 #include "synthetic_dataset.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "dp_bench/error.h"
 #include "dp_bench/random.h"
 
 namespace dp_bench::synthetic {
@@ -94,27 +91,10 @@ void SyntheticDataset::AppendEpisode(std::uint64_t seed, std::int64_t episode,
   episode_ends_.push_back(static_cast<std::int64_t>(steps_.size()));
 }
 
-void SyntheticDataset::Read(int key, std::int64_t begin, std::int64_t end,
-                            std::span<std::byte> out) const {
-  // refuse what the contract forbids, and say what was expected
-  const auto n_steps = static_cast<std::int64_t>(steps_.size());
-  if (key < 0 || static_cast<std::size_t>(key) >= spec_.keys.size()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("expected one of {} keys, found key {}", spec_.keys.size(), key));
-  }
+void SyntheticDataset::DoRead(int key, std::int64_t begin, std::int64_t end,
+                              std::span<std::byte> out) const {
   const KeySpec& spec = spec_.keys[static_cast<std::size_t>(key)];
-  if (begin < 0 || begin > end || end > n_steps) {
-    throw Error(ErrorCode::kData,
-                fmt::format("expected steps within 0 to {} of '{}', found {} to {}", n_steps,
-                            spec.name, begin, end));
-  }
   const std::size_t key_bytes = spec.ByteSize();
-  if (out.size() != static_cast<std::size_t>(end - begin) * key_bytes) {
-    throw Error(ErrorCode::kData,
-                fmt::format("expected a buffer for {} steps of {} bytes, found {}", end - begin,
-                            key_bytes, out.size()));
-  }
-
   std::byte* target = out.data();
   for (std::int64_t i = begin; i < end; ++i, target += key_bytes) {
     const Step& step = steps_[static_cast<std::size_t>(i)];

@@ -26,10 +26,12 @@ class SyntheticDataset final : public Dataset {
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return episode_ends_; }
 
-  /// The loader calls it from several threads at once: it only reads members.
-  void Read(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override;
-
  private:
+  /// The loader calls it from several threads at once: it only reads members. Read has checked the
+  /// range.
+  void DoRead(int key, std::int64_t begin, std::int64_t end,
+              std::span<std::byte> out) const override;
+
   // The low-dimensional keys of one step, in the order of the spec.
   struct Step {
     std::array<float, 2> action;

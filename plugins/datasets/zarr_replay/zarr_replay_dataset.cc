@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::zarr_replay {
@@ -19,25 +20,17 @@ constexpr const char* kMetaFolder = "meta";
 // that a small limit applies only to images.
 constexpr double kUncountedBytes = 16 << 20;
 
-double LoadedBytes(const zarr::ZarrArray& array, zarr::Target target) {
-  return static_cast<double>(array.num_elements()) * static_cast<double>(zarr::TargetSize(target));
+double LoadedBytes(const zarr::ZarrArray& array, DType target) {
+  return static_cast<double>(array.num_elements()) * static_cast<double>(SizeOf(target));
 }
 
-zarr::Target TargetOf(KeyType type, zarr::ElementType stored) {
-  if (type == KeyType::kRgb) return zarr::Target::kImage;
+DType TargetOf(KeyType type, zarr::ElementType stored) {
+  if (type == KeyType::kRgb) return DType::kUInt8;
   const bool is_number = type == KeyType::kLowDim || zarr::Name(stored).starts_with("float");
-  return is_number ? zarr::Target::kFloat32 : zarr::Target::kDepth;
+  return is_number ? DType::kFloat32 : DType::kUInt16;
 }
 
-DType LoadedType(zarr::Target target) {
-  return target == zarr::Target::kImage   ? DType::kUInt8
-         : target == zarr::Target::kDepth ? DType::kUInt16
-                                          : DType::kFloat32;
-}
-
-bool IsPicture(zarr::Target target) {
-  return target == zarr::Target::kImage || target == zarr::Target::kDepth;
-}
+bool IsPicture(DType target) { return target != DType::kFloat32; }
 
 struct PictureLayout {
   Shape shape;  // [C, H, W]
@@ -66,15 +59,15 @@ std::string DataArray(const std::string& name) {
 }  // namespace
 
 ZarrReplayConfig ZarrReplayConfig::FromConfig(const Config& params) {
-  const ZarrReplayConfig defaults;
   ZarrReplayConfig config{
       .path = params.Require<std::string>(
-          "path", "zarr folder or .zarr.zip, relative to the current directory"),
-      .episode_ends = params.Get<std::string>("episode_ends", defaults.episode_ends,
-                                              "array of the step after the end of each episode")};
-  config.fps = reader::ReadFps(params, "steps per second; none for what `.zattrs` says");
-  config.memory_limit_mb = reader::ReadMemoryLimit(
-      params, 0.01,
+          "path", "zarr folder or .zarr.zip, relative to the current directory")};
+  const ConfigKeys keys(params);
+  keys("episode_ends", &config.episode_ends, "array of the step after the end of each episode");
+  keys("fps", &config.fps, reader::kMinFps, reader::kMaxFps,
+       "steps per second; none for what `.zattrs` says");
+  keys(
+      "memory_limit_mb", &config.memory_limit_mb, 0.01, reader::kMaxMemoryMb,
       "MiB for everything that the reader holds, of which the first 16 MB of numbers do not count. "
       "Images that do not fit are read from their chunks as needed; other data that does not fit "
       "is an error");
@@ -191,7 +184,7 @@ KeyType ZarrReplayDataset::GuessType(const zarr::ZarrArray& array) const {
     // a chunk beyond the limit is an error later, for any type
     const auto needed = static_cast<double>(2 * array.chunk_bytes() + array.scratch_bytes());
     if (colour->IsLarge() && array.type() == ElementType::kFloat32 &&
-        (needed > memory_.all() || array.FirstChunkFits(zarr::Target::kImage))) {
+        (needed > memory_.all() || array.FirstChunkFits(DType::kUInt8))) {
       return KeyType::kRgb;
     }
   }
@@ -201,7 +194,7 @@ KeyType ZarrReplayDataset::GuessType(const zarr::ZarrArray& array) const {
 }
 
 // Memory is counted before it is allocated. As many threads decode as fit in the limit.
-void ZarrReplayDataset::Load(const zarr::ZarrArray& array, zarr::Target target,
+void ZarrReplayDataset::Load(const zarr::ZarrArray& array, DType target,
                              reader::PageBuffer* buffer) {
   const double bytes = LoadedBytes(array, target);
   const auto scratch = static_cast<double>(array.scratch_bytes());
@@ -219,7 +212,7 @@ void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
     throw Error(ErrorCode::kData, fmt::format("{} has shape {}; expected the end of each episode",
                                               array.Describe(), ToString(array.shape())));
   }
-  Load(array, zarr::Target::kInt64, &episode_end_bytes_);
+  Load(array, DType::kInt64, &episode_end_bytes_);
   ends_ = {reinterpret_cast<const std::int64_t*>(episode_end_bytes_.bytes().data()),
            static_cast<std::size_t>(array.num_elements())};
 
@@ -248,10 +241,10 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
   const KeyType type = config.type               ? *config.type
                        : name == reader::kAction ? KeyType::kLowDim
                                                  : GuessType(array);
-  const zarr::Target target = TargetOf(type, array.type());
-  KeySpec spec{.name = name, .type = type, .dtype = LoadedType(target)};
+  const DType target = TargetOf(type, array.type());
+  KeySpec spec{.name = name, .type = type, .dtype = target};
   KeySource source{.array = &array, .target = target};
-  Held held{.step_bytes = static_cast<std::size_t>(step) * zarr::TargetSize(target)};
+  Held held{.step_bytes = static_cast<std::size_t>(step) * SizeOf(target)};
   if (type != KeyType::kLowDim) {
     const bool is_rgb = type == KeyType::kRgb;
     const std::optional<PictureLayout> pictures = FindPictures(array.shape(), type);
@@ -293,7 +286,7 @@ void ZarrReplayDataset::LoadArrays() {
   }
   double picture_bytes = 0.0;
   double scratch_bytes = 0.0;
-  std::set<std::pair<const zarr::ZarrArray*, zarr::Target>> pictures;  // keys may share an array
+  std::set<std::pair<const zarr::ZarrArray*, DType>> pictures;  // keys may share an array
   for (const KeySource& source : sources_) {
     if (!IsPicture(source.target) || !pictures.emplace(source.array, source.target).second)
       continue;

@@ -17,8 +17,8 @@
 
 #include "data/reader/keyed_dataset.h"
 #include "data/zarr/array.h"
-#include "data/zarr/attributes.h"
 #include "data/zarr/element_type.h"
+#include "data/zarr/metadata.h"
 #include "data/zarr/store.h"
 
 namespace dp_bench::zarr_replay {
@@ -59,7 +59,7 @@ class ZarrReplayDataset final : public reader::KeyedDataset {
  private:
   struct KeySource {
     const zarr::ZarrArray* array;
-    zarr::Target target;
+    DType target;
     bool is_channels_first = false;  // a colour image whose channels must be interleaved
   };
 
@@ -70,7 +70,7 @@ class ZarrReplayDataset final : public reader::KeyedDataset {
   bool HasEveryStep(const Shape& shape) const;
   void LoadEpisodeEnds(const std::string& name);
   void AddKey(const std::string& name, const KeyConfig& config);
-  void Load(const zarr::ZarrArray& array, zarr::Target target, reader::PageBuffer* buffer);
+  void Load(const zarr::ZarrArray& array, DType target, reader::PageBuffer* buffer);
   void LoadArrays();
   void LoadSource(std::size_t key);
   void PrepareCache();
@@ -85,7 +85,7 @@ class ZarrReplayDataset final : public reader::KeyedDataset {
   bool is_growing_ = false;  // arrays may be longer than the episodes
   reader::PageBuffer episode_end_bytes_;
   std::map<std::string, zarr::ZarrArray> arrays_;  // opened once, shared by keys
-  std::map<std::pair<const zarr::ZarrArray*, zarr::Target>, reader::PageBuffer> buffers_;
+  std::map<std::pair<const zarr::ZarrArray*, DType>, reader::PageBuffer> buffers_;
   std::unique_ptr<reader::ChunkCache> cache_;  // of images that are not loaded
   std::vector<KeySource> sources_;             // one per key of spec_
 };

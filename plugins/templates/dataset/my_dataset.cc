@@ -45,24 +45,15 @@ class MyDataset final : public dp_bench::Dataset {
   const dp_bench::DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return ends_; }
 
-  // Called by several threads at once: it only reads members.
-  void Read(int key, std::int64_t begin, std::int64_t end,
-            std::span<std::byte> out) const override {
-    if (key < 0 || static_cast<std::size_t>(key) >= spec_.keys.size() || begin < 0 || begin > end ||
-        end > n_steps_) {
-      throw Error(ErrorCode::kData, path_ + ": there is no such key or step");
-    }
-    const std::vector<float>& values = values_[static_cast<std::size_t>(key)];
-    const auto width =
-        static_cast<std::size_t>(spec_.keys[static_cast<std::size_t>(key)].NumElements());
-    const std::size_t n_bytes = static_cast<std::size_t>(end - begin) * width * sizeof(float);
-    if (out.size() != n_bytes)
-      throw Error(ErrorCode::kData, path_ + ": the buffer has the wrong size");
-    if (n_bytes > 0)
-      std::memcpy(out.data(), values.data() + static_cast<std::size_t>(begin) * width, n_bytes);
+ private:
+  // Called by several threads at once: it only reads members. Read has checked the range.
+  void DoRead(int key, std::int64_t begin, std::int64_t, std::span<std::byte> out) const override {
+    const auto index = static_cast<std::size_t>(key);
+    const auto width = static_cast<std::size_t>(spec_.keys[index].NumElements());
+    std::memcpy(out.data(), values_[index].data() + static_cast<std::size_t>(begin) * width,
+                out.size());
   }
 
- private:
   [[noreturn]] void Fail(int line, const std::string& what) const {
     throw Error(ErrorCode::kData, path_ + ", line " + std::to_string(line) + ": " + what);
   }

@@ -31,13 +31,9 @@ class FakeDataset final : public Dataset {
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return ends_; }
 
-  void Read(int key, std::int64_t begin, std::int64_t end,
-            std::span<std::byte> out) const override {
+  void DoRead(int key, std::int64_t begin, std::int64_t end,
+              std::span<std::byte> out) const override {
     const KeySpec& spec = spec_.keys[static_cast<std::size_t>(key)];
-    DPB_ASSERT(out.size() == static_cast<std::size_t>(end - begin) * spec.ByteSize());
-    if (begin < 0 || begin > end || end > ends_.back()) {
-      throw Error(ErrorCode::kData, "read outside of the fake data");
-    }
     std::byte* target = out.data();
     for (std::int64_t step = begin; step < end; ++step) {
       if (key == 1 && step == faulty_image_step) throw Error(ErrorCode::kData, "faulty image");

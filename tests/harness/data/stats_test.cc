@@ -66,7 +66,7 @@ class NanDataset final : public Dataset {
   NanDataset() { spec_.keys = {{.name = "action", .shape = {2}}}; }
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return ends_; }
-  void Read(int, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override {
+  void DoRead(int, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override {
     std::vector<float> values(static_cast<std::size_t>(end - begin) * 2, 0.0F);
     if (begin <= 4 && 4 < end) {
       values[static_cast<std::size_t>(4 - begin) * 2 + 1] = std::numeric_limits<float>::quiet_NaN();

@@ -73,8 +73,8 @@ class ReachDataset : public Dataset {
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return ends; }
 
-  void Read(int key, std::int64_t begin, std::int64_t end,
-            std::span<std::byte> out) const override {
+  void DoRead(int key, std::int64_t begin, std::int64_t end,
+              std::span<std::byte> out) const override {
     const auto size = static_cast<std::size_t>(end - begin);
     if (key == 3) {
       constexpr std::size_t kBytes = kImageSize * kImageSize * 3;

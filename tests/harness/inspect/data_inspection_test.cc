@@ -23,7 +23,7 @@ class NoEpisodes : public Dataset {
  public:
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return {}; }
-  void Read(int, std::int64_t, std::int64_t, std::span<std::byte>) const override {}
+  void DoRead(int, std::int64_t, std::int64_t, std::span<std::byte>) const override {}
 
  private:
   DatasetSpec spec_;

@@ -30,7 +30,7 @@ class FakeDataset final : public Dataset {
  public:
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return ends_; }
-  void Read(int key, std::int64_t, std::int64_t, std::span<std::byte> out) const override {
+  void DoRead(int key, std::int64_t, std::int64_t, std::span<std::byte> out) const override {
     if (key == 1) throw Error(ErrorCode::kData, "chunk 3 is missing");
     if (key == 2) throw std::length_error("too long");
     if (key == 3) throw "a text";
@@ -39,7 +39,12 @@ class FakeDataset final : public Dataset {
   }
 
  private:
-  DatasetSpec spec_ = {.keys = {{.name = "action", .shape = {1}}}, .fps = 10.0};
+  DatasetSpec spec_ = {.keys = {{.name = "action", .shape = {1}},
+                                {.name = "b", .shape = {1}},
+                                {.name = "c", .shape = {1}},
+                                {.name = "d", .shape = {1}},
+                                {.name = "e", .shape = {1}}},
+                       .fps = 10.0};
   std::vector<std::int64_t> ends_ = {3, 5};
 };
 
@@ -130,8 +135,9 @@ constexpr std::array<float, 1> kAction = {0.25F};
 
 // The Error of reading a key: code and message.
 Error ReadErrorOf(int key) {
+  std::array<std::byte, sizeof(float)> out = {};
   try {
-    GuardedDataset()->Read(key, 0, 1, {});
+    GuardedDataset()->Read(key, 0, 1, out);
   } catch (const Error& error) {
     return error;
   }
@@ -140,7 +146,7 @@ Error ReadErrorOf(int key) {
 
 TEST(Guard, PassesCallsAndResultsThrough) {
   const auto dataset = GuardedDataset();
-  std::byte out[1] = {};
+  std::array<std::byte, sizeof(float)> out = {};
   dataset->Read(0, 0, 1, out);
   EXPECT_EQ(out[0], std::byte{7});
   EXPECT_EQ(dataset->spec().fps, 10.0);
@@ -172,7 +178,8 @@ TEST(Guard, ForeignExceptionsBecomePluginErrors) {
 }
 
 TEST(Guard, MemoryThatRunsOutIsNoFaultOfThePlugin) {
-  EXPECT_THROW(GuardedDataset()->Read(4, 0, 1, {}), std::bad_alloc);
+  std::array<std::byte, sizeof(float)> out = {};
+  EXPECT_THROW(GuardedDataset()->Read(4, 0, 1, out), std::bad_alloc);
 }
 
 TEST(Guard, AbilitiesPassThrough) {

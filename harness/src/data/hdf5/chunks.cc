@@ -127,12 +127,10 @@ void ChunkGrid::Copy(const Shape& first, std::span<const std::byte> bytes, std::
 
 namespace {
 
-// Opening a codec takes longer than a small image. A JPEG file ends with 0xd9, a PNG file with
-// 0x82.
-media::DecodedPicture& DecodePicture(std::span<const std::byte> row, int width, int height) {
-  thread_local media::PictureDecoder decoder;
+// A JPEG file ends with 0xd9, a PNG file with 0x82.
+std::span<const std::byte> WithoutPadding(std::span<const std::byte> row) {
   while (!row.empty() && row.back() == std::byte{0}) row = row.first(row.size() - 1);
-  return decoder.Decode(row, width, height);
+  return row;
 }
 
 }  // namespace
@@ -142,15 +140,15 @@ bool IsPictureFile(std::span<const std::byte> row) {
   return text.starts_with("\xff\xd8\xff") || text.starts_with("\x89PNG\r\n\x1a\n");
 }
 
-PictureSize SizeOfPicture(std::span<const std::byte> row) {
-  const media::DecodedPicture& picture = DecodePicture(row, 0, 0);
-  return {.width = picture.width(), .height = picture.height()};
+Shape SizeOfPicture(std::span<const std::byte> row) {
+  media::PictureDecoder decoder;
+  const media::DecodedPicture& picture = decoder.Decode(WithoutPadding(row), 0, 0);
+  return {picture.height(), picture.width()};
 }
 
-void DecodePictureFile(std::span<const std::byte> row, const KeySpec& key,
+void DecodePictureFile(std::span<const std::byte> row, const Shape& size,
                        std::span<std::byte> out) {
-  DecodePicture(row, static_cast<int>(key.shape[2]), static_cast<int>(key.shape[1]))
-      .ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
+  media::DecodeRgb(WithoutPadding(row), static_cast<int>(size[1]), static_cast<int>(size[0]), out);
 }
 
 }  // namespace dp_bench::hdf5

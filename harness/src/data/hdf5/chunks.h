@@ -1,6 +1,5 @@
 // Chunks of arrays, decoded without libhdf5: its decoders trust the sizes in the file, take memory
-// without a limit, and are not thread-safe. And images as compressed files in the rows of an
-// array: JPEG or PNG, padded with zeros, as ALOHA's recordings have them. Filters:
+// without a limit, and are not thread-safe. Filters:
 // https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md
 #pragma once
 
@@ -12,7 +11,6 @@
 #include <vector>
 
 #include "dp_bench/array.h"
-#include "dp_bench/spec.h"
 
 namespace dp_bench::hdf5 {
 
@@ -48,20 +46,15 @@ struct ChunkGrid {
   std::size_t item;  // [bytes]
 };
 
+// Images as files in the rows of an array: JPEG or PNG, padded with zeros, as ALOHA has them.
+
 /// Whether a row begins as an image file does.
 bool IsPictureFile(std::span<const std::byte> row);
 
-struct PictureSize {
-  int width = 0;  // [px]
-  int height = 0;
-};
+/// The height and width of the image in a row [px]. Throws Error{kMedia} if it is none.
+Shape SizeOfPicture(std::span<const std::byte> row);
 
-/// The size of the image in a row. Throws Error{kMedia} if it is none.
-PictureSize SizeOfPicture(std::span<const std::byte> row);
-
-/// Writes [height, width, 3] bytes. Throws Error{kMedia} for another size than that of `key`, or a
-/// damaged image.
-void DecodePictureFile(std::span<const std::byte> row, const KeySpec& key,
-                       std::span<std::byte> out);
+/// Writes [height, width, 3] bytes. Throws Error{kMedia} for another size, or a damaged image.
+void DecodePictureFile(std::span<const std::byte> row, const Shape& size, std::span<std::byte> out);
 
 }  // namespace dp_bench::hdf5

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -27,9 +26,9 @@ constexpr double kMaxCompression = 1100.0;
 constexpr std::size_t kPartBytes = std::size_t{16} << 20;
 constexpr const char* kChanged = "the file changed while it was read";
 
-double Product(std::span<const hsize_t> sizes) {
+double Product(const Shape& sizes) {
   double product = 1.0;
-  for (const hsize_t size : sizes) product *= static_cast<double>(size);
+  for (const std::int64_t size : sizes) product *= static_cast<double>(size);
   return product;
 }
 
@@ -102,6 +101,27 @@ herr_t RefuseOtherFile(const char*, const char*, const char* file, const char*, 
 }
 
 }  // namespace
+
+// An array that is open. It is closed under the lock.
+struct H5File::Array {
+  Array() = default;
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  ~Array() {
+    const std::lock_guard lock(core::Hdf5Lock());
+    for (Handle* handle : {&id, &layout, &type, &space}) *handle = Handle();
+  }
+
+  bool is_in_chunks() const { return !grid.chunk.empty(); }
+
+  std::string path;
+  Handle id;
+  Handle layout;
+  Handle type;  // of the elements in the file
+  Handle space;
+  ChunkGrid grid = {};
+  std::vector<ChunkFilter> filters;
+};
 
 void PrepareLibrary() {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are thrown, not printed
@@ -213,13 +233,6 @@ Handle H5File::Open(const std::string& path) const {
   return object;
 }
 
-Handle H5File::OpenArray(const std::string& path) const {
-  outside_.clear();
-  Handle array(H5Dopen2(file_.id(), path.c_str(), arrays_.id()), &H5Dclose);
-  if (array.id() < 0) RefuseToOpen(path);
-  return array;
-}
-
 void H5File::RefuseToOpen(const std::string& path) const {
   if (!outside_.empty()) {
     Fail(path, fmt::format("expected data in the file, found a link into another file, '{}'; copy "
@@ -293,21 +306,21 @@ std::optional<std::string> H5File::TextAttribute(const std::string& path,
 
 std::vector<std::string> H5File::Texts(const std::string& path) const {
   const ArrayHeader header = Header(path);
+  Array array;
+  OpenArray(path, &array);
   const std::lock_guard lock(core::Hdf5Lock());
-  const Handle array = OpenArray(path);
-  const Handle type(H5Dget_type(array.id()), &H5Tclose);
-  if (header.shape.size() != 1 || H5Tget_class(type.id()) != H5T_STRING) {
+  if (header.shape.size() != 1 || H5Tget_class(array.type.id()) != H5T_STRING) {
     Fail(path, fmt::format("expected a list of texts, found {} {}", header.dtype,
                            ToString(header.shape)));
   }
-  const Handle all(H5Dget_space(array.id()), &H5Sclose);
   const hsize_t one = 1;
   const Handle single(H5Screate_simple(1, &one, nullptr), &H5Sclose);
   std::vector<std::string> texts;
   for (hsize_t i = 0; i < static_cast<hsize_t>(header.shape[0]); ++i) {
-    H5Sselect_hyperslab(all.id(), H5S_SELECT_SET, &i, nullptr, &one, nullptr);
-    texts.push_back(ReadText(type.id(), kMaxTextBytes, [&](void* out) {
-      return H5Dread(array.id(), type.id(), single.id(), all.id(), H5P_DEFAULT, out);
+    H5Sselect_hyperslab(array.space.id(), H5S_SELECT_SET, &i, nullptr, &one, nullptr);
+    texts.push_back(ReadText(array.type.id(), kMaxTextBytes, [&](void* out) {
+      return H5Dread(array.id.id(), array.type.id(), single.id(), array.space.id(), H5P_DEFAULT,
+                     out);
     }));
     if (!texts.back().empty() && texts.back().size() <= kMaxTextBytes) continue;
     Fail(path, fmt::format("expected a text of 1 to {} bytes as entry {}", kMaxTextBytes, i));
@@ -324,165 +337,130 @@ void H5File::RequireOwnBytes(const std::string& path, hid_t layout) const {
        "this one");
 }
 
-void H5File::RequireFilters(const std::string& path, hid_t layout) const {
+void H5File::ReadFilters(Array* array) const {
+  const hid_t layout = array->layout.id();
   for (int i = 0; i < H5Pget_nfilters(layout); ++i) {
     std::array<char, 64> name = {};
     unsigned flags = 0;
-    std::size_t n_values = 0;
+    std::size_t n_values = 1;
+    unsigned value = 0;
     const H5Z_filter_t filter = H5Pget_filter2(layout, static_cast<unsigned>(i), &flags, &n_values,
-                                               nullptr, name.size() - 1, name.data(), nullptr);
-    if (IsKnownFilter(filter)) continue;
-    Fail(path, fmt::format("it is compressed with filter {} ({}), which is not read; "
-                           "write it again with gzip or without compression",
-                           static_cast<int>(filter), name[0] == '\0' ? "no name" : name.data()));
+                                               &value, name.size() - 1, name.data(), nullptr);
+    if (!IsKnownFilter(filter)) {
+      Fail(array->path,
+           fmt::format("it is compressed with filter {} ({}), which is not read; write it again "
+                       "with gzip or without compression",
+                       static_cast<int>(filter), name[0] == '\0' ? "no name" : name.data()));
+    }
+    array->filters.push_back({.id = filter, .item_bytes = n_values > 0 ? value : 0});
   }
 }
 
-void H5File::ReadChunks(const std::string& path, hid_t layout, ArrayHeader* header) const {
-  if (H5Pget_layout(layout) != H5D_CHUNKED) return;
-  const auto rank = static_cast<int>(header->shape.size());
-  std::vector<hsize_t> chunk(header->shape.size());
-  if (H5Pget_chunk(layout, rank, chunk.data()) != rank) Fail(path, LibraryMessage());
-  header->chunk_rows = static_cast<std::int64_t>(chunk[0]);
-  header->chunk_bytes = Product(chunk) * static_cast<double>(header->item_bytes);
-}
-
-ArrayHeader H5File::Header(const std::string& path) const {
+void H5File::OpenArray(const std::string& path, Array* array) const {
   const std::lock_guard lock(core::Hdf5Lock());
-  const Handle array = OpenArray(path);
-  const Handle layout(H5Dget_create_plist(array.id()), &H5Pclose);
-  RequireOwnBytes(path, layout.id());
-  RequireFilters(path, layout.id());
-  const Handle type(H5Dget_type(array.id()), &H5Tclose);
-  const Handle space(H5Dget_space(array.id()), &H5Sclose);
-  ArrayHeader header;
-  ReadType(type.id(), &header);
+  outside_.clear();
+  array->path = path;
+  array->id = Handle(H5Dopen2(file_.id(), path.c_str(), arrays_.id()), &H5Dclose);
+  if (array->id.id() < 0) RefuseToOpen(path);
+  array->layout = Handle(H5Dget_create_plist(array->id.id()), &H5Pclose);
+  RequireOwnBytes(path, array->layout.id());
+  ReadFilters(array);
+  array->type = Handle(H5Dget_type(array->id.id()), &H5Tclose);
+  array->space = Handle(H5Dget_space(array->id.id()), &H5Sclose);
+  array->grid.item = H5Tget_size(array->type.id());
 
-  const int rank = H5Sget_simple_extent_ndims(space.id());
+  const int rank = H5Sget_simple_extent_ndims(array->space.id());
   if (rank < 1 || rank > kMaxRank) {
     Fail(path, fmt::format("expected 1 to {} dimensions, found {}", kMaxRank, rank));
   }
   std::vector<hsize_t> sizes(static_cast<std::size_t>(rank));
-  H5Sget_simple_extent_dims(space.id(), sizes.data(), nullptr);
+  H5Sget_simple_extent_dims(array->space.id(), sizes.data(), nullptr);
   for (const hsize_t size : sizes) {
     if (size > std::numeric_limits<std::int32_t>::max()) {
       Fail(path, fmt::format("expected dimensions below 2^31, found {}", size));
     }
-    header.shape.push_back(static_cast<std::int64_t>(size));
+    array->grid.shape.push_back(static_cast<std::int64_t>(size));
   }
-  const double n_bytes = Product(sizes) * static_cast<double>(header.item_bytes);
-  const hsize_t stored = H5Dget_storage_size(array.id());
-  if (n_bytes > static_cast<double>(stored) * kMaxCompression) {
+  if (H5Pget_layout(array->layout.id()) != H5D_CHUNKED) return;
+  if (H5Pget_chunk(array->layout.id(), rank, sizes.data()) != rank) Fail(path, LibraryMessage());
+  array->grid.chunk.assign(sizes.begin(), sizes.end());
+}
+
+ArrayHeader H5File::Header(const std::string& path) const {
+  Array array;
+  OpenArray(path, &array);
+  const std::lock_guard lock(core::Hdf5Lock());
+  ArrayHeader header{.shape = array.grid.shape};
+  ReadType(array.type.id(), &header);
+  const auto item_bytes = static_cast<double>(header.item_bytes);
+  const hsize_t stored = H5Dget_storage_size(array.id.id());
+  if (Product(header.shape) * item_bytes > static_cast<double>(stored) * kMaxCompression) {
     Fail(path, fmt::format("expected data for its shape {}, found only {} bytes; the file is "
                            "incomplete",
                            ToString(header.shape), stored));
   }
-  ReadChunks(path, layout.id(), &header);
+  if (!array.is_in_chunks()) return header;
+  header.chunk_rows = array.grid.chunk[0];
+  header.chunk_bytes = Product(array.grid.chunk) * item_bytes;
   return header;
 }
 
-// An array that is open in chunks. It is closed under the lock.
-struct H5File::OpenChunks {
-  OpenChunks() = default;
-  OpenChunks(const OpenChunks&) = delete;
-  OpenChunks& operator=(const OpenChunks&) = delete;
-  ~OpenChunks() {
-    const std::lock_guard lock(core::Hdf5Lock());
-    array = Handle();
-    type = Handle();
-  }
-
-  std::string path;
-  Handle array;
-  Handle type;  // of the elements in the file
-  ChunkGrid grid = {};
-  std::vector<ChunkFilter> filters;
-  std::vector<std::byte> fill;  // an element of chunks that are not stored
-};
-
-// False if the array is not in chunks.
-bool H5File::OpenInChunks(const std::string& path, OpenChunks* chunks) const {
-  const std::lock_guard lock(core::Hdf5Lock());
-  chunks->path = path;
-  chunks->array = OpenArray(path);
-  const Handle layout(H5Dget_create_plist(chunks->array.id()), &H5Pclose);
-  if (H5Pget_layout(layout.id()) != H5D_CHUNKED) return false;
-  chunks->type = Handle(H5Dget_type(chunks->array.id()), &H5Tclose);
-  const Handle space(H5Dget_space(chunks->array.id()), &H5Sclose);
-  std::array<hsize_t, kMaxRank> shape = {};
-  std::array<hsize_t, kMaxRank> chunk = {};
-  const int rank = H5Sget_simple_extent_ndims(space.id());
-  if (rank < 1 || rank > kMaxRank || H5Pget_chunk(layout.id(), kMaxRank, chunk.data()) != rank) {
-    Fail(path, kChanged);
-  }
-  H5Sget_simple_extent_dims(space.id(), shape.data(), nullptr);
-  chunks->grid = {.shape = Shape(shape.begin(), shape.begin() + rank),
-                  .chunk = Shape(chunk.begin(), chunk.begin() + rank),
-                  .item = H5Tget_size(chunks->type.id())};
-  for (int i = 0; i < H5Pget_nfilters(layout.id()); ++i) {
-    unsigned flags = 0;
-    std::size_t n_values = 1;
-    unsigned value = 0;
-    const H5Z_filter_t filter = H5Pget_filter2(layout.id(), static_cast<unsigned>(i), &flags,
-                                               &n_values, &value, 0, nullptr, nullptr);
-    chunks->filters.push_back({.id = filter, .item_bytes = n_values > 0 ? value : 0});
-  }
-  chunks->fill.resize(chunks->grid.item);
-  H5Pget_fill_value(layout.id(), chunks->type.id(), chunks->fill.data());
-  return true;
-}
-
-std::vector<std::byte> H5File::ReadChunk(const OpenChunks& chunks, const Shape& first) const {
-  const std::size_t n_bytes = chunks.grid.ChunkBytes();
+std::vector<std::byte> H5File::ReadChunk(const Array& array, const Shape& first) const {
+  const std::size_t n_bytes = array.grid.ChunkBytes();
   const std::vector<hsize_t> offset(first.begin(), first.end());
   std::vector<std::byte> stored;
+  std::vector<std::byte> fill;  // an element of chunks that are not stored
   std::uint32_t left_out = 0;
   {
     const std::lock_guard lock(core::Hdf5Lock());
     hsize_t n_stored = 0;
-    if (H5Dget_chunk_storage_size(chunks.array.id(), offset.data(), &n_stored) < 0) {
-      Fail(chunks.path, LibraryMessage());
+    if (H5Dget_chunk_storage_size(array.id.id(), offset.data(), &n_stored) < 0) {
+      Fail(array.path, LibraryMessage());
     }
     if (n_stored > MaxStoredBytes(n_bytes)) {
-      Fail(chunks.path, fmt::format("a chunk has {} bytes in the file, more than {} bytes can need",
-                                    n_stored, n_bytes));
+      Fail(array.path, fmt::format("a chunk has {} bytes in the file, more than {} bytes can need",
+                                   n_stored, n_bytes));
+    }
+    if (n_stored == 0) {
+      fill.resize(array.grid.item);
+      H5Pget_fill_value(array.layout.id(), array.type.id(), fill.data());
     }
     stored.resize(n_stored);
-    if (n_stored > 0 && H5Dread_chunk(chunks.array.id(), H5P_DEFAULT, offset.data(), &left_out,
-                                      stored.data()) < 0) {
-      Fail(chunks.path, LibraryMessage());
+    if (n_stored > 0 &&
+        H5Dread_chunk(array.id.id(), H5P_DEFAULT, offset.data(), &left_out, stored.data()) < 0) {
+      Fail(array.path, LibraryMessage());
     }
   }
   if (!stored.empty()) {
-    return UndoFilters(chunks.filters, left_out, std::move(stored), n_bytes, Describe(chunks.path));
+    return UndoFilters(array.filters, left_out, std::move(stored), n_bytes, Describe(array.path));
   }
   stored.resize(n_bytes);
-  for (std::size_t i = 0; i < n_bytes; ++i) stored[i] = chunks.fill[i % chunks.fill.size()];
+  for (std::size_t i = 0; i < n_bytes; ++i) stored[i] = fill[i % fill.size()];
   return stored;
 }
 
-void H5File::ReadChunkRows(const OpenChunks& chunks, std::int64_t begin, std::int64_t end,
+void H5File::ReadChunkRows(const Array& array, std::int64_t begin, std::int64_t end,
                            std::optional<DType> dtype, std::span<std::byte> out) const {
-  const ChunkGrid& grid = chunks.grid;
+  const ChunkGrid& grid = array.grid;
   Shape rows = grid.shape;
   rows[0] = end - begin;
   const auto n = static_cast<std::size_t>(NumElements(rows));
   const std::size_t wanted = dtype ? SizeOf(*dtype) : grid.item;
-  if (end > grid.shape[0] || n * wanted != out.size()) Fail(chunks.path, kChanged);
+  if (end > grid.shape[0] || n * wanted != out.size()) Fail(array.path, kChanged);
   bool is_native = !dtype;
   if (dtype) {
     const std::lock_guard lock(core::Hdf5Lock());
-    is_native = H5Tequal(chunks.type.id(), NativeType(*dtype)) > 0;
+    is_native = H5Tequal(array.type.id(), NativeType(*dtype)) > 0;
   }
   std::vector<std::byte> other(is_native ? 0 : n * std::max(wanted, grid.item));
   const std::span<std::byte> elements = is_native ? out : std::span(other);
   for (const Shape& first : grid.Chunks(begin, end)) {
-    grid.Copy(first, ReadChunk(chunks, first), begin, end, elements);
+    grid.Copy(first, ReadChunk(array, first), begin, end, elements);
   }
   if (is_native) return;
   const std::lock_guard lock(core::Hdf5Lock());
-  if (H5Tconvert(chunks.type.id(), NativeType(*dtype), n, other.data(), nullptr, H5P_DEFAULT) < 0) {
-    Fail(chunks.path, LibraryMessage());
+  if (H5Tconvert(array.type.id(), NativeType(*dtype), n, other.data(), nullptr, H5P_DEFAULT) < 0) {
+    Fail(array.path, LibraryMessage());
   }
   std::copy_n(other.begin(), out.size(), out.begin());
 }
@@ -490,75 +468,49 @@ void H5File::ReadChunkRows(const OpenChunks& chunks, std::int64_t begin, std::in
 void H5File::ReadRows(const std::string& path, std::int64_t begin, std::int64_t end,
                       std::optional<DType> dtype, std::span<std::byte> out) const {
   if (begin == end || out.empty()) return;
-  OpenChunks chunks;
-  if (!OpenInChunks(path, &chunks)) return ReadPiece(path, begin, end, dtype, out);
+  Array array;
+  OpenArray(path, &array);
+  if (!array.is_in_chunks()) return ReadPiece(array, begin, end, dtype, out);
   // in parts, because elements of another type are held twice
   const std::size_t row_bytes = out.size() / static_cast<std::size_t>(end - begin);
-  const std::int64_t per_chunk = chunks.grid.chunk[0];
+  const std::int64_t per_chunk = array.grid.chunk[0];
   const auto fit = static_cast<std::int64_t>(kPartBytes / std::max<std::size_t>(row_bytes, 1));
   const std::int64_t n_rows = std::max(fit / per_chunk, std::int64_t{1}) * per_chunk;
   for (std::int64_t at = begin; at < end;) {
     const std::int64_t next = std::min(at / n_rows * n_rows + n_rows, end);
     const auto n_bytes = static_cast<std::size_t>(next - at) * row_bytes;
-    ReadChunkRows(chunks, at, next, dtype, out.first(n_bytes));
+    ReadChunkRows(array, at, next, dtype, out.first(n_bytes));
     out = out.subspan(n_bytes);
     at = next;
   }
 }
 
 // Of an array that is in one piece.
-void H5File::ReadPiece(const std::string& path, std::int64_t begin, std::int64_t end,
+void H5File::ReadPiece(const Array& array, std::int64_t begin, std::int64_t end,
                        std::optional<DType> dtype, std::span<std::byte> out) const {
   const std::lock_guard lock(core::Hdf5Lock());
-  const Handle array = OpenArray(path);
-  const Handle space(H5Dget_space(array.id()), &H5Sclose);
-  const Handle stored(H5Dget_type(array.id()), &H5Tclose);
-  const int rank = H5Sget_simple_extent_ndims(space.id());
-  if (rank < 1 || rank > kMaxRank) Fail(path, kChanged);
-  std::vector<hsize_t> first(static_cast<std::size_t>(rank), 0);
-  std::vector<hsize_t> count(first.size());
-  H5Sget_simple_extent_dims(space.id(), count.data(), nullptr);
+  std::vector<hsize_t> first(array.grid.shape.size(), 0);
+  std::vector<hsize_t> count(array.grid.shape.begin(), array.grid.shape.end());
   first[0] = static_cast<hsize_t>(begin);
   count[0] = static_cast<hsize_t>(end - begin);
 
-  const hid_t type = dtype ? NativeType(*dtype) : stored.id();
-  if (Product(count) * static_cast<double>(H5Tget_size(type)) != static_cast<double>(out.size())) {
-    Fail(path, kChanged);
+  const hid_t type = dtype ? NativeType(*dtype) : array.type.id();
+  const double n_elements = Product(Shape(count.begin(), count.end()));
+  if (n_elements * static_cast<double>(H5Tget_size(type)) != static_cast<double>(out.size())) {
+    Fail(array.path, kChanged);
   }
-  const Handle rows(H5Screate_simple(rank, count.data(), nullptr), &H5Sclose);
-  if (H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(),
+  const Handle rows(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
+                    &H5Sclose);
+  if (H5Sselect_hyperslab(array.space.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(),
                           nullptr) < 0 ||
-      H5Dread(array.id(), type, rows.id(), space.id(), H5P_DEFAULT, out.data()) < 0) {
-    Fail(path, fmt::format("libhdf5 cannot read rows {} to {}: {}", begin, end, LibraryMessage()));
+      H5Dread(array.id.id(), type, rows.id(), array.space.id(), H5P_DEFAULT, out.data()) < 0) {
+    Fail(array.path,
+         fmt::format("libhdf5 cannot read rows {} to {}: {}", begin, end, LibraryMessage()));
   }
 }
 
 bool NaturalLess(const std::string& a, const std::string& b) {
-  const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
-  const auto end_of_number = [&](const std::string& text, std::size_t at) {
-    while (at < text.size() && is_digit(text[at])) ++at;
-    return at;
-  };
-  std::size_t i = 0;
-  std::size_t j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (!is_digit(a[i]) || !is_digit(b[j])) {
-      if (a[i] != b[j]) return a[i] < b[j];
-      ++i;
-      ++j;
-      continue;
-    }
-    while (i + 1 < a.size() && a[i] == '0' && is_digit(a[i + 1])) ++i;
-    while (j + 1 < b.size() && b[j] == '0' && is_digit(b[j + 1])) ++j;
-    const std::string_view left = std::string_view(a).substr(i, end_of_number(a, i) - i);
-    const std::string_view right = std::string_view(b).substr(j, end_of_number(b, j) - j);
-    if (left.size() != right.size()) return left.size() < right.size();
-    if (left != right) return left < right;
-    i += left.size();
-    j += right.size();
-  }
-  if ((i < a.size()) != (j < b.size())) return j < b.size();
-  return a < b;  // such as demo_1 and demo_01
+  return ::strverscmp(a.c_str(), b.c_str()) < 0;
 }
 
 }  // namespace dp_bench::hdf5

@@ -111,18 +111,17 @@ class H5File {
   [[noreturn]] void Fail(const std::string& path, const std::string& what) const;
 
  private:
+  struct Array;
+
   Handle Open(const std::string& path) const;
-  Handle OpenArray(const std::string& path) const;
+  void OpenArray(const std::string& path, Array* array) const;
   [[noreturn]] void RefuseToOpen(const std::string& path) const;
   void RequireOwnBytes(const std::string& path, hid_t layout) const;
-  void RequireFilters(const std::string& path, hid_t layout) const;
-  void ReadChunks(const std::string& path, hid_t layout, ArrayHeader* header) const;
-  struct OpenChunks;
-  bool OpenInChunks(const std::string& path, OpenChunks* chunks) const;
-  std::vector<std::byte> ReadChunk(const OpenChunks& chunks, const Shape& first) const;
-  void ReadChunkRows(const OpenChunks& chunks, std::int64_t begin, std::int64_t end,
+  void ReadFilters(Array* array) const;
+  std::vector<std::byte> ReadChunk(const Array& array, const Shape& first) const;
+  void ReadChunkRows(const Array& array, std::int64_t begin, std::int64_t end,
                      std::optional<DType> dtype, std::span<std::byte> out) const;
-  void ReadPiece(const std::string& path, std::int64_t begin, std::int64_t end,
+  void ReadPiece(const Array& array, std::int64_t begin, std::int64_t end,
                  std::optional<DType> dtype, std::span<std::byte> out) const;
   void WithAttribute(const std::string& path, const std::string& name,
                      const std::function<void(hid_t attribute, hid_t type)>& use) const;
@@ -136,5 +135,11 @@ class H5File {
 
 /// Whether `a` is before `b` if digits are compared as numbers.
 bool NaturalLess(const std::string& a, const std::string& b);
+
+/// Runs `work`, which reads the files at `path`, in a child process: libhdf5 crashes on some
+/// damaged files, and on files that were made for it, and so that one crashes in place of the
+/// program. Throws Error{kData} if the child crashes or does not end, and the Error that `work`
+/// throws. Does nothing if no process can be started.
+void TryInChild(const std::filesystem::path& path, const std::function<void()>& work);
 
 }  // namespace dp_bench::hdf5

@@ -1,4 +1,4 @@
-#include "data/hdf5/trial.h"
+// libhdf5 in a child process.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -19,6 +19,7 @@
 #include <string>
 
 #include "core/library_lock.h"
+#include "data/hdf5/h5_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::hdf5 {

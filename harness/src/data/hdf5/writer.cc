@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "core/atomic_file.h"
-#include "core/folder_lock.h"
 #include "core/library_lock.h"
 #include "data/hdf5/demonstrations.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::hdf5 {
@@ -22,8 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kIdentityFile = "writer.json";
-constexpr std::size_t kMaxIdentityBytes = std::size_t{64} << 20;
 constexpr std::size_t kBufferBytes = std::size_t{4} << 20;  // per key
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 constexpr const char* kAction = "action";
@@ -38,10 +36,8 @@ void Check(bool is_done, const fs::path& path, const char* what) {
               fmt::format("{}: cannot {}: {}", path.string(), what, LibraryMessage()));
 }
 
-Handle Scalar() { return {H5Screate(H5S_SCALAR), &H5Sclose}; }
-
 void WriteAttribute(hid_t object, const char* name, hid_t type, const void* value) {
-  const Handle space = Scalar();
+  const Handle space(H5Screate(H5S_SCALAR), &H5Sclose);
   const Handle attribute(H5Acreate2(object, name, type, space.id(), H5P_DEFAULT, H5P_DEFAULT),
                          &H5Aclose);
   if (H5Awrite(attribute.id(), type, value) >= 0) return;
@@ -96,11 +92,11 @@ Hdf5WriterConfig Hdf5WriterConfig::FromConfig(const Config& params) {
       .source = params.Require<std::string>("source", "where the episodes come from"),
       .names = {}};
   if (!config.path.has_filename()) config.path = config.path.parent_path();  // a '/' at the end
-  config.is_act = params.GetChoice("layout", {"robomimic", "act"},
-                                   "robomimic: all episodes in one file; act: a folder with a file "
-                                   "per episode, as ACT and ALOHA have them") == "act";
-  config.gzip = static_cast<int>(params.GetInRange("gzip", std::int64_t{0}, std::int64_t{0},
-                                                   std::int64_t{9}, "compression; 0 for none"));
+  const ConfigKeys keys(params);
+  keys.Choice("layout", &config.is_act, {{"robomimic", false}, {"act", true}},
+              "robomimic: all episodes in one file; act: a folder with a file per episode, as ACT "
+              "and ALOHA have them");
+  keys("gzip", &config.gzip, 0, 9, "compression; 0 for none");
   const Config names = params.Sub(
       "names",
       "the name of the array of a key, such as {\"agent_pos\": \"qpos\"}; by default that "
@@ -118,7 +114,7 @@ std::unique_ptr<DatasetWriter> Hdf5Writer::Create(const Config& params, const Da
 }
 
 Hdf5Writer::Hdf5Writer(Hdf5WriterConfig config, const DatasetSpec& spec)
-    : config_(std::move(config)), spec_(spec), folder_(config_.path.string() + ".unfinished") {
+    : config_(std::move(config)), spec_(spec) {
   std::set<std::string> arrays;
   for (const KeySpec& key : spec_.keys) {
     tracks_.push_back({.array = ArrayOf(key), .dataset = {}, .rows = {}});
@@ -130,7 +126,9 @@ Hdf5Writer::Hdf5Writer(Hdf5WriterConfig config, const DatasetSpec& spec)
     if (std::ranges::find(spec_.keys, key, &KeySpec::name) != spec_.keys.end()) continue;
     throw Error(ErrorCode::kConfig, fmt::format("names: there is no key '{}'", key));
   }
-  OpenFolder();
+  unfinished_ =
+      std::make_unique<reader::UnfinishedDataset>(config_.path, config_.is_act, Identity());
+  core::CreateFolders(EpisodeFile(0).parent_path());
   while (fs::exists(EpisodeFile(n_episodes_))) ++n_episodes_;
 }
 
@@ -166,7 +164,7 @@ std::vector<std::string> Hdf5Writer::Notes() const {
 }
 
 // What the files of episodes depend on.
-std::string Hdf5Writer::Identity() const {
+json Hdf5Writer::Identity() const {
   json keys = json::object();
   for (std::size_t i = 0; i < spec_.keys.size(); ++i) {
     const KeySpec& key = spec_.keys[i];
@@ -175,37 +173,15 @@ std::string Hdf5Writer::Identity() const {
                       {"dtype", Name(key.dtype)},
                       {"shape", key.shape}};
   }
-  const json identity = {{"source", config_.source},
-                         {"fps", spec_.fps},
-                         {"act", config_.is_act},
-                         {"gzip", config_.gzip},
-                         {"keys", std::move(keys)}};
-  return identity.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-}
-
-void Hdf5Writer::OpenFolder() {
-  const bool is_free =
-      !fs::exists(fs::symlink_status(config_.path)) ||
-      (config_.is_act && fs::is_directory(config_.path) && fs::is_empty(config_.path));
-  if (!is_free) {
-    throw Error(ErrorCode::kUsage, fmt::format("{} exists; give another output, or remove this one",
-                                               config_.path.string()));
-  }
-  const std::string identity = Identity();
-  core::CreateFolders(EpisodeFile(0).parent_path());
-  lock_ = std::make_unique<core::FolderLock>(folder_);
-  core::RemoveTemporaryFiles(folder_);
-  const fs::path file = folder_ / kIdentityFile;
-  if (!fs::exists(file)) return core::WriteFileAtomically(file, identity);
-  if (core::ReadTextFile(file, kMaxIdentityBytes) == identity) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("{} holds an unfinished dataset of another source or with other keys or "
-                          "params; remove it to begin again",
-                          folder_.string()));
+  return {{"source", config_.source},
+          {"fps", spec_.fps},
+          {"act", config_.is_act},
+          {"gzip", config_.gzip},
+          {"keys", std::move(keys)}};
 }
 
 fs::path Hdf5Writer::EpisodeFile(std::int64_t episode) const {
-  return folder_ / "episodes" / fmt::format("episode_{}.hdf5", episode);
+  return unfinished_->folder() / "episodes" / fmt::format("episode_{}.hdf5", episode);
 }
 
 Handle Hdf5Writer::CreateFile(const fs::path& path) const {
@@ -308,8 +284,7 @@ void Hdf5Writer::EndEpisode() {
     Check(H5Fflush(file_.id(), H5F_SCOPE_GLOBAL) >= 0, temporary_, "write");
     file_ = Handle();
   }
-  core::FsyncFile(temporary_);
-  core::RenameDurably(temporary_, EpisodeFile(n_episodes_));
+  reader::MoveDurably(temporary_, EpisodeFile(n_episodes_));
   ++n_episodes_;
 }
 
@@ -339,20 +314,16 @@ void Hdf5Writer::JoinEpisodes(const fs::path& path) const {
 }
 
 void Hdf5Writer::Finish() {
-  if (n_episodes_ == 0) {
-    throw Error(ErrorCode::kUsage, fmt::format("{} would have no episode", config_.path.string()));
-  }
+  reader::RequireEpisodes(n_episodes_, config_.path);
   if (config_.is_act) {
     core::RenameDurably(EpisodeFile(0).parent_path(), config_.path);
   } else {
     const fs::path temporary = core::TemporaryFor(config_.path);
     const core::Unfinished unfinished(temporary);
     JoinEpisodes(temporary);
-    core::FsyncFile(temporary);
-    core::RenameDurably(temporary, config_.path);
+    reader::MoveDurably(temporary, config_.path);
   }
-  lock_.reset();
-  core::RemoveAll(folder_);
+  unfinished_->Remove();
 }
 
 }  // namespace dp_bench::hdf5

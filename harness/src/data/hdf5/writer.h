@@ -1,7 +1,6 @@
-// Writes HDF5 files with robomimic's layout, or with ACT's (data/hdf5/demonstrations.h). Until it
-// is finished, a dataset is a folder <path>.unfinished with one file per episode, so that a kill
-// costs at most one episode. With ACT's layout, these files are the dataset; with robomimic's,
-// Finish copies them into one.
+// Writes HDF5 files with robomimic's layout, or with ACT's (data/hdf5/demonstrations.h), at first
+// as one file per episode (data/reader/unfinished_dataset.h). With ACT's layout, these files are
+// the dataset; with robomimic's, Finish copies them into one.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +11,8 @@
 #include <vector>
 
 #include "data/hdf5/h5_file.h"
+#include "data/reader/unfinished_dataset.h"
 #include "dp_bench/dataset_writer.h"
-
-namespace dp_bench::core {
-class FolderLock;
-}
 
 namespace dp_bench::hdf5 {
 
@@ -55,8 +51,7 @@ class Hdf5Writer final : public DatasetWriter {
   };
 
   std::string ArrayOf(const KeySpec& key) const;
-  void OpenFolder();
-  std::string Identity() const;
+  nlohmann::json Identity() const;
   std::filesystem::path EpisodeFile(std::int64_t episode) const;
   Handle CreateFile(const std::filesystem::path& path) const;
   void CreateArray(hid_t file, const KeySpec& key, Track* track) const;
@@ -67,8 +62,7 @@ class Hdf5Writer final : public DatasetWriter {
 
   Hdf5WriterConfig config_;
   DatasetSpec spec_;
-  std::filesystem::path folder_;  // <path>.unfinished
-  std::unique_ptr<core::FolderLock> lock_;
+  std::unique_ptr<reader::UnfinishedDataset> unfinished_;
   std::int64_t n_episodes_ = 0;
   EpisodeHead head_;  // of the current episode
   std::int64_t n_appended_ = 0;

@@ -13,6 +13,7 @@
 #include "data/lerobot/meta_files.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/lerobot/statistics.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 #include "media/video_joiner.h"
 
@@ -69,61 +70,30 @@ bool AreAtFrames(const Metadata& metadata) {
   for (const Episode& episode : metadata.episodes) files.insert(episode.data);
   for (const FileNumber& number : files) {
     ParquetFile file(metadata.DataFile(number), kMaxTableBytes);
-    for (int group = 0; group < file.num_row_groups(); ++group) {
-      const auto frames = file.ReadNumbers<double>(group, "frame_index");
-      const auto times = file.ReadNumbers<double>(group, "timestamp");
-      for (std::size_t i = 0; i < frames.size(); ++i) {
-        if (!(std::abs(times[i] * metadata.fps - frames[i]) <= media::kMaxFrameOffset))
-          return false;
-      }
+    const auto frames = file.ReadNumbers<double>("frame_index");
+    const auto times = file.ReadNumbers<double>("timestamp");
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      if (!(std::abs(times[i] * metadata.fps - frames[i]) <= media::kMaxFrameOffset)) return false;
     }
   }
   return true;
 }
 
-// The values of rows in one or more row groups.
-class RowReader {
- public:
-  RowReader(const std::filesystem::path& path, std::int64_t first, std::int64_t n)
-      : path_(path), file_(path, kMaxTableBytes), first_(first), n_(n) {}
-
-  template <class T>
-  std::vector<T> Numbers(const std::string& column, std::int64_t n_per_row = 1) {
-    std::vector<T> values;
-    std::int64_t row = 0;
-    for (int group = 0; group < file_.num_row_groups() && row < first_ + n_; ++group) {
-      const std::int64_t n_rows = file_.num_rows(group);
-      const std::int64_t begin = std::max(first_ - row, std::int64_t{0});
-      const std::int64_t end = std::min(first_ + n_ - row, n_rows);
-      row += n_rows;
-      if (begin >= end) continue;
-      const std::vector<T> all = file_.ReadNumbers<T>(group, column, n_per_row);
-      values.insert(values.end(), all.begin() + begin * n_per_row, all.begin() + end * n_per_row);
-    }
-    return values;
+// The file may have its rows in another order than the episodes.
+void RequireFrames(const std::string& path, ParquetFile* file, const Rows& rows,
+                   std::int64_t episode, std::int64_t first_frame) {
+  const auto episodes = file->ReadNumbers<std::int64_t>("episode_index", rows);
+  const auto frames = file->ReadNumbers<std::int64_t>("frame_index", rows);
+  bool is_sound = std::ssize(episodes) == rows.n;
+  for (std::size_t i = 0; is_sound && i < episodes.size(); ++i) {
+    is_sound = episodes[i] == episode && frames[i] == first_frame + static_cast<std::int64_t>(i);
   }
-
-  // The file may have its rows in another order than the episodes.
-  void RequireFrames(std::int64_t episode, std::int64_t first_frame) {
-    const auto episodes = Numbers<std::int64_t>("episode_index");
-    const auto frames = Numbers<std::int64_t>("frame_index");
-    bool is_sound = std::ssize(episodes) == n_;
-    for (std::size_t i = 0; is_sound && i < episodes.size(); ++i) {
-      is_sound = episodes[i] == episode && frames[i] == first_frame + static_cast<std::int64_t>(i);
-    }
-    if (is_sound) return;
-    throw Error(ErrorCode::kData,
-                fmt::format("{}: expected the frames of episode {} in rows {} to {}, in order; "
-                            "columns that are no keys cannot be copied from this file",
-                            path_.string(), episode, first_, first_ + n_ - 1));
-  }
-
- private:
-  std::filesystem::path path_;
-  ParquetFile file_;
-  std::int64_t first_;
-  std::int64_t n_;
-};
+  if (is_sound) return;
+  throw Error(ErrorCode::kData,
+              fmt::format("{}: expected the frames of episode {} in rows {} to {}, in order; "
+                          "columns that are no keys cannot be copied from this file",
+                          path, episode, rows.first, rows.first + rows.n - 1));
+}
 
 SourceFolder ReadFolder(const Config& folder) {
   SourceFolder source{.path = folder.Require<std::string>("path", "a LeRobot dataset")};
@@ -147,12 +117,11 @@ SourceConfig SourceConfig::FromConfig(const Config& recorded) {
       "folder_of", {}, "for every episode that is written, which of the folders it is in");
   config.episode_of = recorded.Get<std::vector<std::int64_t>>(
       "episode_of", {}, "for every episode that is written, its index there");
-  config.drop_first = recorded.GetInRange("drop_first", std::int64_t{0}, std::int64_t{0},
-                                          kMaxFrames, "frames left out where episodes begin");
-  config.drop_last = recorded.GetInRange("drop_last", std::int64_t{0}, std::int64_t{0}, kMaxFrames,
-                                         "frames left out where episodes end");
-  config.only_keys = recorded.Get<bool>(
-      "only_keys", false, "leaves out columns of numbers that are no keys, except next.*");
+  const ConfigKeys keys(recorded);
+  keys("drop_first", &config.drop_first, 0, kMaxFrames, "frames left out where episodes begin");
+  keys("drop_last", &config.drop_last, 0, kMaxFrames, "frames left out where episodes end");
+  keys("only_keys", &config.only_keys,
+       "leaves out columns of numbers that are no keys, except next.*");
   const bool is_sound = config.folder_of.size() == config.episode_of.size() &&
                         std::ranges::all_of(config.folder_of, [&](std::int64_t folder) {
                           return folder >= 0 && folder < std::ssize(config.folders);
@@ -353,13 +322,13 @@ void EpisodeSource::Copy(std::span<const CopiedColumn> columns, std::int64_t epi
   const Folder& folder = FolderOf(episode);
   const std::int64_t index = config_.episode_of[Index(episode)];
   const auto path = folder.metadata.DataFile(folder.metadata.episodes[Index(index)].data);
-  const std::int64_t first = folder.first_rows[Index(index)] + config_.drop_first;
-  RowReader rows(path, first, n_frames);
-  rows.RequireFrames(index, config_.drop_first);
+  const Rows rows{.first = folder.first_rows[Index(index)] + config_.drop_first, .n = n_frames};
+  ParquetFile file(path, kMaxTableBytes);
+  RequireFrames(path.string(), &file, rows, index, config_.drop_first);
   for (const CopiedColumn& column : columns) {
-    table->CopyColumn(column.name, path, first, n_frames);
+    table->CopyColumn(column.name, file, rows);
     if (column.n_numbers == 0) continue;
-    const std::vector<double> values = rows.Numbers<double>(column.name, column.n_numbers);
+    const auto values = file.ReadNumbers<double>(column.name, rows, column.n_numbers);
     if (!std::ranges::all_of(values, [](double value) { return std::isfinite(value); })) {
       core::LogWarning(
           fmt::format("{}: '{}' holds NaN or Inf in episode {}: copied, but left out "

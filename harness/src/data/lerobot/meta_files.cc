@@ -6,11 +6,13 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <string_view>
 
 #include "core/atomic_file.h"
 #include "data/lerobot/parquet_file.h"
 #include "dp_bench/error.h"
+#include "media/video_joiner.h"
 
 namespace dp_bench::lerobot {
 namespace {
@@ -174,15 +176,14 @@ void WriteTasksV30(const fs::path& path, const std::vector<std::string>& tasks) 
 void AddStatistics(const WrittenDataset& dataset, const std::string& feature, ParquetTable* table) {
   const bool is_camera = IsCamera(dataset, feature);
   const std::string prefix = "stats/" + feature + "/";
-  const std::size_t n = dataset.episodes[0].statistics.at(feature).mean.size();
-  const std::vector<std::string> names = StatisticNames();
-  for (std::size_t i = 0; i < names.size(); ++i) {
+  const std::size_t n = dataset.episodes[0].statistics.at(feature).lists[kMean].size();
+  for (std::size_t i = 0; i < kStatisticNames.size(); ++i) {
     std::vector<double> values;
     for (const WrittenEpisode& episode : dataset.episodes) {
-      const std::vector<double>& list = StatisticOf(episode.statistics.at(feature), i);
+      const std::vector<double>& list = episode.statistics.at(feature).lists[i];
       values.insert(values.end(), list.begin(), list.end());
     }
-    table->AddDoubleLists(prefix + names[i], values, n, is_camera ? 2 : 0);
+    table->AddDoubleLists(prefix + kStatisticNames[i], values, n, is_camera ? 2 : 0);
   }
   std::vector<std::int64_t> counts;
   for (const WrittenEpisode& episode : dataset.episodes) {
@@ -197,7 +198,7 @@ void AddVideos(const WrittenDataset& dataset, const std::string& camera, Parquet
   std::vector<double> begins;
   std::vector<double> ends;
   for (const WrittenEpisode& episode : dataset.episodes) {
-    const WrittenVideo& video = episode.videos.at(camera);
+    const VideoPlace& video = episode.videos.at(camera);
     chunks.push_back(video.file.chunk);
     files.push_back(video.file.file);
     begins.push_back(video.from_timestamp);
@@ -270,6 +271,96 @@ void WriteV21(const fs::path& meta, const WrittenDataset& dataset) {
   WriteText(meta / "episodes_stats.jsonl", statistics);
 }
 
+using FileOf = std::function<fs::path(std::int64_t)>;
+
+// A new file of the data, or of a camera, in its folder.
+fs::path NewFile(const fs::path& root, const char* path, const FileNumber& number,
+                 const std::string& camera = "") {
+  fs::path file = root / PathTemplate(path, "a new file").Format(number, camera);
+  core::CreateFolders(file.parent_path());
+  return file;
+}
+
+FileNumber NextFile(const FileNumber& number) {
+  if (number.file + 1 < kChunksSize) return {.chunk = number.chunk, .file = number.file + 1};
+  return {.chunk = number.chunk + 1, .file = 0};
+}
+
+// Version 3.0: as many episodes per file as fit.
+void JoinTables(const fs::path& root, const FileOf& file_of, WrittenDataset* dataset) {
+  FileNumber number;
+  std::unique_ptr<ParquetJoiner> joiner;
+  for (std::int64_t i = 0; i < std::ssize(dataset->episodes); ++i) {
+    WrittenEpisode& episode = dataset->episodes[static_cast<std::size_t>(i)];
+    if (joiner != nullptr && joiner->n_rows() > 0) {
+      const auto n_bytes = static_cast<double>(joiner->n_bytes());
+      const double per_frame = n_bytes / static_cast<double>(joiner->n_rows());
+      if (n_bytes + per_frame * static_cast<double>(episode.length) >=
+          dataset->data_file_mb * kBytesPerMb) {
+        joiner->Finish();
+        joiner.reset();
+        number = NextFile(number);
+      }
+    }
+    if (joiner == nullptr) {
+      joiner = std::make_unique<ParquetJoiner>(NewFile(root, kDataPathV30, number), file_of(i));
+    }
+    joiner->Append(file_of(i));
+    episode.data = number;
+  }
+  joiner->Finish();
+}
+
+// Version 2.1: a file per episode.
+void CopyFiles(const fs::path& root, const char* path, const std::string& camera,
+               const FileOf& file_of, std::int64_t n_episodes) {
+  for (std::int64_t i = 0; i < n_episodes; ++i) {
+    fs::copy_file(file_of(i), NewFile(root, path, {.chunk = i / kChunksSize, .file = i}, camera));
+  }
+}
+
+// Version 3.0: as many episodes per file as fit, which have the same settings of the encoder.
+class VideoFiles {
+ public:
+  VideoFiles(const fs::path& root, const std::string& camera, const WrittenDataset& dataset)
+      : root_(root), camera_(camera), dataset_(dataset) {}
+
+  VideoPlace Add(const fs::path& file, std::int64_t n_frames) {
+    const media::VideoPart part = {.file = file, .from_time = 0.0, .n_frames = n_frames};
+    if (joiner_ != nullptr) {
+      const auto n_bytes =
+          static_cast<double>(joiner_->n_bytes()) + static_cast<double>(fs::file_size(file));
+      const bool is_full = n_bytes >= dataset_.video_file_mb * kBytesPerMb;
+      if (is_full || !joiner_->TryAppend(part)) Finish();
+    }
+    if (joiner_ == nullptr) {
+      joiner_ = std::make_unique<media::VideoJoiner>(
+          NewFile(root_, kVideoPathV30, number_, camera_), dataset_.fps);
+      const bool is_appended = joiner_->TryAppend(part);
+      DPB_ASSERT(is_appended);
+    }
+    const auto time_of = [&](std::int64_t frame) {
+      return static_cast<double>(frame) / dataset_.fps;
+    };
+    return {.file = number_,
+            .from_timestamp = time_of(joiner_->n_frames() - n_frames),
+            .to_timestamp = time_of(joiner_->n_frames())};
+  }
+
+  void Finish() {
+    joiner_->Finish();
+    joiner_.reset();
+    number_ = NextFile(number_);
+  }
+
+ private:
+  const fs::path& root_;
+  const std::string& camera_;
+  const WrittenDataset& dataset_;
+  FileNumber number_;
+  std::unique_ptr<media::VideoJoiner> joiner_;
+};
+
 }  // namespace
 
 std::vector<std::string> WrittenDataset::Tasks() const {
@@ -281,21 +372,6 @@ std::vector<std::string> WrittenDataset::Tasks() const {
 }
 
 std::span<const char* const> IntegerColumns() { return kIntegerColumns; }
-
-fs::path DataPath(Version version, const FileNumber& number) {
-  const bool is_v30 = version == Version::kV30;
-  return PathTemplate(is_v30 ? kDataPathV30 : kDataPathV21, "data_path").Format(number, "");
-}
-
-fs::path VideoPath(Version version, const std::string& camera, const FileNumber& number) {
-  const bool is_v30 = version == Version::kV30;
-  return PathTemplate(is_v30 ? kVideoPathV30 : kVideoPathV21, "video_path").Format(number, camera);
-}
-
-FileNumber NextFile(const FileNumber& number) {
-  if (number.file + 1 < kChunksSize) return {.chunk = number.chunk, .file = number.file + 1};
-  return {.chunk = number.chunk + 1, .file = 0};
-}
 
 ordered_json VideoEntry(const WrittenFeature& feature, const VideoSettings& settings) {
   ordered_json entry = PictureEntry(feature, "video");
@@ -322,6 +398,24 @@ std::string DescribeColumns(std::span<const WrittenFeature> features) {
         entry.at("dtype") == "image" ? ordered_json{{"_type", "Image"}} : ColumnOf(entry);
   }
   return ordered_json{{"info", {{"features", columns}}}}.dump();
+}
+
+void WriteDataFiles(const fs::path& root, const FileOf& file_of, WrittenDataset* dataset) {
+  if (dataset->version == Version::kV30) return JoinTables(root, file_of, dataset);
+  CopyFiles(root, kDataPathV21, "", file_of, std::ssize(dataset->episodes));
+}
+
+void WriteVideoFiles(const fs::path& root, const std::string& camera, const FileOf& file_of,
+                     WrittenDataset* dataset) {
+  if (dataset->version != Version::kV30) {
+    return CopyFiles(root, kVideoPathV21, camera, file_of, std::ssize(dataset->episodes));
+  }
+  VideoFiles files(root, camera, *dataset);
+  for (std::int64_t i = 0; i < std::ssize(dataset->episodes); ++i) {
+    WrittenEpisode& episode = dataset->episodes[static_cast<std::size_t>(i)];
+    episode.videos[camera] = files.Add(file_of(i), episode.length);
+  }
+  files.Finish();
 }
 
 void WriteMeta(const fs::path& root, const WrittenDataset& dataset) {

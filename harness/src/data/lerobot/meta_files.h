@@ -1,9 +1,11 @@
-// Writes the folder meta/ of a LeRobot dataset, versions 2.1 and 3.0. Files are not durable: the
-// folder is, once core::AtomicFolder committed it.
+// Writes the files of a LeRobot dataset, versions 2.1 and 3.0: the folder meta/, and data and
+// videos, which are put together from one file per episode. Files are not durable: the folder is,
+// once core::AtomicFolder committed it.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -38,20 +40,13 @@ struct WrittenFeature {
   int n_channels() const { return type == KeyType::kRgb ? 3 : 1; }  // of images
 };
 
-/// The frames of an episode in a video file of version 3.0.
-struct WrittenVideo {
-  FileNumber file;
-  double from_timestamp = 0.0;  // [s]
-  double to_timestamp = 0.0;    // [s]
-};
-
 /// What meta/ says about an episode.
 struct WrittenEpisode {
   std::int64_t length = 0;  // frames
   std::string task;
   FileNumber data;  // version 3.0
   std::map<std::string, FeatureStatistics> statistics;
-  std::map<std::string, WrittenVideo> videos;  // by feature
+  std::map<std::string, VideoPlace> videos;  // by feature
 };
 
 /// How videos were encoded.
@@ -76,16 +71,6 @@ struct WrittenDataset {
   std::vector<std::string> Tasks() const;
 };
 
-/// A new file of the data, relative to the folder.
-std::filesystem::path DataPath(Version version, const FileNumber& number);
-
-/// A new video file, relative to the folder.
-std::filesystem::path VideoPath(Version version, const std::string& camera,
-                                const FileNumber& number);
-
-/// The number after `number` in version 3.0.
-FileNumber NextFile(const FileNumber& number);
-
 /// The entry of a feature in info.json whose images are in videos that dp_bench encoded.
 nlohmann::ordered_json VideoEntry(const WrittenFeature& feature, const VideoSettings& settings);
 
@@ -94,6 +79,19 @@ std::string DescribeColumns(std::span<const WrittenFeature> features);
 
 /// LeRobot's own columns, which every dataset has.
 std::span<const char* const> IntegerColumns();
+
+/// Writes the data files into `root`, and notes in the episodes where they are. `file_of` gives the
+/// table of an episode. Throws Error{kIo}.
+void WriteDataFiles(const std::filesystem::path& root,
+                    const std::function<std::filesystem::path(std::int64_t)>& file_of,
+                    WrittenDataset* dataset);
+
+/// Writes the video files of a camera into `root`, without encoding anything again, and notes in
+/// the episodes where they are. `file_of` gives the video of an episode, which has all its frames.
+/// Throws Error{kMedia} or Error{kIo}.
+void WriteVideoFiles(const std::filesystem::path& root, const std::string& camera,
+                     const std::function<std::filesystem::path(std::int64_t)>& file_of,
+                     WrittenDataset* dataset);
 
 /// Writes meta/ into `root`. Throws Error{kIo}.
 void WriteMeta(const std::filesystem::path& root, const WrittenDataset& dataset);

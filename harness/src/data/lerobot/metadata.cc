@@ -36,7 +36,15 @@ constexpr std::int64_t kMaxNumbers = std::int64_t{1} << 24;  // of a feature, pe
 constexpr std::int64_t kMaxPixels = 1 << 14;                 // in each direction
 constexpr std::size_t kMaxEpisodeFiles = 1'000'000;
 
+constexpr std::size_t kMaxPath = 4096;
+constexpr std::array<std::string_view, 5> kFields = {"chunk_index", "episode_chunk", "file_index",
+                                                     "episode_index", "video_key"};
+
 [[noreturn]] void Refuse(const std::string& message) { throw Error(ErrorCode::kData, message); }
+
+bool IsDigits(std::string_view text) {
+  return text.size() <= 2 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
 
 Version ParseVersion(const JsonView& info) {
   const auto text = info.Get<std::string>("codebase_version");
@@ -288,13 +296,9 @@ std::vector<std::string> ReadTasksOfTable(const fs::path& root, std::int64_t max
   ParquetFile file(path, max_bytes);
   const char* text_column = file.HasColumn("task") ? "task" : "__index_level_0__";
   ByIndex<std::string> tasks;
-  for (int group = 0; group < file.num_row_groups(); ++group) {
-    const std::vector<std::string> texts = file.ReadTexts(group, text_column);
-    const auto indices = file.ReadNumbers<std::int64_t>(group, "task_index");
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      Add(path.string(), indices[i], texts[i], &tasks);
-    }
-  }
+  const std::vector<std::string> texts = file.ReadTexts(text_column);
+  const auto indices = file.ReadNumbers<std::int64_t>("task_index");
+  for (std::size_t i = 0; i < texts.size(); ++i) Add(path.string(), indices[i], texts[i], &tasks);
   return Texts(tasks);
 }
 
@@ -327,77 +331,72 @@ void ReadEpisodesOfLines(const JsonView& info, std::int64_t max_bytes, Metadata*
   }
 }
 
+// A file of the table of episodes.
 class EpisodeTable {
  public:
   EpisodeTable(const fs::path& path, std::int64_t max_bytes)
-      : path_(path.string()), file_(path, max_bytes) {}
+      : path_(path.string()), file_(path, max_bytes), indices_(Integers("episode_index")) {}
 
-  void ReadTo(ByIndex<Episode>* episodes, std::map<std::string, ByIndex<VideoPlace>>* videos) {
-    for (int group = 0; group < file_.num_row_groups(); ++group) {
-      const auto indices = Integers(group, "episode_index");
-      const auto lengths = Integers(group, "length");
-      const auto chunks = Integers(group, "data/chunk_index");
-      const auto files = Integers(group, "data/file_index");
-      const auto first_rows = FirstRows(group, indices, lengths);
-      std::vector<std::vector<std::string>> tasks = file_.ReadTextLists(group, "tasks");
-      for (std::size_t i = 0; i < indices.size(); ++i) {
-        RequireEpisodeLength(path_, indices[i], lengths[i]);
-        Add(path_, indices[i],
-            Episode{.length = lengths[i],
-                    .tasks = std::move(tasks[i]),
-                    .data = {.chunk = chunks[i], .file = files[i]},
-                    .first_row = first_rows[i]},
-            episodes);
+  void ReadEpisodes(ByIndex<Episode>* episodes) {
+    const auto lengths = Integers("length");
+    const auto chunks = Integers("data/chunk_index");
+    const auto files = Integers("data/file_index");
+    const auto first_rows = FirstRows(lengths);
+    std::vector<std::vector<std::string>> tasks = file_.ReadTextLists("tasks");
+    for (std::size_t i = 0; i < indices_.size(); ++i) {
+      RequireEpisodeLength(path_, indices_[i], lengths[i]);
+      Add(path_, indices_[i],
+          Episode{.length = lengths[i],
+                  .tasks = std::move(tasks[i]),
+                  .data = {.chunk = chunks[i], .file = files[i]},
+                  .first_row = first_rows[i]},
+          episodes);
+    }
+  }
+
+  void ReadVideos(const std::string& camera, ByIndex<VideoPlace>* places) {
+    const std::string begin = fmt::format("videos/{}/", camera);
+    const auto chunks = Integers(begin + "chunk_index");
+    const auto files = Integers(begin + "file_index");
+    const auto times = file_.ReadNumbers<double>(begin + "from_timestamp");
+    for (std::size_t i = 0; i < indices_.size(); ++i) {
+      if (!(times[i] >= 0.0 && std::isfinite(times[i]))) {
+        Refuse(fmt::format("{}: column '{}from_timestamp': episode {} begins at {} s", path_, begin,
+                           indices_[i], times[i]));
       }
-      for (auto& [camera, places] : *videos) ReadVideos(group, camera, indices, &places);
+      Add(path_, indices_[i],
+          VideoPlace{.file = {.chunk = chunks[i], .file = files[i]}, .from_timestamp = times[i]},
+          places);
     }
   }
 
  private:
-  std::vector<std::int64_t> Integers(int group, const std::string& column) {
-    return file_.ReadNumbers<std::int64_t>(group, column);
+  std::vector<std::int64_t> Integers(const std::string& column) {
+    return file_.ReadNumbers<std::int64_t>(column);
   }
 
-  std::vector<std::optional<std::int64_t>> FirstRows(int group,
-                                                     const std::vector<std::int64_t>& indices,
-                                                     const std::vector<std::int64_t>& lengths) {
+  std::vector<std::optional<std::int64_t>> FirstRows(const std::vector<std::int64_t>& lengths) {
     constexpr const char* kFrom = "dataset_from_index";
     constexpr const char* kTo = "dataset_to_index";
-    std::vector<std::optional<std::int64_t>> first_rows(indices.size());
+    std::vector<std::optional<std::int64_t>> first_rows(indices_.size());
     if (!file_.HasColumn(kFrom) || !file_.HasColumn(kTo)) return first_rows;
-    const auto begins = Integers(group, kFrom);
-    const auto ends = Integers(group, kTo);
-    for (std::size_t i = 0; i < indices.size(); ++i) {
+    const auto begins = Integers(kFrom);
+    const auto ends = Integers(kTo);
+    for (std::size_t i = 0; i < indices_.size(); ++i) {
       const bool has_length =
           begins[i] >= 0 && ends[i] >= begins[i] && ends[i] - begins[i] == lengths[i];
       if (!has_length) {
         Refuse(fmt::format("{}: episode {} has {} frames, but its rows are {} ({}) to {} ({})",
-                           path_, indices[i], lengths[i], begins[i], kFrom, ends[i], kTo));
+                           path_, indices_[i], lengths[i], begins[i], kFrom, ends[i], kTo));
       }
       first_rows[i] = begins[i];
     }
     return first_rows;
   }
 
-  void ReadVideos(int group, const std::string& camera, const std::vector<std::int64_t>& indices,
-                  ByIndex<VideoPlace>* places) {
-    const std::string begin = fmt::format("videos/{}/", camera);
-    const auto chunks = Integers(group, begin + "chunk_index");
-    const auto files = Integers(group, begin + "file_index");
-    const auto times = file_.ReadNumbers<double>(group, begin + "from_timestamp");
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      if (!(times[i] >= 0.0 && std::isfinite(times[i]))) {
-        Refuse(fmt::format("{}: column '{}from_timestamp': episode {} begins at {} s", path_, begin,
-                           indices[i], times[i]));
-      }
-      Add(path_, indices[i],
-          VideoPlace{.file = {.chunk = chunks[i], .file = files[i]}, .from_timestamp = times[i]},
-          places);
-    }
-  }
-
   std::string path_;
   ParquetFile file_;
+  std::vector<std::int64_t> indices_;  // of its episodes
 };
 
 void RequireRowsInOrder(const std::string& where, const std::vector<Episode>& episodes) {
@@ -405,8 +404,7 @@ void RequireRowsInOrder(const std::string& where, const std::vector<Episode>& ep
   for (std::size_t i = 0; i < episodes.size(); ++i) {
     const std::int64_t first = episodes[i].first_row.value_or(n_rows);
     if (first != n_rows) {
-      throw Error(
-          ErrorCode::kData,
+      Refuse(
           fmt::format("{}: episode {}, frame 0: is in row {} (dataset_from_index), but the "
                       "episodes before it {}",
                       where, i, first,
@@ -433,22 +431,12 @@ void RequireSeparateVideos(const std::string& where, const Metadata& metadata,
       const auto& [next, later] = begins[i];
       const auto length = static_cast<double>(metadata.episodes[earlier].length);
       if (next >= begin + (length - 0.5) / metadata.fps) continue;  // half a frame for rounding
-      throw Error(ErrorCode::kData,
-                  fmt::format("{}: episode {}, frame 0 of '{}': begins at {:.6f} s of {}, where "
-                              "episode {} has its frame {}: the episodes overlap",
-                              where, later, camera, next, metadata.VideoFile(camera, file).string(),
-                              earlier, std::llround((next - begin) * metadata.fps)));
+      Refuse(
+          fmt::format("{}: episode {}, frame 0 of '{}': begins at {:.6f} s of {}, where "
+                      "episode {} has its frame {}: the episodes overlap",
+                      where, later, camera, next, metadata.VideoFile(camera, file).string(),
+                      earlier, std::llround((next - begin) * metadata.fps)));
     }
-  }
-}
-
-// The episodes must follow one another without gaps, if the files say at which rows they begin, and
-// no episode may begin inside another one in a video: LeRobot would read frames of the other
-// episode there.
-void RequireSeparateEpisodes(const std::string& where, const Metadata& metadata) {
-  RequireRowsInOrder(where, metadata.episodes);
-  for (const auto& [camera, places] : metadata.videos) {
-    RequireSeparateVideos(where, metadata, camera, places);
   }
 }
 
@@ -459,14 +447,20 @@ void ReadEpisodesOfTable(std::int64_t max_bytes, Metadata* metadata) {
     if (feature.kind == Feature::Kind::kVideo) videos[name];
   }
   for (const fs::path& file : EpisodeFiles(metadata->root)) {
-    EpisodeTable(file, max_bytes).ReadTo(&episodes, &videos);
+    EpisodeTable table(file, max_bytes);
+    table.ReadEpisodes(&episodes);
+    for (auto& [camera, places] : videos) table.ReadVideos(camera, &places);
   }
   const std::string where = (metadata->root / "meta/episodes").string();
   metadata->episodes = InOrder(where, std::move(episodes));
   for (auto& [camera, places] : videos) {
     metadata->videos[camera] = InOrder(where, std::move(places));
   }
-  RequireSeparateEpisodes(where, *metadata);
+  // LeRobot would read frames of another episode where they overlap
+  RequireRowsInOrder(where, metadata->episodes);
+  for (const auto& [camera, places] : metadata->videos) {
+    RequireSeparateVideos(where, *metadata, camera, places);
+  }
 }
 
 void RequireTotals(const JsonView& info, const Metadata& metadata) {
@@ -560,6 +554,45 @@ std::optional<Config> ReadKeySources(const fs::path& root) {
   const Json noted = core::ReadJsonFile(file, kMaxJsonBytes);
   const std::string name = file.string();
   return Config::FromJson(JsonView(noted, name).At("keys").json().dump(), name);
+}
+
+PathTemplate::PathTemplate(std::string_view text, const std::string& where) : text_(text) {
+  const auto refuse = [&](std::string_view what) {
+    Refuse(fmt::format("{}: expected a path with fields such as {{chunk_index:03d}}, found {}: {}",
+                       where, core::ShortDump(text_), what));
+  };
+  if (text.size() > kMaxPath) refuse("it is too long");
+  for (std::size_t open = text.find('{'); open != std::string_view::npos; open = text.find('{')) {
+    text.remove_prefix(open + 1);
+    const std::size_t close = text.find('}');
+    if (close == std::string_view::npos) refuse("a brace is not closed");
+    const std::string_view field = text.substr(0, close);
+    text.remove_prefix(close + 1);
+    const std::size_t colon = std::min(field.find(':'), field.size());
+    if (std::ranges::find(kFields, field.substr(0, colon)) == kFields.end()) {
+      refuse("a field has an unknown name");
+    }
+    if (colon == field.size()) continue;
+    const std::string_view format = field.substr(colon + 1);
+    if (!format.ends_with('d') || !IsDigits(format.substr(0, format.size() - 1))) {
+      refuse("a format is not {:03d}");
+    }
+  }
+  try {
+    Format({}, "camera");
+  } catch (const std::exception&) {
+    refuse("it must be a relative path that stays in the dataset's folder");
+  }
+}
+
+// The fields have the syntax of Python, which is that of fmt.
+std::string PathTemplate::Format(const FileNumber& number, const std::string& camera) const {
+  const std::string path =
+      fmt::format(fmt::runtime(text_), fmt::arg("chunk_index", number.chunk),
+                  fmt::arg("episode_chunk", number.chunk), fmt::arg("file_index", number.file),
+                  fmt::arg("episode_index", number.file), fmt::arg("video_key", camera));
+  zarr::RequireSafeName(path);
+  return path;
 }
 
 }  // namespace dp_bench::lerobot

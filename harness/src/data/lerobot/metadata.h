@@ -9,10 +9,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "data/lerobot/path_template.h"
 #include "dp_bench/array.h"
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
@@ -22,6 +23,33 @@ class JsonView;
 }
 
 namespace dp_bench::lerobot {
+
+/// The numbers in the names of a file.
+struct FileNumber {
+  std::int64_t chunk = 0;
+  std::int64_t file = 0;  // the episode in versions 2.0 and 2.1
+
+  bool operator==(const FileNumber&) const = default;
+  bool operator<(const FileNumber& other) const {
+    return std::tie(chunk, file) < std::tie(other.chunk, other.file);
+  }
+};
+
+/// A file name with numbers, such as "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet".
+class PathTemplate {
+ public:
+  PathTemplate() = default;
+
+  /// Throws Error{kData} beginning with `where` for anything but these fields: chunk_index or
+  /// episode_chunk, file_index or episode_index, video_key.
+  PathTemplate(std::string_view text, const std::string& where);
+
+  /// A relative path. `camera` must be a name that RequireSafeName accepts.
+  std::string Format(const FileNumber& number, const std::string& camera) const;
+
+ private:
+  std::string text_;
+};
 
 enum class Version { kV20, kV21, kV30 };
 
@@ -57,6 +85,7 @@ struct Feature {
 struct VideoPlace {
   FileNumber file;
   double from_timestamp = 0.0;  // [s] of the first frame
+  double to_timestamp = 0.0;    // [s] of the one after the last; only what is written has it
 };
 
 struct Episode {

@@ -163,26 +163,44 @@ struct ParquetFile::Reader {
 
   LimitedMemory memory;  // outlives what was allocated in it
   std::unique_ptr<parquet::arrow::FileReader> file;
+  std::vector<Rows> groups;
 
   const parquet::FileMetaData& metadata() const { return *file->parquet_reader()->metadata(); }
 
-  // The column in a row group, as the chunks that Arrow made of it.
-  arrow::ArrayVector Read(const std::string& where, int row_group, const std::string& column) {
+  void FindGroups(const std::string& where) {
+    std::int64_t end = 0;
+    for (int i = 0; i < metadata().num_row_groups(); ++i) {
+      groups.push_back({.first = end, .n = metadata().RowGroup(i)->num_rows()});
+      if (groups.back().n >= 0 && !__builtin_add_overflow(end, groups.back().n, &end)) continue;
+      throw Error(ErrorCode::kData,
+                  fmt::format("{}: row group {} cannot have {} rows", where, i, groups.back().n));
+    }
+  }
+
+  // Rows of a column, as the chunks that Arrow made of them.
+  arrow::ArrayVector Read(const std::string& where, const std::string& column, const Rows& rows) {
     const int index = metadata().schema()->group_node()->FieldIndex(column);
     if (index < 0) throw Error(ErrorCode::kData, fmt::format("{}: there is no such column", where));
-    std::shared_ptr<arrow::ChunkedArray> chunks;
-    ReadErrors(where).Check(file->RowGroup(row_group)->Column(index)->Read(&chunks));
-    if (chunks->length() != metadata().RowGroup(row_group)->num_rows()) {
-      throw Error(ErrorCode::kData,
-                  fmt::format("{}: row group {} has {} rows, expected {}", where, row_group,
-                              chunks->length(), metadata().RowGroup(row_group)->num_rows()));
+    arrow::ArrayVector chunks;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const std::int64_t begin = std::max(rows.first - groups[i].first, std::int64_t{0});
+      const std::int64_t end = std::min(rows.first + rows.n - groups[i].first, groups[i].n);
+      if (begin >= end) continue;
+      std::shared_ptr<arrow::ChunkedArray> all;
+      ReadErrors(where).Check(file->RowGroup(static_cast<int>(i))->Column(index)->Read(&all));
+      if (all->length() != groups[i].n) {
+        throw Error(ErrorCode::kData, fmt::format("{}: row group {} has {} rows, expected {}",
+                                                  where, i, all->length(), groups[i].n));
+      }
+      const arrow::ArrayVector wanted = all->Slice(begin, end - begin)->chunks();
+      chunks.insert(chunks.end(), wanted.begin(), wanted.end());
     }
-    return chunks->chunks();
+    return chunks;
   }
 };
 
 ParquetFile::ParquetFile(const fs::path& path, std::int64_t max_bytes)
-    : path_(path), reader_(std::make_unique<Reader>(max_bytes)) {
+    : path_(path), reader_(std::make_shared<Reader>(max_bytes)) {
   RequireRegularFile(path);
   ReadErrors(path.string()).Guard([&] {
     parquet::ReaderProperties properties(&reader_->memory.pool);
@@ -192,15 +210,16 @@ ParquetFile::ParquetFile(const fs::path& path, std::int64_t max_bytes)
     parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
     builder.memory_pool(&reader_->memory.pool)->properties(arrow_properties);
     reader_->file = ReadErrors(path.string()).Check(builder.Build());
+    reader_->FindGroups(path.string());
   });
 }
 
 ParquetFile::~ParquetFile() = default;
 
-std::int64_t ParquetFile::num_rows() const { return reader_->metadata().num_rows(); }
-int ParquetFile::num_row_groups() const { return reader_->metadata().num_row_groups(); }
-std::int64_t ParquetFile::num_rows(int row_group) const {
-  return reader_->metadata().RowGroup(row_group)->num_rows();
+std::span<const Rows> ParquetFile::row_groups() const { return reader_->groups; }
+
+std::int64_t ParquetFile::num_rows() const {
+  return row_groups().empty() ? 0 : row_groups().back().first + row_groups().back().n;
 }
 
 std::string ParquetFile::TypeOf(const std::string& column) const {
@@ -218,12 +237,12 @@ bool ParquetFile::HasColumn(const std::string& column) const {
 }
 
 template <class T>
-std::vector<T> ParquetFile::ReadNumbers(int row_group, const std::string& column,
+std::vector<T> ParquetFile::ReadNumbers(const std::string& column, const Rows& rows,
                                         std::int64_t n_per_row) {
   const std::string where = fmt::format("{}: column '{}'", path_.string(), column);
   return ReadErrors(where).Guard([&] {
     std::vector<T> numbers;
-    for (const std::shared_ptr<arrow::Array>& chunk : reader_->Read(where, row_group, column)) {
+    for (const std::shared_ptr<arrow::Array>& chunk : reader_->Read(where, column, rows)) {
       const std::shared_ptr<arrow::Array> values = FlattenLists(where, chunk);
       if (values->length() != chunk->length() * n_per_row) {
         throw Error(ErrorCode::kData,
@@ -240,26 +259,27 @@ std::vector<T> ParquetFile::ReadNumbers(int row_group, const std::string& column
   });
 }
 
-template std::vector<float> ParquetFile::ReadNumbers(int, const std::string&, std::int64_t);
-template std::vector<double> ParquetFile::ReadNumbers(int, const std::string&, std::int64_t);
-template std::vector<std::int64_t> ParquetFile::ReadNumbers(int, const std::string&, std::int64_t);
+template std::vector<float> ParquetFile::ReadNumbers(const std::string&, const Rows&, std::int64_t);
+template std::vector<double> ParquetFile::ReadNumbers(const std::string&, const Rows&,
+                                                      std::int64_t);
+template std::vector<std::int64_t> ParquetFile::ReadNumbers(const std::string&, const Rows&,
+                                                            std::int64_t);
 
-std::vector<std::string> ParquetFile::ReadTexts(int row_group, const std::string& column) {
+std::vector<std::string> ParquetFile::ReadTexts(const std::string& column) {
   const std::string where = fmt::format("{}: column '{}'", path_.string(), column);
   return ReadErrors(where).Guard([&] {
     std::vector<std::string> texts;
-    for (const std::shared_ptr<arrow::Array>& chunk : reader_->Read(where, row_group, column)) {
-      if (!TryAppendTexts(*chunk, &texts)) {
-        throw Error(ErrorCode::kData, fmt::format("{}: expected texts without nulls, found {}",
-                                                  where, chunk->type()->ToString()));
-      }
+    for (const std::shared_ptr<arrow::Array>& chunk :
+         reader_->Read(where, column, {0, num_rows()})) {
+      if (TryAppendTexts(*chunk, &texts)) continue;
+      throw Error(ErrorCode::kData, fmt::format("{}: expected texts without nulls, found {}", where,
+                                                chunk->type()->ToString()));
     }
     return texts;
   });
 }
 
-std::vector<std::vector<std::string>> ParquetFile::ReadTextLists(int row_group,
-                                                                 const std::string& column) {
+std::vector<std::vector<std::string>> ParquetFile::ReadTextLists(const std::string& column) {
   const std::string where = fmt::format("{}: column '{}'", path_.string(), column);
   return ReadErrors(where).Guard([&] {
     std::vector<std::vector<std::string>> lists;
@@ -269,17 +289,16 @@ std::vector<std::vector<std::string>> ParquetFile::ReadTextLists(int row_group,
       }
       return array.null_count() == 0;
     };
-    for (const std::shared_ptr<arrow::Array>& chunk : reader_->Read(where, row_group, column)) {
-      bool is_text = false;
-      if (chunk->type_id() == arrow::Type::LIST) {
-        is_text = append(static_cast<const arrow::ListArray&>(*chunk));
-      } else if (chunk->type_id() == arrow::Type::LARGE_LIST) {
-        is_text = append(static_cast<const arrow::LargeListArray&>(*chunk));
-      }
-      if (!is_text) {
-        throw Error(ErrorCode::kData, fmt::format("{}: expected lists of texts, found {}", where,
-                                                  chunk->type()->ToString()));
-      }
+    for (const std::shared_ptr<arrow::Array>& chunk :
+         reader_->Read(where, column, {0, num_rows()})) {
+      const arrow::Type::type type = chunk->type_id();
+      const bool is_text = type == arrow::Type::LIST
+                               ? append(static_cast<const arrow::ListArray&>(*chunk))
+                               : type == arrow::Type::LARGE_LIST &&
+                                     append(static_cast<const arrow::LargeListArray&>(*chunk));
+      if (is_text) continue;
+      throw Error(ErrorCode::kData, fmt::format("{}: expected lists of texts, found {}", where,
+                                                chunk->type()->ToString()));
     }
     return lists;
   });
@@ -415,6 +434,7 @@ std::shared_ptr<parquet::WriterProperties> Properties(const arrow::Schema& schem
 }  // namespace
 
 struct ParquetTable::Content {
+  std::vector<std::shared_ptr<void>> memory;  // of copied columns
   arrow::FieldVector fields;
   arrow::ArrayVector columns;
   arrow::KeyValueMetadata metadata;
@@ -490,31 +510,16 @@ void ParquetTable::AddPictures(const std::string& name, std::span<const std::str
                           {Finish(name, &bytes), MakeTexts(name, names)}, fields)));
 }
 
-void ParquetTable::CopyColumn(const std::string& name, const fs::path& file, std::int64_t first_row,
-                              std::int64_t n_rows) {
+void ParquetTable::CopyColumn(const std::string& name, const ParquetFile& file, const Rows& rows) {
   const ArrowErrors errors =
-      WriteErrors(fmt::format("a copy of the column '{}' of {}", name, file.string()));
+      WriteErrors(fmt::format("a copy of the column '{}' of {}", name, file.path_.string()));
   errors.Guard([&] {
-    const auto input = errors.Check(arrow::io::ReadableFile::Open(file.string()));
-    const auto reader = errors.Check(parquet::arrow::OpenFile(input, arrow::default_memory_pool()));
     std::shared_ptr<arrow::Schema> schema;
-    errors.Check(reader->GetSchema(&schema));
-    const int column = schema->GetFieldIndex(name);
-    arrow::ArrayVector chunks;
-    std::int64_t row = 0;  // first one of the group
-    for (int group = 0; column >= 0 && group < reader->num_row_groups(); ++group) {
-      const std::int64_t n = reader->parquet_reader()->metadata()->RowGroup(group)->num_rows();
-      const std::int64_t begin = std::max(first_row - row, std::int64_t{0});
-      const std::int64_t end = std::min(first_row + n_rows - row, n);
-      row += n;
-      if (begin >= end) continue;
-      std::shared_ptr<arrow::ChunkedArray> values;
-      errors.Check(reader->RowGroup(group)->Column(column)->Read(&values));
-      const auto wanted = values->Slice(begin, end - begin);
-      chunks.insert(chunks.end(), wanted->chunks().begin(), wanted->chunks().end());
-    }
-    const auto array = errors.Check(arrow::Concatenate(chunks));
-    content_->fields.push_back(schema->field(column));
+    errors.Check(file.reader_->file->GetSchema(&schema));
+    const auto array =
+        errors.Check(arrow::Concatenate(file.reader_->Read(errors.where, name, rows)));
+    content_->memory.push_back(file.reader_);
+    content_->fields.push_back(schema->GetFieldByName(name));
     content_->columns.push_back(array);
   });
 }

@@ -14,6 +14,12 @@
 
 namespace dp_bench::lerobot {
 
+/// Rows [first, first + n) of a file.
+struct Rows {
+  std::int64_t first = 0;
+  std::int64_t n = 0;
+};
+
 /// One open file. Used by one thread at a time. Every fault throws Error{kData} naming the file and
 /// the column.
 class ParquetFile {
@@ -23,8 +29,7 @@ class ParquetFile {
   ~ParquetFile();
 
   std::int64_t num_rows() const;
-  int num_row_groups() const;
-  std::int64_t num_rows(int row_group) const;
+  std::span<const Rows> row_groups() const;
   bool HasColumn(const std::string& column) const;
   /// As Arrow writes it, such as "list<element: float>"; empty if there is no such column.
   std::string TypeOf(const std::string& column) const;
@@ -32,16 +37,22 @@ class ParquetFile {
   /// The numbers of a column: a scalar or `n_per_row` of them in lists of equal length, without
   /// nulls. T is float, double or std::int64_t; only integers are converted to std::int64_t.
   template <class T>
-  std::vector<T> ReadNumbers(int row_group, const std::string& column, std::int64_t n_per_row = 1);
+  std::vector<T> ReadNumbers(const std::string& column, const Rows& rows,
+                             std::int64_t n_per_row = 1);
+  template <class T>
+  std::vector<T> ReadNumbers(const std::string& column, std::int64_t n_per_row = 1) {
+    return ReadNumbers<T>(column, {0, num_rows()}, n_per_row);
+  }
 
-  std::vector<std::string> ReadTexts(int row_group, const std::string& column);
-  std::vector<std::vector<std::string>> ReadTextLists(int row_group, const std::string& column);
+  std::vector<std::string> ReadTexts(const std::string& column);
+  std::vector<std::vector<std::string>> ReadTextLists(const std::string& column);
 
  private:
+  friend class ParquetTable;
   struct Reader;
 
   std::filesystem::path path_;
-  std::unique_ptr<Reader> reader_;
+  std::shared_ptr<Reader> reader_;  // shared with copies of columns
 };
 
 /// The encoded images of a column {bytes, path}. Reading forwards decodes each page once. Used by
@@ -91,8 +102,7 @@ class ParquetTable {
                    std::span<const std::string> names);
 
   /// Rows of a column of another file, with its type.
-  void CopyColumn(const std::string& name, const std::filesystem::path& file,
-                  std::int64_t first_row, std::int64_t n_rows);
+  void CopyColumn(const std::string& name, const ParquetFile& file, const Rows& rows);
 
   /// A text that describes the table, for other programs.
   void SetMetadata(const std::string& key, const std::string& text);

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <utility>
 
 #include "core/thread_pool.h"
@@ -11,18 +10,23 @@
 #include "media/video_encoder.h"
 
 namespace dp_bench::lerobot {
-
 namespace {
 
 constexpr std::size_t kMaxWaiting = 32;  // images in memory
+
+RgbImage CopyRgb(int width, int height, std::span<const std::byte> picture) {
+  RgbImage image(width, height);
+  DPB_ASSERT(picture.size() == image.pixels.size());
+  std::memcpy(image.pixels.data(), picture.data(), picture.size());
+  return image;
+}
 
 // Returns the function that encodes a copy of `picture`.
 std::function<std::string()> Encoding(const WrittenFeature& camera,
                                       std::span<const std::byte> picture) {
   if (camera.type == KeyType::kRgb) {
-    RgbImage image(camera.width, camera.height);
-    std::memcpy(image.pixels.data(), picture.data(), picture.size());
-    return [image = std::move(image)] { return media::EncodePng(image); };
+    return
+        [image = CopyRgb(camera.width, camera.height, picture)] { return media::EncodePng(image); };
   }
   std::vector<std::uint16_t> levels(picture.size() / sizeof(std::uint16_t));
   std::memcpy(levels.data(), picture.data(), picture.size());
@@ -38,10 +42,7 @@ PictureEncoder::PictureEncoder(const WrittenFeature& camera, core::ThreadPool& p
 
 void PictureEncoder::Add(std::span<const std::byte> picture) {
   if (files_.size() >= kMaxWaiting) files_[files_.size() - kMaxWaiting].wait();
-  // shared, because a std::function must be copyable
-  const auto task = std::make_shared<std::packaged_task<std::string()>>(Encoding(camera_, picture));
-  files_.push_back(task->get_future());
-  pool_.Submit([task] { (*task)(); });
+  files_.push_back(core::RunOn(pool_, Encoding(camera_, picture)));
 }
 
 std::vector<std::string> PictureEncoder::Take() {
@@ -51,67 +52,25 @@ std::vector<std::string> PictureEncoder::Take() {
   return result;
 }
 
-namespace {
-
-constexpr std::size_t kMaxWaitingPictures = 32;
-
-}  // namespace
-
-PictureVideo::PictureVideo(const std::filesystem::path& file, const media::VideoOptions& options,
-                           core::ThreadPool& pool)
+PictureVideo::PictureVideo(const std::filesystem::path& file, const media::VideoOptions& options)
     : width_(options.width),
       height_(options.height),
-      pool_(pool),
-      encoder_(std::make_unique<media::VideoEncoder>(file, options)) {}
+      encoder_(std::make_unique<media::VideoEncoder>(file, options)),
+      thread_(std::make_unique<core::ThreadPool>(1)) {}
 
-PictureVideo::~PictureVideo() {
-  std::unique_lock lock(mutex_);
-  waiting_.clear();
-  changed_.wait(lock, [this] { return !is_encoding_; });
-}
+PictureVideo::~PictureVideo() = default;
 
 void PictureVideo::Add(std::span<const std::byte> picture) {
-  RgbImage image(width_, height_);
-  DPB_ASSERT(picture.size() == image.pixels.size());
-  std::memcpy(image.pixels.data(), picture.data(), picture.size());
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return waiting_.size() < kMaxWaitingPictures; });
-  if (fault_ != nullptr) std::rethrow_exception(fault_);
-  waiting_.push_back(std::move(image));
-  if (is_encoding_) return;
-  is_encoding_ = true;
-  pool_.Submit([this] { EncodeWaiting(); });
-}
-
-void PictureVideo::EncodeWaiting() {
-  std::unique_lock lock(mutex_);
-  while (!waiting_.empty()) {
-    const RgbImage image = std::move(waiting_.front());
+  if (waiting_.size() >= kMaxWaiting) {
+    waiting_.front().get();
     waiting_.pop_front();
-    changed_.notify_all();
-    lock.unlock();
-    std::exception_ptr fault;
-    try {
-      encoder_->Write(image);
-    } catch (...) {
-      fault = std::current_exception();
-    }
-    lock.lock();
-    if (fault != nullptr) {
-      fault_ = fault;
-      waiting_.clear();
-    }
   }
-  is_encoding_ = false;
-  changed_.notify_all();
+  waiting_.push_back(RunOn(
+      *thread_, [this, image = CopyRgb(width_, height_, picture)] { encoder_->Write(image); }));
 }
 
 void PictureVideo::Finish() {
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !is_encoding_; });
-    if (fault_ != nullptr) std::rethrow_exception(fault_);
-  }
+  for (std::future<void>& image : waiting_) image.get();
   encoder_->Finish();
 }
 

@@ -28,6 +28,7 @@ constexpr const char* kStatisticsOfEpisodes = "meta/episodes_stats.jsonl";  // o
 constexpr std::int64_t kMaxLine = std::int64_t{64} << 20;
 constexpr std::size_t kBins = 5000;
 constexpr double kRangePadding = 1e-10;  // of the histogram, at both ends
+constexpr std::array<double, 5> kQuantiles = {0.01, 0.10, 0.50, 0.90, 0.99};
 
 constexpr std::int64_t kMinSample = 100;  // images
 constexpr std::int64_t kMaxSample = 10'000;
@@ -96,13 +97,14 @@ void AppendChannel(std::span<const Level> levels, FeatureStatistics* statistics)
     squares += level.count * (level.value - mean) * (level.value - mean);
     histogram.Add(level);
   }
-  statistics->min.push_back(min);
-  statistics->max.push_back(max);
-  statistics->mean.push_back(mean);
-  statistics->std.push_back(std::sqrt(squares / n));
+  statistics->lists[kMin].push_back(min);
+  statistics->lists[kMax].push_back(max);
+  statistics->lists[kMean].push_back(mean);
+  statistics->lists[kStd].push_back(std::sqrt(squares / n));
   for (std::size_t i = 0; i < kQuantiles.size(); ++i) {
     // a single number has no histogram
-    statistics->quantiles[i].push_back(n < 2.0 ? mean : histogram.Quantile(kQuantiles[i], n));
+    statistics->lists[kFirstQuantile + i].push_back(n < 2.0 ? mean
+                                                            : histogram.Quantile(kQuantiles[i], n));
   }
 }
 
@@ -146,22 +148,6 @@ std::vector<double> NumbersIn(const core::JsonView& list) {
 }
 
 }  // namespace
-
-std::vector<std::string> StatisticNames() {
-  std::vector<std::string> names = {"min", "max", "mean", "std"};
-  names.insert(names.end(), kQuantileNames.begin(), kQuantileNames.end());
-  return names;
-}
-
-const std::vector<double>& StatisticOf(const FeatureStatistics& statistics, std::size_t index) {
-  const std::array lists = {&statistics.min, &statistics.max, &statistics.mean, &statistics.std};
-  return index < lists.size() ? *lists[index] : statistics.quantiles[index - lists.size()];
-}
-
-std::vector<double>& StatisticOf(FeatureStatistics& statistics, std::size_t index) {
-  const std::array lists = {&statistics.min, &statistics.max, &statistics.mean, &statistics.std};
-  return index < lists.size() ? *lists[index] : statistics.quantiles[index - lists.size()];
-}
 
 FeatureStatistics SummarizeNumbers(std::span<const double> values, std::size_t n_channels) {
   DPB_ASSERT(!values.empty() && values.size() % n_channels == 0);
@@ -220,8 +206,8 @@ FeatureStatistics PictureSummary::Finish() const {
     }
     AppendChannel(levels, &statistics);
   }
-  for (std::size_t i = 0; i < StatisticNames().size(); ++i) {
-    for (double& value : StatisticOf(statistics, i)) value /= shape_.scale;
+  for (std::vector<double>& list : statistics.lists) {
+    for (double& value : list) value /= shape_.scale;
   }
   return statistics;
 }
@@ -232,29 +218,30 @@ FeatureStatistics Pool(std::span<const FeatureStatistics> episodes) {
   pooled.count = 0;
   for (const FeatureStatistics& episode : episodes) pooled.count += episode.count;
   const auto n = static_cast<double>(pooled.count);
-  const auto weighted_mean = [&](std::size_t channel, const auto& list_of) {
-    double sum = 0.0;
-    for (const FeatureStatistics& episode : episodes) {
-      sum += list_of(episode)[channel] * static_cast<double>(episode.count);
-    }
-    return sum / n;
-  };
-  for (std::size_t channel = 0; channel < pooled.mean.size(); ++channel) {
-    const double mean = weighted_mean(
-        channel, [](const FeatureStatistics& s) -> const auto& { return s.mean; });
+  for (std::size_t channel = 0; channel < pooled.lists[kMean].size(); ++channel) {
+    const auto weighted_mean = [&](std::size_t list) {
+      double sum = 0.0;
+      for (const FeatureStatistics& episode : episodes) {
+        sum += episode.lists[list][channel] * static_cast<double>(episode.count);
+      }
+      return sum / n;
+    };
+    const auto keep = [channel](double value, const auto& choose, std::vector<double>* list) {
+      (*list)[channel] = choose((*list)[channel], value);
+    };
+    const double mean = weighted_mean(kMean);
     double variance = 0.0;
     for (const FeatureStatistics& episode : episodes) {
-      pooled.min[channel] = std::min(pooled.min[channel], episode.min[channel]);
-      pooled.max[channel] = std::max(pooled.max[channel], episode.max[channel]);
-      const double offset = episode.mean[channel] - mean;
-      variance += (episode.std[channel] * episode.std[channel] + offset * offset) *
-                  static_cast<double>(episode.count);
+      keep(episode.lists[kMin][channel], std::ranges::min, &pooled.lists[kMin]);
+      keep(episode.lists[kMax][channel], std::ranges::max, &pooled.lists[kMax]);
+      const double std = episode.lists[kStd][channel];
+      const double offset = episode.lists[kMean][channel] - mean;
+      variance += (std * std + offset * offset) * static_cast<double>(episode.count);
     }
-    pooled.mean[channel] = mean;
-    pooled.std[channel] = std::sqrt(variance / n);
-    for (std::size_t i = 0; i < kQuantiles.size(); ++i) {
-      pooled.quantiles[i][channel] = weighted_mean(
-          channel, [i](const FeatureStatistics& s) -> const auto& { return s.quantiles[i]; });
+    pooled.lists[kMean][channel] = mean;
+    pooled.lists[kStd][channel] = std::sqrt(variance / n);
+    for (std::size_t list = kFirstQuantile; list < pooled.lists.size(); ++list) {
+      pooled.lists[list][channel] = weighted_mean(list);
     }
   }
   return pooled;
@@ -262,18 +249,16 @@ FeatureStatistics Pool(std::span<const FeatureStatistics> episodes) {
 
 json ToJson(const FeatureStatistics& statistics, bool is_picture) {
   json result = {{kCount, {statistics.count}}};
-  const std::vector<std::string> names = StatisticNames();
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    result[names[i]] = Shaped(StatisticOf(statistics, i), is_picture);
+  for (std::size_t i = 0; i < kStatisticNames.size(); ++i) {
+    result[kStatisticNames[i]] = Shaped(statistics.lists[i], is_picture);
   }
   return result;
 }
 
 FeatureStatistics ReadStatistics(const core::JsonView& values) {
   FeatureStatistics statistics;
-  const std::vector<std::string> names = StatisticNames();
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    StatisticOf(statistics, i) = NumbersIn(values.At(names[i]));
+  for (std::size_t i = 0; i < kStatisticNames.size(); ++i) {
+    statistics.lists[i] = NumbersIn(values.At(kStatisticNames[i]));
   }
   const std::vector<double> count = NumbersIn(values.At(kCount));
   if (count.size() != 1 || count[0] < 1.0) values.Fail("expected one positive number in 'count'");
@@ -301,9 +286,8 @@ void ReadLines(const Metadata& metadata, std::map<std::string, ByEpisode>* found
       if (!stats.Has(feature)) continue;
       const core::JsonView own = stats.At(feature);
       const bool is_complete =
-          own.Has(kCount) && std::ranges::all_of(StatisticNames(), [&own](const std::string& name) {
-            return own.Has(name);
-          });
+          own.Has(kCount) &&
+          std::ranges::all_of(kStatisticNames, [&own](const char* name) { return own.Has(name); });
       if (is_complete) {
         Put(line.Get<std::int64_t>("episode_index"), ReadStatistics(own), &episodes);
       }
@@ -311,31 +295,28 @@ void ReadLines(const Metadata& metadata, std::map<std::string, ByEpisode>* found
   });
 }
 
-// A feature in a row group of the table of episodes of version 3.0.
-void ReadGroup(ParquetFile* file, int group, const std::string& feature, std::int64_t n_channels,
+// A feature in a file of the table of episodes of version 3.0, which may have no such columns.
+void ReadTable(ParquetFile* file, const std::string& feature, std::int64_t n_channels,
                ByEpisode* episodes) {
   const std::string prefix = "stats/" + feature + "/";
-  const auto indices = file->ReadNumbers<std::int64_t>(group, "episode_index");
+  if (!std::ranges::all_of(kStatisticNames,
+                           [&](const char* name) { return file->HasColumn(prefix + name); })) {
+    return;
+  }
+  const auto indices = file->ReadNumbers<std::int64_t>("episode_index");
   std::vector<FeatureStatistics> all(indices.size());
-  const std::vector<std::string> names = StatisticNames();
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto values = file->ReadNumbers<double>(group, prefix + names[i], n_channels);
+  for (std::size_t i = 0; i < kStatisticNames.size(); ++i) {
+    const auto values = file->ReadNumbers<double>(prefix + kStatisticNames[i], n_channels);
     for (std::size_t row = 0; row < all.size(); ++row) {
       const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row) * n_channels;
-      StatisticOf(all[row], i).assign(begin, begin + n_channels);
+      all[row].lists[i].assign(begin, begin + n_channels);
     }
   }
-  const auto counts = file->ReadNumbers<std::int64_t>(group, prefix + kCount);
+  const auto counts = file->ReadNumbers<std::int64_t>(prefix + kCount);
   for (std::size_t row = 0; row < all.size(); ++row) {
     all[row].count = counts[row];
     Put(indices[row], std::move(all[row]), episodes);
   }
-}
-
-bool HasAll(const ParquetFile& file, const std::string& feature) {
-  return std::ranges::all_of(StatisticNames(), [&](const std::string& name) {
-    return file.HasColumn(fmt::format("stats/{}/{}", feature, name));
-  });
 }
 
 void ReadTables(const Metadata& metadata, std::int64_t max_bytes,
@@ -343,12 +324,8 @@ void ReadTables(const Metadata& metadata, std::int64_t max_bytes,
   for (const fs::path& path : EpisodeFiles(metadata.root)) {
     ParquetFile file(path, max_bytes);
     for (auto& [feature, episodes] : *found) {
-      if (!HasAll(file, feature)) continue;
-      const int n_channels = metadata.features.at(feature).n_channels;
       try {
-        for (int group = 0; group < file.num_row_groups(); ++group) {
-          ReadGroup(&file, group, feature, n_channels, &episodes);
-        }
+        ReadTable(&file, feature, metadata.features.at(feature).n_channels, &episodes);
       } catch (const Error& fault) {
         if (fault.code() != ErrorCode::kData) throw;
         std::ranges::fill(episodes, std::nullopt);  // LeRobot writes null for what it does not know
@@ -358,10 +335,9 @@ void ReadTables(const Metadata& metadata, std::int64_t max_bytes,
 }
 
 bool IsSound(const FeatureStatistics& statistics, int n_channels) {
-  for (std::size_t i = 0; i < StatisticNames().size(); ++i) {
-    if (std::ssize(StatisticOf(statistics, i)) != n_channels) return false;
-  }
-  return statistics.count > 0;
+  return statistics.count > 0 && std::ranges::all_of(statistics.lists, [=](const auto& list) {
+           return std::ssize(list) == n_channels;
+         });
 }
 
 }  // namespace

@@ -21,27 +21,17 @@ class JsonView;
 
 namespace dp_bench::lerobot {
 
-inline constexpr std::array<const char*, 5> kQuantileNames = {"q01", "q10", "q50", "q90", "q99"};
-inline constexpr std::array<double, 5> kQuantiles = {0.01, 0.10, 0.50, 0.90, 0.99};
+/// The lists of a FeatureStatistics, in this order.
+enum Statistic : std::size_t { kMin, kMax, kMean, kStd, kFirstQuantile };
+inline constexpr std::array<const char*, 9> kStatisticNames = {"min", "max", "mean", "std", "q01",
+                                                               "q10", "q50", "q90",  "q99"};
 
-/// A number per channel in each list.
 struct FeatureStatistics {
-  std::vector<double> min;
-  std::vector<double> max;
-  std::vector<double> mean;
-  std::vector<double> std;
-  std::int64_t count = 0;  // frames
-  std::array<std::vector<double>, kQuantiles.size()> quantiles;
+  std::int64_t count = 0;                                         // frames
+  std::array<std::vector<double>, kStatisticNames.size()> lists;  // of a number per channel
 
   bool operator==(const FeatureStatistics&) const = default;
 };
-
-/// The names of its lists: "min", "max", "mean", "std" and the quantiles.
-std::vector<std::string> StatisticNames();
-
-/// The list with the name StatisticNames()[index].
-const std::vector<double>& StatisticOf(const FeatureStatistics& statistics, std::size_t index);
-std::vector<double>& StatisticOf(FeatureStatistics& statistics, std::size_t index);
 
 /// Of numbers [n_frames, n_channels] with n_frames > 0. NaN and Inf do not count, because JSON has
 /// neither; a channel with nothing else has zeros.

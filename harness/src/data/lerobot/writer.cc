@@ -5,17 +5,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <set>
 #include <utility>
 
 #include "core/atomic_file.h"
-#include "core/folder_lock.h"
 #include "core/json.h"
 #include "core/thread_pool.h"
-#include "data/lerobot/episode_files.h"
 #include "data/lerobot/metadata.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/lerobot/picture_encoder.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 #include "media/video_encoder.h"
 #include "media/video_joiner.h"
@@ -27,7 +27,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t kMaxNotesBytes = std::size_t{64} << 20;
-constexpr const char* kIdentityFile = "writer.json";
 
 // values of the param codec
 constexpr const char* kAuto = "auto";
@@ -90,28 +89,21 @@ LeRobotWriterConfig LeRobotWriterConfig::FromConfig(const Config& params) {
   LeRobotWriterConfig config{
       .path = params.Require<std::string>("path", "the folder to write, which must not exist"),
       .source = params.Require<std::string>(
-          "source", "where the episodes come from; to continue, it must be the same"),
-      .robot_type = params.GetOptional<std::string>("robot_type", "robot_type of meta/info.json")};
-  const std::string version =
-      params.GetChoice("version", {"v3.0", "v2.1"}, "version of the format");
-  config.version = version == "v3.0" ? Version::kV30 : Version::kV21;
-  constexpr double kMinMb = 1e-3;
-  constexpr double kMaxMb = 1e6;
-  config.data_file_mb =
-      params.GetInRange("data_files_size_in_mb", config.data_file_mb, kMinMb, kMaxMb,
-                        "MiB of a Parquet file of version 3.0, after which the next one begins");
-  config.video_file_mb =
-      params.GetInRange("video_files_size_in_mb", config.video_file_mb, kMinMb, kMaxMb,
-                        "MiB of a video file of version 3.0, after which the next one begins");
+          "source", "where the episodes come from; to continue, it must be the same")};
+  const ConfigKeys keys(params);
+  keys("robot_type", &config.robot_type, "robot_type of meta/info.json");
+  keys.Choice("version", &config.version, {{"v3.0", Version::kV30}, {"v2.1", Version::kV21}},
+              "version of the format");
+  keys("data_files_size_in_mb", &config.data_file_mb, 1e-3, 1e6,
+       "MiB of a Parquet file of version 3.0, after which the next one begins");
+  keys("video_files_size_in_mb", &config.video_file_mb, 1e-3, 1e6,
+       "MiB of a video file of version 3.0, after which the next one begins");
   config.codec = params.GetChoice(
       "codec", {"auto", "png", "h264", "hevc", "av1"},
       "how images are stored. auto: videos of LeRobot datasets are copied, other images are "
       "PNG; png: all are PNG; h264, hevc, av1: videos with this codec are copied, other colour "
       "images are encoded, and other depth is PNG");
-  constexpr std::int64_t kWorstCrf = 51;
-  config.crf = static_cast<int>(
-      params.GetInRange("crf", std::int64_t{config.crf}, std::int64_t{0}, kWorstCrf,
-                        "quality of videos that are encoded: 0 is the best"));
+  keys("crf", &config.crf, 0, 51, "quality of videos that are encoded: 0 is the best");
   config.recorded = SourceConfig::FromConfig(
       params.Sub("recorded", "where the episodes are recorded; `dp_bench dataset` fills it in"));
   const Config features = params.Sub("features", "LeRobot's features");
@@ -144,7 +136,6 @@ LeRobotWriter::LeRobotWriter(LeRobotWriterConfig config, const DatasetSpec& spec
     : config_(std::move(config)),
       recorded_(config_.recorded),
       keys_(spec.keys),
-      folder_(config_.path.string() + ".unfinished"),
       pool_(std::make_unique<core::ThreadPool>(0)) {
   dataset_.version = config_.version;
   dataset_.fps = spec.fps;
@@ -155,7 +146,8 @@ LeRobotWriter::LeRobotWriter(LeRobotWriterConfig config, const DatasetSpec& spec
   for (const std::unique_ptr<Track>& track : tracks_) dataset_.features.push_back(track->feature);
   RequireAllKeys(spec);
   AddOtherColumns();
-  OpenFolder();
+  unfinished_ =
+      std::make_unique<reader::UnfinishedDataset>(config_.path, /*is_folder=*/true, Identity());
   ReadEpisodes();
 }
 
@@ -327,46 +319,25 @@ json LeRobotWriter::Identity() const {
           {"features", features}};
 }
 
-void LeRobotWriter::OpenFolder() {
-  if (fs::exists(config_.path) && !fs::is_empty(config_.path)) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("{} exists; give another output folder, or remove this one",
-                            config_.path.string()));
-  }
-  const json identity = Identity();
-  core::CreateFolders(folder_ / "data");
-  core::CreateFolders(folder_ / "episodes");
-  for (const WrittenFeature& feature : dataset_.features) {
-    if (feature.is_video) core::CreateFolders(VideoFile(feature.name, 0).parent_path());
-  }
-  lock_ = std::make_unique<core::FolderLock>(folder_);
-  core::RemoveTemporaryFiles(folder_);
-  const fs::path file = folder_ / kIdentityFile;
-  if (!fs::exists(file)) {
-    core::WriteFileAtomically(file, Dump(identity));
-    return;
-  }
-  if (core::ReadJsonFile(file, kMaxNotesBytes) == identity) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("{} holds an unfinished dataset of another source or with other "
-                          "features; remove it to begin again",
-                          folder_.string()));
-}
-
 fs::path LeRobotWriter::EpisodeFile(std::int64_t episode) const {
-  return folder_ / "data" / fmt::format("episode_{:06d}.parquet", episode);
+  return unfinished_->folder() / "data" / fmt::format("episode_{:06d}.parquet", episode);
 }
 
 fs::path LeRobotWriter::NotesFile(std::int64_t episode) const {
-  return folder_ / "episodes" / fmt::format("episode_{:06d}.json", episode);
+  return unfinished_->folder() / "episodes" / fmt::format("episode_{:06d}.json", episode);
 }
 
 fs::path LeRobotWriter::VideoFile(const std::string& camera, std::int64_t episode) const {
-  return folder_ / "videos" / camera / fmt::format("episode_{:06d}.mp4", episode);
+  return unfinished_->folder() / "videos" / camera / fmt::format("episode_{:06d}.mp4", episode);
 }
 
 // The notes of an episode are written last.
 void LeRobotWriter::ReadEpisodes() {
+  core::CreateFolders(EpisodeFile(0).parent_path());
+  core::CreateFolders(NotesFile(0).parent_path());
+  for (const WrittenFeature& feature : dataset_.features) {
+    if (feature.is_video) core::CreateFolders(VideoFile(feature.name, 0).parent_path());
+  }
   while (fs::exists(NotesFile(n_episodes()))) {
     const fs::path file = NotesFile(n_episodes());
     const json notes = core::ReadJsonFile(file, kMaxNotesBytes);
@@ -393,8 +364,8 @@ void LeRobotWriter::BeginEpisode(const EpisodeHead& head) {
     if (!feature.is_camera()) continue;
     const bool is_rgb = feature.type == KeyType::kRgb;
     if (track->codec) {
-      track->video = std::make_unique<PictureVideo>(VideoFile(feature.name, n_episodes()),
-                                                    OptionsOf(*track), *pool_);
+      track->video =
+          std::make_unique<PictureVideo>(VideoFile(feature.name, n_episodes()), OptionsOf(*track));
     }
     // LeRobot keeps depth in its unit
     track->summary.emplace(PictureSummary::Shape{.n_frames = head.n_steps,
@@ -457,17 +428,18 @@ void LeRobotWriter::EndEpisode() {
     }
   }
   recorded_.Copy(columns_, episode, head_.n_steps, &table, &written.statistics);
-  std::vector<float> times(n);
-  std::map<std::string, std::vector<std::int64_t>> integers;
   const std::vector<std::string> tasks = dataset_.Tasks();
   const auto task_index = std::ranges::find(tasks, head_.task) - tasks.begin();
+  std::vector<float> times(n);
+  std::map<std::string, std::vector<std::int64_t>> integers = {
+      {"frame_index", std::vector<std::int64_t>(n)},
+      {"episode_index", std::vector(n, episode)},
+      {"index", std::vector<std::int64_t>(n)},
+      {"task_index", std::vector<std::int64_t>(n, task_index)}};
+  std::iota(integers["frame_index"].begin(), integers["frame_index"].end(), std::int64_t{0});
+  std::iota(integers["index"].begin(), integers["index"].end(), n_steps_);
   for (std::size_t i = 0; i < n; ++i) {
-    const auto frame = static_cast<std::int64_t>(i);
     times[i] = static_cast<float>(static_cast<double>(i) / dataset_.fps);
-    integers["frame_index"].push_back(frame);
-    integers["episode_index"].push_back(episode);
-    integers["index"].push_back(n_steps_ + frame);
-    integers["task_index"].push_back(task_index);
   }
   table.AddFloats("timestamp", times, 1);
   summarize("timestamp", times, 1);
@@ -477,11 +449,9 @@ void LeRobotWriter::EndEpisode() {
   }
   table.SetMetadata("huggingface", DescribeColumns(dataset_.features));
 
-  const fs::path file = EpisodeFile(episode);
-  const fs::path temporary = core::TemporaryFor(file);
+  const fs::path temporary = core::TemporaryFor(EpisodeFile(episode));
   table.Write(temporary);
-  core::FsyncFile(temporary);
-  core::RenameDurably(temporary, file);
+  reader::MoveDurably(temporary, EpisodeFile(episode));
   json statistics;
   for (const auto& [feature, values] : written.statistics) {
     statistics[feature] = ToJson(values, /*is_picture=*/false);
@@ -518,8 +488,7 @@ void LeRobotWriter::CopyVideo(const Track& track) const {
   const bool is_first = joiner.TryAppend(part);
   DPB_ASSERT(is_first);
   joiner.Finish();
-  core::FsyncFile(temporary);
-  core::RenameDurably(temporary, file);
+  reader::MoveDurably(temporary, file);
 }
 
 json LeRobotWriter::KeySources() const {
@@ -542,10 +511,7 @@ json LeRobotWriter::KeySources() const {
 }
 
 void LeRobotWriter::Finish() {
-  if (n_episodes() == 0) {
-    throw Error(ErrorCode::kUsage, fmt::format("{} would have no episode; LeRobot cannot read that",
-                                               config_.path.string()));
-  }
+  reader::RequireEpisodes(n_episodes(), config_.path);
   core::AtomicFolder folder(config_.path);
   WriteDataFiles(
       folder.temporary(), [&](std::int64_t i) { return EpisodeFile(i); }, &dataset_);
@@ -558,8 +524,7 @@ void LeRobotWriter::Finish() {
   const std::string sources = Dump({{"keys", KeySources()}});
   core::WriteNewFile(folder.temporary() / kKeySourcesFile, std::as_bytes(std::span(sources)));
   folder.Commit();
-  lock_.reset();
-  core::RemoveAll(folder_);
+  unfinished_->Remove();
 }
 
 }  // namespace dp_bench::lerobot

@@ -1,7 +1,7 @@
-// Writes LeRobot datasets of versions 2.1 and 3.0. Until it is finished, a dataset is a folder
-// <path>.unfinished with one file per episode, so that a kill costs at most one episode. Finish
-// puts these files together under their final names. Images are PNG files in the Parquet files,
-// or videos, which are encoded or copied from a LeRobot dataset.
+// Writes LeRobot datasets of versions 2.1 and 3.0, at first as one file per episode
+// (data/reader/unfinished_dataset.h). Finish puts these files together under their names. Images
+// are PNG files in the Parquet files, or videos, which are encoded or copied from a LeRobot
+// dataset.
 #pragma once
 
 #include <filesystem>
@@ -13,12 +13,12 @@
 
 #include "data/lerobot/episode_source.h"
 #include "data/lerobot/meta_files.h"
+#include "data/reader/unfinished_dataset.h"
 #include "dp_bench/dataset_writer.h"
 
 namespace dp_bench::core {
-class FolderLock;
 class ThreadPool;
-}  // namespace dp_bench::core
+}
 
 namespace dp_bench::media {
 struct VideoOptions;
@@ -72,7 +72,6 @@ class LeRobotWriter final : public DatasetWriter {
   void AddNumbers(const FeatureConfig& config, std::span<const KeySpec* const> keys, Track* track);
   void AddOtherColumns();
   void RequireAllKeys(const DatasetSpec& spec) const;
-  void OpenFolder();
   void ReadEpisodes();
   nlohmann::json Identity() const;
   nlohmann::json KeySources() const;
@@ -89,8 +88,7 @@ class LeRobotWriter final : public DatasetWriter {
   std::vector<CopiedColumn> columns_;  // that are copied
   std::vector<std::string> notes_;
   std::vector<KeySpec> keys_;
-  std::filesystem::path folder_;  // <path>.unfinished
-  std::unique_ptr<core::FolderLock> lock_;
+  std::unique_ptr<reader::UnfinishedDataset> unfinished_;
   WrittenDataset dataset_;       // its features are those of the tracks, and columns_
   std::int64_t n_steps_ = 0;     // of complete episodes
   EpisodeHead head_;             // of the current episode

@@ -67,16 +67,6 @@ KeyConfigs ReadKeyConfigs(const Config& params, const char* help,
               fmt::format("{} needs the key 'action', such as {}", params.Where("keys"), example));
 }
 
-std::optional<double> ReadFps(const Config& params, const char* help) {
-  return params.GetOptionalInRange("fps", kMinFps, kMaxFps, help);
-}
-
-double ReadMemoryLimit(const Config& params, double least, const char* help) {
-  constexpr double kUsualMb = 4096.0;
-  constexpr double kMostMb = 1e7;
-  return params.GetInRange("memory_limit_mb", kUsualMb, least, kMostMb, help);
-}
-
 KeyConfigs CompleteKeys(const KeyConfigs& asked, const std::function<const KeyConfigs&()>& all,
                         const std::string& path, std::string_view source) {
   if (asked.empty()) return all();
@@ -151,32 +141,17 @@ void InterleavePlanes(std::size_t step_bytes, std::span<std::byte> steps) {
   }
 }
 
-void KeyedDataset::Read(int index, std::int64_t begin, std::int64_t end,
-                        std::span<std::byte> out) const {
+void KeyedDataset::DoRead(int index, std::int64_t begin, std::int64_t end,
+                          std::span<std::byte> out) const {
   const auto key = static_cast<std::size_t>(index);
-  if (index < 0 || key >= spec_.keys.size()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("expected one of {} keys, found key {}", spec_.keys.size(), index));
-  }
-  const KeySpec& spec = spec_.keys[key];
-  if (begin < 0 || begin > end || end > n_steps()) {
-    throw Error(ErrorCode::kData, fmt::format("steps {} to {} of '{}' are out of range; it has {}",
-                                              begin, end, spec.name, n_steps()));
-  }
-  const std::size_t key_bytes = spec.ByteSize();
-  const std::size_t n_bytes = static_cast<std::size_t>(end - begin) * key_bytes;
-  if (out.size() != n_bytes) {
-    throw Error(ErrorCode::kData, fmt::format("{} steps of '{}' need {} bytes; the buffer has {}",
-                                              end - begin, spec.name, n_bytes, out.size()));
-  }
-  if (n_bytes == 0) return;
+  const std::size_t key_bytes = spec_.keys[key].ByteSize();
   const Held& held = held_[key];
   if (held.steps == nullptr) return ReadPictures(key, begin, end, out);
 
   const std::byte* from =
       held.steps->bytes().data() + static_cast<std::size_t>(begin) * held.step_bytes + held.offset;
   if (held.channels.empty() && key_bytes == held.step_bytes) {
-    std::memcpy(out.data(), from, n_bytes);
+    std::memcpy(out.data(), from, out.size());
     return;
   }
   for (std::byte* to = out.data(); begin < end; ++begin, from += held.step_bytes) {

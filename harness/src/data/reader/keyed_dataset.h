@@ -21,6 +21,7 @@ namespace dp_bench::reader {
 inline constexpr double kMinFps = 1e-3;
 inline constexpr double kMaxFps = 1e5;
 inline constexpr double kBytesPerMb = 1 << 20;
+inline constexpr double kMaxMemoryMb = 1e7;  // of the param memory_limit_mb
 inline constexpr const char* kAction = "action";
 
 /// Where a key comes from: an entry of the param `keys`.
@@ -57,10 +58,6 @@ KeyConfig ReadKeyConfig(const Config& key, const char* source, const char* sourc
 KeyConfigs ReadKeyConfigs(const Config& params, const char* help,
                           const std::function<KeyConfig(const Config&)>& read,
                           std::string_view example);
-
-/// Reads the params `fps` and `memory_limit_mb` [MiB].
-std::optional<double> ReadFps(const Config& params, const char* help);
-double ReadMemoryLimit(const Config& params, double least, const char* help);
 
 /// `asked`, with empty sources taken from `all`, the keys without a map. Throws Error{kConfig} that
 /// names these for a key that is not among them; `source` is as in ReadKeyConfig.
@@ -109,7 +106,6 @@ class KeyedDataset : public Dataset {
  public:
   const DatasetSpec& spec() const final { return spec_; }
   std::span<const std::int64_t> episode_ends() const final { return ends_; }
-  void Read(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const final;
 
  protected:
   /// All steps of a source, of which a key is a part.
@@ -120,10 +116,11 @@ class KeyedDataset : public Dataset {
     std::vector<std::size_t> channels = {};  // float32 numbers of a step; empty: consecutive bytes
   };
 
-  /// Copies steps [begin, end), at least one, of a key that is not held. The range is within the
-  /// data, and `out` has its size.
+  /// Does the work of Read for a key that is not held.
   virtual void ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
                             std::span<std::byte> out) const = 0;
+
+  void DoRead(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const final;
 
   std::int64_t n_steps() const { return ends_.back(); }
   std::int64_t BeginOf(std::size_t episode) const { return episode == 0 ? 0 : ends_[episode - 1]; }

@@ -17,7 +17,6 @@
 #include "core/json.h"
 #include "data/reader/chunk_cache.h"
 #include "data/reader/chunk_grid.h"
-#include "data/zarr/attributes.h"
 #include "data/zarr/chunk_codec.h"
 #include "dp_bench/error.h"
 
@@ -285,16 +284,16 @@ std::optional<std::int64_t> ZarrArray::ChunkInShard(const Shape& indices, std::i
   return chunk;
 }
 
-void ZarrArray::RequireConvertible(Target target) const {
+void ZarrArray::RequireConvertible(DType target) const {
   if (CanConvert(metadata_.type, target)) return;
-  const char* wanted = target == Target::kImage   ? "images are uint8 or float32"
-                       : target == Target::kDepth ? "depth is uint16 [mm]"
+  const char* wanted = target == DType::kUInt8    ? "images are uint8 or float32"
+                       : target == DType::kUInt16 ? "depth is uint16 [mm]"
                                                   : "episode ends are integers";
   throw Error(ErrorCode::kData,
               fmt::format("{} has dtype {}; {}", Describe(), Name(metadata_.type), wanted));
 }
 
-bool ZarrArray::FirstChunkFits(Target target) const {
+bool ZarrArray::FirstChunkFits(DType target) const {
   if (!CanConvert(metadata_.type, target)) return false;
   alignas(8) const ElementBytes fill = metadata_.fill.value_or(ElementBytes{});
   if (stored_.empty()) {
@@ -317,8 +316,8 @@ bool ZarrArray::FirstChunkFits(Target target) const {
   return true;
 }
 
-void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) const {
-  DPB_ASSERT(out.size() == static_cast<std::size_t>(metadata_.num_elements) * TargetSize(target));
+void ZarrArray::Load(DType target, int n_threads, std::span<std::byte> out) const {
+  DPB_ASSERT(out.size() == static_cast<std::size_t>(metadata_.num_elements) * SizeOf(target));
   RequireConvertible(target);
 
   // memory of one thread, allocated at its first chunk
@@ -338,11 +337,11 @@ void ZarrArray::Load(Target target, int n_threads, std::span<std::byte> out) con
   });
 }
 
-void ZarrArray::ReadSteps(std::int64_t begin, std::int64_t end, Target target,
+void ZarrArray::ReadSteps(std::int64_t begin, std::int64_t end, DType target,
                           reader::ChunkCache* cache, std::span<std::byte> out) const {
   DPB_ASSERT(0 <= begin && begin < end && end <= num_steps());
   DPB_ASSERT(out.size() ==
-             static_cast<std::size_t>((end - begin) * step_elements()) * TargetSize(target));
+             static_cast<std::size_t>((end - begin) * step_elements()) * SizeOf(target));
   // in C order, all chunks of the same steps are adjacent
   const std::int64_t chunk_steps = metadata_.chunks[0];
   const std::int64_t n_beside =
@@ -362,7 +361,7 @@ void ZarrArray::ReadSteps(std::int64_t begin, std::int64_t end, Target target,
 }
 
 // Every element of `out` becomes the fill value.
-void ZarrArray::Fill(Target target, std::span<std::byte> out) const {
+void ZarrArray::Fill(DType target, std::span<std::byte> out) const {
   alignas(8) const ElementBytes fill = *metadata_.fill;
   alignas(8) ElementBytes element = {};
   if (Convert(metadata_.type, target, fill.data(), 1, element.data())) {
@@ -371,7 +370,7 @@ void ZarrArray::Fill(Target target, std::span<std::byte> out) const {
                             "rgb holds integers 0 to 255",
                             Describe(), ElementText(metadata_.type, fill.data())));
   }
-  const auto value = std::span(element).first(TargetSize(target));
+  const auto value = std::span(element).first(SizeOf(target));
   if (std::ranges::all_of(value, [&](std::byte byte) { return byte == value[0]; })) {
     std::ranges::fill(out, value[0]);
     return;
@@ -406,7 +405,7 @@ void ZarrArray::DecodeTo(const StoredChunk& stored, std::vector<std::byte>* comp
 }
 
 // Copies the part of a decoded chunk that belongs to `steps` to its place.
-void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, Target target,
+void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, DType target,
                              const Steps& steps, std::span<std::byte> out) const {
   Shape first = ChunkIndices(chunk);
   for (std::size_t axis = 0; axis < first.size(); ++axis) first[axis] *= metadata_.chunks[axis];
@@ -415,7 +414,7 @@ void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> deco
       metadata_.shape, metadata_.chunks, first, steps.begin, steps.end,
       [&](const reader::ChunkRun& run) {
         const std::byte* in = decoded.data() + static_cast<std::size_t>(run.from) * item;
-        std::byte* to = out.data() + static_cast<std::size_t>(run.to) * TargetSize(target);
+        std::byte* to = out.data() + static_cast<std::size_t>(run.to) * SizeOf(target);
         const std::optional<std::int64_t> bad = Convert(metadata_.type, target, in, run.n, to);
         if (!bad) return;
         throw Error(

@@ -54,22 +54,22 @@ class ZarrArray {
   std::string Describe() const { return store_.Describe(name_); }
 
   /// Throws Error{kData} unless the elements can be converted to `target`.
-  void RequireConvertible(Target target) const;
+  void RequireConvertible(DType target) const;
 
   /// Whether the first chunk that exists, or else the fill value, holds only what `target` can.
   /// Takes memory for one decoded chunk and scratch_bytes().
-  bool FirstChunkFits(Target target) const;
+  bool FirstChunkFits(DType target) const;
 
-  /// Decodes everything to `out`: num_elements() elements of TargetSize(target) bytes, in C order.
+  /// Decodes everything to `out`: num_elements() elements of SizeOf(target) bytes, in C order.
   /// Each thread uses scratch_bytes() of memory. Throws Error{kData}; if several chunks are faulty,
   /// the error is that of the first.
-  void Load(Target target, int n_threads, std::span<std::byte> out) const;
+  void Load(DType target, int n_threads, std::span<std::byte> out) const;
 
   /// Like Load, but only for the steps [begin, end), at least one. Takes the chunks from `cache`,
   /// one at a time; a chunk must not exceed its limit. Also uses memory for one compressed chunk.
   /// May be called from several threads at once. Throws Error{kData} for faults in these steps and
   /// in their files.
-  void ReadSteps(std::int64_t begin, std::int64_t end, Target target, reader::ChunkCache* cache,
+  void ReadSteps(std::int64_t begin, std::int64_t end, DType target, reader::ChunkCache* cache,
                  std::span<std::byte> out) const;
 
  private:
@@ -93,10 +93,10 @@ class ZarrArray {
   std::optional<std::int64_t> ChunkInShard(const Shape& indices, std::int64_t i) const;
   void AddChunk(const StoredChunk& stored, std::span<const std::byte> header);
   [[noreturn]] void ThrowMissing(const std::string& file, std::string_view reason) const;
-  void Fill(Target target, std::span<std::byte> out) const;
+  void Fill(DType target, std::span<std::byte> out) const;
   void DecodeTo(const StoredChunk& stored, std::vector<std::byte>* compressed,
                 std::span<std::byte> decoded) const;
-  void ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, Target target,
+  void ScatterChunk(std::int64_t chunk, std::span<const std::byte> decoded, DType target,
                     const Steps& steps, std::span<std::byte> out) const;
 
   const Store& store_;

@@ -222,10 +222,8 @@ void DecodePicture(std::span<const std::byte> compressed, const Shape& chunks,
   if (std::max(height, width) > kMaxPixels) {
     Fail(file, fmt::format("an image of {} x {} pixels is too large", width, height));
   }
-  thread_local media::PictureDecoder decoder;  // opening a codec takes longer than a small image
   try {
-    decoder.Decode(compressed, static_cast<int>(width), static_cast<int>(height))
-        .ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
+    media::DecodeRgb(compressed, static_cast<int>(width), static_cast<int>(height), out);
   } catch (const Error& error) {
     Fail(file, error.what());
   }

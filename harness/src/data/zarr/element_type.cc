@@ -9,6 +9,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "core/half.h"
 #include "dp_bench/error.h"
@@ -16,37 +18,6 @@
 namespace dp_bench::zarr {
 
 namespace {
-
-struct ElementName {
-  std::string_view name;
-  std::string_view short_name;
-  std::size_t size;
-};
-
-// in the order of the enum
-constexpr std::array<ElementName, 12> kElementNames = {{{"bool", "b1", 1},
-                                                        {"int8", "i1", 1},
-                                                        {"uint8", "u1", 1},
-                                                        {"int16", "i2", 2},
-                                                        {"uint16", "u2", 2},
-                                                        {"int32", "i4", 4},
-                                                        {"uint32", "u4", 4},
-                                                        {"int64", "i8", 8},
-                                                        {"uint64", "u8", 8},
-                                                        {"float16", "f2", 2},
-                                                        {"float32", "f4", 4},
-                                                        {"float64", "f8", 8}}};
-
-const ElementName& NameOf(ElementType type) {
-  return kElementNames[static_cast<std::size_t>(type)];
-}
-
-std::optional<ElementType> FindElementType(std::string_view ElementName::*field,
-                                           std::string_view name) {
-  const auto found = std::ranges::find(kElementNames, name, field);
-  if (found == kElementNames.end()) return std::nullopt;
-  return static_cast<ElementType>(found - kElementNames.begin());
-}
 
 template <class T>
 ElementBytes BytesOf(T value) {
@@ -65,71 +36,33 @@ std::optional<ElementBytes> ParseBits(std::string_view text, ElementType type) {
   return BytesOf(bits);
 }
 
-std::optional<ElementBytes> FloatBytes(double value, ElementType type) {
-  if (type == ElementType::kFloat16) return BytesOf(core::ToFloat16(static_cast<float>(value)));
-  if (type == ElementType::kFloat32) return BytesOf(static_cast<float>(value));
-  return BytesOf(value);
-}
+// Its bits.
+struct Float16 {
+  explicit operator float() const { return core::FromFloat16(bits); }
+  explicit operator std::int64_t() const { return static_cast<std::int64_t>(float{*this}); }
+  std::uint16_t bits;
+};
 
-// Whole numbers only; zarr also writes 0.0 and false for integers.
-std::optional<ElementBytes> IntegerBytes(const nlohmann::json& value, ElementType type) {
-  const std::size_t n_bits = 8 * SizeOf(type);
-  const bool is_signed = ShortName(type).front() == 'i';
-  if (value.is_number_unsigned()) {
-    const auto number = value.get<std::uint64_t>();
-    const std::uint64_t max =
-        std::numeric_limits<std::uint64_t>::max() >> (64 - n_bits + (is_signed ? 1 : 0));
-    if (number > (type == ElementType::kBool ? 1 : max)) return std::nullopt;
-    return BytesOf(number);
+// A number as a T, if T has it. Whole numbers for integers; zarr also writes 0.0 for them.
+template <class T>
+std::optional<ElementBytes> NumberBytes(const nlohmann::json& value) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return BytesOf(core::ToFloat16(value.get<float>()));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return BytesOf(value.get<T>());
+  } else {
+    const auto if_in_range = [](auto number) -> std::optional<ElementBytes> {
+      if (!std::in_range<T>(number)) return std::nullopt;
+      return BytesOf(static_cast<T>(number));
+    };
+    if (value.is_number_unsigned()) return if_in_range(value.get<std::uint64_t>());
+    if (value.is_number_integer()) return if_in_range(value.get<std::int64_t>());
+    const double number = value.get<double>();
+    constexpr double kExact = 9007199254740992.0;  // 2^53
+    const bool is_whole = std::abs(number) <= kExact && number == std::floor(number);
+    return is_whole ? if_in_range(static_cast<std::int64_t>(number)) : std::nullopt;
   }
-  if (value.is_number_integer()) {
-    const auto number = value.get<std::int64_t>();
-    if (number >= 0) return IntegerBytes(nlohmann::json(static_cast<std::uint64_t>(number)), type);
-    if (!is_signed || number < std::numeric_limits<std::int64_t>::min() >> (64 - n_bits)) {
-      return std::nullopt;
-    }
-    ElementBytes bytes = BytesOf(number);
-    std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(SizeOf(type)), bytes.end(), std::byte{0});
-    return bytes;
-  }
-  const double number = value.get<double>();
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  if (!(std::abs(number) <= kExact) || number != std::floor(number)) return std::nullopt;
-  const auto whole = static_cast<std::int64_t>(number);
-  return whole < 0 ? IntegerBytes(nlohmann::json(whole), type)
-                   : IntegerBytes(nlohmann::json(static_cast<std::uint64_t>(whole)), type);
 }
-
-}  // namespace
-
-std::size_t SizeOf(ElementType type) { return NameOf(type).size; }
-std::string_view Name(ElementType type) { return NameOf(type).name; }
-std::string_view ShortName(ElementType type) { return NameOf(type).short_name; }
-
-std::optional<ElementType> ElementTypeNamed(std::string_view name) {
-  return FindElementType(&ElementName::name, name);
-}
-
-std::optional<ElementType> ElementTypeWithShortName(std::string_view name) {
-  return FindElementType(&ElementName::short_name, name);
-}
-
-std::optional<ElementBytes> ParseFillValue(const nlohmann::json& value, ElementType type) {
-  const bool is_float = ShortName(type).front() == 'f';
-  if (value.is_boolean()) return ParseFillValue(value.get<bool>() ? 1U : 0U, type);
-  if (value.is_number()) {
-    return is_float ? FloatBytes(value.get<double>(), type) : IntegerBytes(value, type);
-  }
-  if (!value.is_string() || !is_float) return std::nullopt;
-  const auto& text = value.get_ref<const std::string&>();
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (text == "NaN") return FloatBytes(std::numeric_limits<double>::quiet_NaN(), type);
-  if (text == "Infinity") return FloatBytes(kInfinity, type);
-  if (text == "-Infinity") return FloatBytes(-kInfinity, type);
-  return text.starts_with("0x") ? ParseBits(text, type) : std::nullopt;
-}
-
-namespace {
 
 template <class In, class Out>
 void ConvertAll(const std::byte* in, std::int64_t n, std::byte* out) {
@@ -137,6 +70,74 @@ void ConvertAll(const std::byte* in, std::int64_t n, std::byte* out) {
   std::transform(from, from + n, reinterpret_cast<Out*>(out),
                  [](In value) { return static_cast<Out>(value); });
 }
+
+struct ElementInfo {
+  std::string_view name;
+  std::string_view short_name;
+  std::size_t size;
+  void (*to_float)(const std::byte* in, std::int64_t n, std::byte* out);
+  void (*to_int64)(const std::byte* in, std::int64_t n, std::byte* out);
+  std::optional<ElementBytes> (*parse)(const nlohmann::json& number);
+};
+
+template <class T>
+constexpr ElementInfo Info(std::string_view name, std::string_view short_name) {
+  return {.name = name,
+          .short_name = short_name,
+          .size = sizeof(T),
+          .to_float = &ConvertAll<T, float>,
+          .to_int64 = &ConvertAll<T, std::int64_t>,
+          .parse = &NumberBytes<T>};
+}
+
+// In the order of the enum.
+constexpr std::array<ElementInfo, 12> kElements = {
+    Info<std::uint8_t>("bool", "b1"),    Info<std::int8_t>("int8", "i1"),
+    Info<std::uint8_t>("uint8", "u1"),   Info<std::int16_t>("int16", "i2"),
+    Info<std::uint16_t>("uint16", "u2"), Info<std::int32_t>("int32", "i4"),
+    Info<std::uint32_t>("uint32", "u4"), Info<std::int64_t>("int64", "i8"),
+    Info<std::uint64_t>("uint64", "u8"), Info<Float16>("float16", "f2"),
+    Info<float>("float32", "f4"),        Info<double>("float64", "f8")};
+
+const ElementInfo& InfoOf(ElementType type) { return kElements[static_cast<std::size_t>(type)]; }
+
+std::optional<ElementType> FindElementType(std::string_view ElementInfo::*field,
+                                           std::string_view name) {
+  const auto found = std::ranges::find(kElements, name, field);
+  if (found == kElements.end()) return std::nullopt;
+  return static_cast<ElementType>(found - kElements.begin());
+}
+
+}  // namespace
+
+std::size_t SizeOf(ElementType type) { return InfoOf(type).size; }
+std::string_view Name(ElementType type) { return InfoOf(type).name; }
+std::string_view ShortName(ElementType type) { return InfoOf(type).short_name; }
+
+std::optional<ElementType> ElementTypeNamed(std::string_view name) {
+  return FindElementType(&ElementInfo::name, name);
+}
+
+std::optional<ElementType> ElementTypeWithShortName(std::string_view name) {
+  return FindElementType(&ElementInfo::short_name, name);
+}
+
+std::optional<ElementBytes> ParseFillValue(const nlohmann::json& value, ElementType type) {
+  if (value.is_boolean()) return ParseFillValue(value.get<bool>() ? 1U : 0U, type);
+  if (value.is_number()) {
+    if (type == ElementType::kBool && value != 0 && value != 1) return std::nullopt;
+    return InfoOf(type).parse(value);
+  }
+  if (!value.is_string() || ShortName(type).front() != 'f') return std::nullopt;
+  const auto& text = value.get_ref<const std::string&>();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (text == "NaN") return ParseFillValue(std::numeric_limits<double>::quiet_NaN(), type);
+  if (text == "Infinity") return ParseFillValue(kInfinity, type);
+  if (text == "-Infinity") return ParseFillValue(-kInfinity, type);
+  return text.starts_with("0x") ? ParseBits(text, type) : std::nullopt;
+}
+
+namespace {
 
 // The loop has no branch, so that the compiler can use vector instructions: out-of-range values and
 // NaN are clamped, and found because they then differ from the result.
@@ -164,23 +165,6 @@ std::optional<std::int64_t> ConvertImage(const float* in, std::int64_t n, std::u
   return std::nullopt;
 }
 
-// Its bits.
-struct Float16 {
-  explicit operator float() const { return core::FromFloat16(bits); }
-  explicit operator std::int64_t() const { return static_cast<std::int64_t>(float{*this}); }
-  std::uint16_t bits;
-};
-
-// In the order of the enum.
-template <class Out>
-constexpr std::array kConversions = {
-    &ConvertAll<std::uint8_t, Out>,  &ConvertAll<std::int8_t, Out>,
-    &ConvertAll<std::uint8_t, Out>,  &ConvertAll<std::int16_t, Out>,
-    &ConvertAll<std::uint16_t, Out>, &ConvertAll<std::int32_t, Out>,
-    &ConvertAll<std::uint32_t, Out>, &ConvertAll<std::int64_t, Out>,
-    &ConvertAll<std::uint64_t, Out>, &ConvertAll<Float16, Out>,
-    &ConvertAll<float, Out>,         &ConvertAll<double, Out>};
-
 template <class T>
 std::string Text(const std::byte* element) {
   T value;
@@ -190,33 +174,23 @@ std::string Text(const std::byte* element) {
 
 }  // namespace
 
-std::size_t TargetSize(Target target) {
-  constexpr std::array<std::size_t, 4> kSizes = {sizeof(float), 1, sizeof(std::uint16_t),
-                                                 sizeof(std::int64_t)};  // in the order of the enum
-  return kSizes[static_cast<std::size_t>(target)];
-}
-
-bool CanConvert(ElementType type, Target target) {
-  if (target == Target::kFloat32) return true;
-  if (target == Target::kDepth) return type == ElementType::kUInt16;
-  if (target == Target::kInt64) return type != ElementType::kBool && ShortName(type)[0] != 'f';
+bool CanConvert(ElementType type, DType target) {
+  if (target == DType::kFloat32) return true;
+  if (target == DType::kUInt16) return type == ElementType::kUInt16;
+  if (target == DType::kInt64) return type != ElementType::kBool && ShortName(type)[0] != 'f';
   return type == ElementType::kUInt8 || type == ElementType::kFloat32;
 }
 
-std::optional<std::int64_t> Convert(ElementType type, Target target, const std::byte* in,
+std::optional<std::int64_t> Convert(ElementType type, DType target, const std::byte* in,
                                     std::int64_t n, std::byte* out) {
   DPB_ASSERT(CanConvert(type, target));
-  const auto index = static_cast<std::size_t>(type);
-  if (target == Target::kFloat32) {
-    kConversions<float>[index](in, n, out);
+  if (target == DType::kFloat32 || target == DType::kInt64) {
+    const ElementInfo& info = InfoOf(type);
+    (target == DType::kFloat32 ? info.to_float : info.to_int64)(in, n, out);
     return std::nullopt;
   }
-  if (target == Target::kInt64) {
-    kConversions<std::int64_t>[index](in, n, out);
-    return std::nullopt;
-  }
-  if (SizeOf(type) == TargetSize(target)) {  // bytes to bytes, depth to depth
-    std::memcpy(out, in, static_cast<std::size_t>(n) * TargetSize(target));
+  if (SizeOf(type) == SizeOf(target)) {  // bytes to bytes, depth to depth
+    std::memcpy(out, in, static_cast<std::size_t>(n) * SizeOf(target));
     return std::nullopt;
   }
   return ConvertImage(reinterpret_cast<const float*>(in), n, reinterpret_cast<std::uint8_t*>(out));

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "dp_bench/array.h"
+
 namespace dp_bench::zarr {
 
 enum class ElementType : std::uint8_t {
@@ -48,17 +50,14 @@ using ElementBytes = std::array<std::byte, 8>;
 /// it is no value of this type, such as null.
 std::optional<ElementBytes> ParseFillValue(const nlohmann::json& value, ElementType type);
 
-enum class Target { kFloat32, kImage, kDepth, kInt64 };
-
-std::size_t TargetSize(Target target);
-
-/// Whether arrays of `type` can be converted to `target`: numbers of any type, images from uint8
-/// or float32, depth from uint16, episode ends from integers.
-bool CanConvert(ElementType type, Target target);
+/// Whether arrays of `type` can be converted to `target`: numbers of any type to kFloat32, images
+/// of uint8 or float32 to kUInt8, depth of uint16 to kUInt16, and episode ends, integers, to
+/// kInt64.
+bool CanConvert(ElementType type, DType target);
 
 /// Converts `n` elements. For images, returns the index of the first value that is not an integer
 /// within 0..255 (values after it are not converted), or nullopt if there is none.
-std::optional<std::int64_t> Convert(ElementType type, Target target, const std::byte* in,
+std::optional<std::int64_t> Convert(ElementType type, DType target, const std::byte* in,
                                     std::int64_t n, std::byte* out);
 
 /// An element as text, for messages.

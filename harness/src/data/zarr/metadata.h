@@ -1,5 +1,7 @@
 // What a .zarray (Zarr storage specification version 2) or a zarr.json (version 3) says about an
-// array of numbers, including sharding (ZEP 2).
+// array of numbers, including sharding (ZEP 2). And the names in diffusion_policy's layout of a
+// replay buffer: data/<key> with the steps of all episodes, meta/episode_ends, and attributes at
+// the root, as `dp_bench collect` writes them: in .zattrs, or in the zarr.json of version 3.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +9,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "data/zarr/element_type.h"
+#include "data/zarr/store.h"
 #include "dp_bench/array.h"
 
 namespace dp_bench::zarr {
@@ -61,6 +65,15 @@ inline constexpr std::uint64_t kMaxMetadataBytes = 256U << 10;
 /// The attribute of an array that says which type of key it is: "low_dim", "rgb" or "depth".
 inline constexpr const char* kTypeAttribute = "dp_bench_type";
 
+inline constexpr const char* kDataFolder = "data";
+inline constexpr const char* kEpisodeEndsArray = "meta/episode_ends";
+
+inline constexpr const char* kAttributesFile = ".zattrs";
+inline constexpr const char* kFpsAttribute = "fps";
+inline constexpr const char* kCompleteAttribute = "complete";
+inline constexpr std::uint64_t kMaxAttributeBytes = std::uint64_t{1}
+                                                    << 30;  // of a million episodes
+
 /// How chunks are written: c-blosc with this codec after a byte shuffle. Higher levels save a few
 /// percent and take several times as long.
 inline constexpr const char* kBloscCodec = "zstd";
@@ -79,5 +92,19 @@ std::string FormatZarrMetadata(const Shape& shape, const Shape& chunks, DType dt
 
 /// The file of a chunk in the folder of its array, such as "3.0.0".
 std::string ChunkFile(std::span<const std::int64_t> indices, char separator = '.');
+
+struct ZarrAttributes {
+  std::optional<double> fps;
+  bool is_growing = false;  // "complete" is false: a collection is running or was interrupted
+};
+
+/// Reads these two attributes; none if there is no file. Other keys are ignored. Memory holds only
+/// the text, of at most `max_bytes`. Throws Error{kData} if it is not a JSON object or a value has
+/// another type.
+ZarrAttributes ReadZarrAttributes(const Store& store, std::uint64_t max_bytes);
+
+/// The same for the text of a .zattrs, or of a zarr.json; `file` is its name in messages.
+ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& file,
+                                   bool is_node = false);
 
 }  // namespace dp_bench::zarr

@@ -25,17 +25,14 @@ class Store {
 
   /// Reads the first bytes of a file, as many as it has, up to the size of `head`. Returns the size
   /// of the whole file; nullopt if there is no such file.
-  virtual std::optional<std::uint64_t> Peek(const std::string& name,
-                                            std::span<std::byte> head) const = 0;
+  std::optional<std::uint64_t> Peek(const std::string& name, std::span<std::byte> head) const;
 
   /// Reads a whole file into `out`, whose memory is reused. Throws if the file does not exist or is
   /// larger than `max_bytes`, before memory is allocated.
-  virtual void Read(const std::string& name, std::uint64_t max_bytes,
-                    std::vector<std::byte>* out) const = 0;
+  void Read(const std::string& name, std::uint64_t max_bytes, std::vector<std::byte>* out) const;
 
   /// Reads the bytes of a file from `offset` on. Throws if it does not have them.
-  virtual void ReadPart(const std::string& name, std::uint64_t offset,
-                        std::span<std::byte> out) const = 0;
+  void ReadPart(const std::string& name, std::uint64_t offset, std::span<std::byte> out) const;
 
   /// The folders directly below a folder, sorted; those whose names begin with '.' are left out.
   /// Empty if there is no such folder.
@@ -43,6 +40,20 @@ class Store {
 
   /// The name of a file in messages.
   virtual std::string Describe(std::string_view name) const = 0;
+
+ protected:
+  /// A file that is open.
+  class File {
+   public:
+    virtual ~File() = default;
+    virtual std::uint64_t size() const = 0;
+    virtual void Read(std::uint64_t offset, std::span<std::byte> out) = 0;
+  };
+
+ private:
+  /// Null if there is no such file. The name cannot lead outside.
+  virtual std::unique_ptr<File> Open(const std::string& name) const = 0;
+  std::unique_ptr<File> OpenExisting(const std::string& name) const;
 };
 
 /// Opens a folder, or a file as zip archive.

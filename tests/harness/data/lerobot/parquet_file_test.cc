@@ -69,10 +69,11 @@ class ParquetFileTest : public ::testing::Test {
   std::vector<T> ReadBack(const std::shared_ptr<arrow::Array>& column, std::int64_t n_per_row = 1) {
     ParquetFile file(Write(column, 2), kMaxFileBytes);
     std::vector<T> all;
-    for (int group = 0; group < file.num_row_groups(); ++group) {
-      const std::vector<T> part = file.ReadNumbers<T>(group, "a.b", n_per_row);
+    for (const Rows& group : file.row_groups()) {
+      const std::vector<T> part = file.ReadNumbers<T>("a.b", group, n_per_row);
       all.insert(all.end(), part.begin(), part.end());
     }
+    EXPECT_EQ(file.ReadNumbers<T>("a.b", n_per_row), all);
     return all;
   }
 
@@ -130,10 +131,10 @@ TEST_F(ParquetFileTest, ReadsTexts) {
       Write(ArrayOf<arrow::StringBuilder>(std::vector<std::optional<std::string>>{"a", "", "c"}),
             3),
       kMaxFileBytes);
-  EXPECT_THAT(file.ReadTexts(0, "a.b"), ElementsAre("a", "", "c"));
+  EXPECT_THAT(file.ReadTexts("a.b"), ElementsAre("a", "", "c"));
   EXPECT_TRUE(file.HasColumn("a.b"));
   EXPECT_FALSE(file.HasColumn("a"));
-  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { file.ReadTexts(0, "x"); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { file.ReadTexts("x"); }),
               HasSubstr("column 'x': there is no such column"));
 }
 
@@ -141,10 +142,10 @@ TEST_F(ParquetFileTest, AColumnThatNeedsMoreMemoryIsRefused) {
   std::vector<std::optional<double>> values(1 << 20);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) * 0.1;
   const auto file = Write(ArrayOf<arrow::DoubleBuilder>(values), 1 << 20);
-  EXPECT_EQ(ParquetFile(file, 64 << 20).ReadNumbers<double>(0, "a.b").size(), values.size());
-  EXPECT_THAT(MessageOf(ErrorCode::kData,
-                        [&] { ParquetFile(file, 1 << 20).ReadNumbers<double>(0, "a.b"); }),
-              HasSubstr("a.parquet"));
+  EXPECT_EQ(ParquetFile(file, 64 << 20).ReadNumbers<double>("a.b").size(), values.size());
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kData, [&] { ParquetFile(file, 1 << 20).ReadNumbers<double>("a.b"); }),
+      HasSubstr("a.parquet"));
 }
 
 TEST_F(ParquetFileTest, PicturesAreReadInAnyOrder) {

@@ -92,10 +92,10 @@ TEST(LeRobotStatistics, NumbersThatAreNotFiniteDoNotCount) {
   const std::vector<double> values = {nan, nan, 1.0, nan, -std::numeric_limits<double>::infinity(),
                                       nan, 3.0, nan};
   const FeatureStatistics found = SummarizeNumbers(values, 2);
-  EXPECT_EQ(found.min, (std::vector<double>{1.0, 0.0}));
-  EXPECT_EQ(found.max, (std::vector<double>{3.0, 0.0}));
-  EXPECT_EQ(found.mean, (std::vector<double>{2.0, 0.0}));
-  EXPECT_EQ(found.std, (std::vector<double>{1.0, 0.0}));
+  EXPECT_EQ(found.lists[kMin], (std::vector<double>{1.0, 0.0}));
+  EXPECT_EQ(found.lists[kMax], (std::vector<double>{3.0, 0.0}));
+  EXPECT_EQ(found.lists[kMean], (std::vector<double>{2.0, 0.0}));
+  EXPECT_EQ(found.lists[kStd], (std::vector<double>{1.0, 0.0}));
   EXPECT_EQ(found.count, 4);
 }
 
@@ -120,9 +120,9 @@ TEST(LeRobotStatistics, DepthKeepsItsUnit) {
   const std::vector<std::uint16_t> millimetres = {1000, 3000};
   summary.Add(std::span<const std::uint16_t>(millimetres));
   const FeatureStatistics found = summary.Finish();
-  EXPECT_EQ(found.min[0], 1000.0);
-  EXPECT_EQ(found.max[0], 3000.0);
-  EXPECT_EQ(found.mean[0], 2000.0);
+  EXPECT_EQ(found.lists[kMin][0], 1000.0);
+  EXPECT_EQ(found.lists[kMax][0], 3000.0);
+  EXPECT_EQ(found.lists[kMean][0], 2000.0);
 }
 
 TEST(LeRobotStatistics, JsonKeepsThemBitForBit) {

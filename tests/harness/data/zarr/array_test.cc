@@ -15,7 +15,7 @@ namespace {
 
 // Writes an array alone and loads it.
 template <class T, class Out>
-std::vector<Out> RoundTrip(const ArrayLayout& layout, const std::vector<T>& values, Target target,
+std::vector<Out> RoundTrip(const ArrayLayout& layout, const std::vector<T>& values, DType target,
                            int n_threads = 2) {
   const core::TemporaryFolder folder;
   ZarrFiles files;
@@ -34,7 +34,7 @@ TEST(RoundTrip, EveryBloscCodecShuffleAndLevel) {
     for (const int shuffle : {0, 1, 2}) {
       for (const int level : {0, 1, 9}) {
         const ArrayLayout layout{{1000, 7}, {300, 7}, Blosc(codec, shuffle, level)};
-        EXPECT_EQ((RoundTrip<float, float>(layout, values, Target::kFloat32)), values)
+        EXPECT_EQ((RoundTrip<float, float>(layout, values, DType::kFloat32)), values)
             << codec << " shuffle " << shuffle << " level " << level;
       }
     }
@@ -45,7 +45,7 @@ TEST(RoundTrip, RawZlibAndZstd) {
   const std::vector<float> values = Count<float>(1000 * 7);
   for (const Encoding& encoding : {Raw(), Zlib(1), Zlib(9), Zstd(), Zstd(false)}) {
     const ArrayLayout layout{{1000, 7}, {300, 7}, encoding};
-    EXPECT_EQ((RoundTrip<float, float>(layout, values, Target::kFloat32)), values) << encoding.json;
+    EXPECT_EQ((RoundTrip<float, float>(layout, values, DType::kFloat32)), values) << encoding.json;
   }
 }
 
@@ -55,7 +55,7 @@ TEST(RoundTrip, EveryDTypeThroughEveryFamilyOfCodecs) {
        {Raw(), Zlib(), Zstd(), Blosc("lz4", 1), Blosc("zstd", 2), Blosc("blosclz", 0)}) {
     const ArrayLayout layout{{20, 3}, {7, 3}, encoding};
     const auto check = [&]<class T>(T) {
-      EXPECT_EQ((RoundTrip<T, float>(layout, Count<T>(60), Target::kFloat32)), wanted)
+      EXPECT_EQ((RoundTrip<T, float>(layout, Count<T>(60), DType::kFloat32)), wanted)
           << encoding.json << " " << Name(DTypeOf<T>::value);
     };
     check(std::uint8_t{});
@@ -76,7 +76,7 @@ TEST(RoundTrip, ChunksMayCutEveryAxis) {
     for (const char separator : {'.', '/'}) {
       for (const int n_threads : {1, 4}) {
         const ArrayLayout layout{shape, chunks, Zstd(), separator};
-        EXPECT_EQ((RoundTrip<float, float>(layout, values, Target::kFloat32, n_threads)), values)
+        EXPECT_EQ((RoundTrip<float, float>(layout, values, DType::kFloat32, n_threads)), values)
             << ToString(chunks) << separator << n_threads;
       }
     }
@@ -113,7 +113,7 @@ void ExpectEveryLayout(const std::function<void(const ArrayLayout&)>& check) {
 TEST(RoundTrip, EveryLayoutOfBothVersions) {
   const std::vector<float> values = Count<float>(5 * 4 * 6 * 3);
   ExpectEveryLayout([&](const ArrayLayout& layout) {
-    EXPECT_EQ((RoundTrip<float, float>(layout, values, Target::kFloat32)), values)
+    EXPECT_EQ((RoundTrip<float, float>(layout, values, DType::kFloat32)), values)
         << layout.encoding.json << " version 3 " << layout.is_version_3 << " shards "
         << ToString(layout.shards) << " order " << ToString(layout.order);
   });
@@ -132,7 +132,7 @@ TEST(RoundTrip, ChunksThatAreNotStoredHoldTheFillValue) {
     const ZarrArray array(*store, "a");
     EXPECT_GT(array.num_missing(), 0);
     EXPECT_LT(array.num_missing(), array.num_chunks());
-    EXPECT_EQ((RoundTrip<float, float>(layout, values, Target::kFloat32)), values);
+    EXPECT_EQ((RoundTrip<float, float>(layout, values, DType::kFloat32)), values);
   });
 }
 
@@ -142,7 +142,7 @@ TEST(RoundTrip, AnArrayOfFillValuesAlone) {
     layout.is_version_3 = is_version_3;
     layout.left_out = layout.fill_value = 7;
     const std::vector<std::uint8_t> values(18, 7);
-    EXPECT_EQ((RoundTrip<std::uint8_t, float>(layout, values, Target::kFloat32)),
+    EXPECT_EQ((RoundTrip<std::uint8_t, float>(layout, values, DType::kFloat32)),
               std::vector<float>(18, 7.0F));
   }
 }
@@ -151,19 +151,19 @@ TEST(RoundTrip, ImagesBecomeBytesFromFloatAndFromBytes) {
   const std::vector<std::uint8_t> pixels = Count<std::uint8_t>(3 * 100 * 100 * 3);
   const ArrayLayout layout{{3, 100, 100, 3}, {2, 100, 100, 3}, Blosc("zstd", 2)};
   const std::vector<float> as_float(pixels.begin(), pixels.end());
-  EXPECT_EQ((RoundTrip<float, std::uint8_t>(layout, as_float, Target::kImage)), pixels);
-  EXPECT_EQ((RoundTrip<std::uint8_t, std::uint8_t>(layout, pixels, Target::kImage)), pixels);
+  EXPECT_EQ((RoundTrip<float, std::uint8_t>(layout, as_float, DType::kUInt8)), pixels);
+  EXPECT_EQ((RoundTrip<std::uint8_t, std::uint8_t>(layout, pixels, DType::kUInt8)), pixels);
 }
 
 TEST(RoundTrip, DepthStaysAsItIs) {
   const std::vector<std::uint16_t> depth = Count<std::uint16_t>(3 * 100 * 100);
   const ArrayLayout layout{{3, 100, 100, 1}, {2, 100, 100, 1}, Blosc("zstd", 1)};
-  EXPECT_EQ((RoundTrip<std::uint16_t, std::uint16_t>(layout, depth, Target::kDepth)), depth);
+  EXPECT_EQ((RoundTrip<std::uint16_t, std::uint16_t>(layout, depth, DType::kUInt16)), depth);
 }
 
 // Every range of steps, read through a cache of `n_chunks` chunks.
-void ExpectReadsAsLoaded(const ZarrArray& array, Target target, std::size_t n_chunks) {
-  const auto step_bytes = static_cast<std::size_t>(array.step_elements()) * TargetSize(target);
+void ExpectReadsAsLoaded(const ZarrArray& array, DType target, std::size_t n_chunks) {
+  const auto step_bytes = static_cast<std::size_t>(array.step_elements()) * SizeOf(target);
   Bytes loaded(static_cast<std::size_t>(array.num_steps()) * step_bytes);
   array.Load(target, 1, loaded);
   reader::ChunkCache cache(n_chunks * array.chunk_bytes());
@@ -179,7 +179,7 @@ void ExpectReadsAsLoaded(const ZarrArray& array, Target target, std::size_t n_ch
 }
 
 template <class T>
-void ExpectReadsAsLoaded(const ArrayLayout& layout, const std::vector<T>& values, Target target) {
+void ExpectReadsAsLoaded(const ArrayLayout& layout, const std::vector<T>& values, DType target) {
   const core::TemporaryFolder folder;
   ZarrFiles files;
   files.AddArray<T>("a", layout, values);
@@ -198,7 +198,7 @@ TEST(ReadSteps, ChunksMayCutEveryAxis) {
                               Shape{2, 3, 4, 2}, Shape{1, 1, 1, 1}, Shape{9, 9, 9, 9},
                               Shape{5, 2, 6, 3}, Shape{5, 4, 6, 2}, Shape{3, 9, 6, 3}}) {
     for (const char separator : {'.', '/'}) {
-      ExpectReadsAsLoaded<float>({shape, chunks, Zstd(), separator}, values, Target::kFloat32);
+      ExpectReadsAsLoaded<float>({shape, chunks, Zstd(), separator}, values, DType::kFloat32);
     }
   }
 }
@@ -208,10 +208,10 @@ TEST(ReadSteps, EveryLayoutAndFillValuesAsTheyAreLoaded) {
   std::fill(values.begin() + 60, values.begin() + 300, 2.5F);
   ExpectEveryLayout([&](ArrayLayout layout) {
     if (layout.encoding.json.is_null()) {
-      ExpectReadsAsLoaded<float>(layout, values, Target::kFloat32);
+      ExpectReadsAsLoaded<float>(layout, values, DType::kFloat32);
       layout.left_out = layout.fill_value = 2.5;
     }
-    ExpectReadsAsLoaded<float>(layout, values, Target::kFloat32);
+    ExpectReadsAsLoaded<float>(layout, values, DType::kFloat32);
   });
 }
 
@@ -222,18 +222,18 @@ TEST(ReadSteps, EveryPictureBecomesWhatItIsLoadedAs) {
   const Encoding blosc = Blosc("zstd", 2);
   for (const Shape& chunks : {Shape{1, 5, 7, 3}, Shape{4, 5, 7, 3}, Shape{4, 2, 4, 3}}) {
     const ArrayLayout layout{{9, 5, 7, 3}, chunks, blosc};
-    ExpectReadsAsLoaded<std::uint8_t>(layout, pixels, Target::kImage);
-    ExpectReadsAsLoaded<float>(layout, as_float, Target::kImage);
+    ExpectReadsAsLoaded<std::uint8_t>(layout, pixels, DType::kUInt8);
+    ExpectReadsAsLoaded<float>(layout, as_float, DType::kUInt8);
   }
   for (const Shape& chunks : {Shape{1, 50, 70}, Shape{4, 50, 70}, Shape{2, 30, 70}}) {
-    ExpectReadsAsLoaded<std::uint16_t>({{9, 50, 70}, chunks, blosc}, depth, Target::kDepth);
+    ExpectReadsAsLoaded<std::uint16_t>({{9, 50, 70}, chunks, blosc}, depth, DType::kUInt16);
   }
 }
 
 TEST(ReadSteps, ReadsTheTinyReplay) {
   const auto store = OpenStore(DPB_SOURCE_DIR "/tests/data/tiny_replay.zarr");
-  ExpectReadsAsLoaded(ZarrArray(*store, "data/img"), Target::kImage, 1);
-  ExpectReadsAsLoaded(ZarrArray(*store, "data/keypoint"), Target::kFloat32, 2);
+  ExpectReadsAsLoaded(ZarrArray(*store, "data/img"), DType::kUInt8, 1);
+  ExpectReadsAsLoaded(ZarrArray(*store, "data/keypoint"), DType::kFloat32, 2);
 }
 
 TEST(ReadSteps, ManyThreadsStayWithinTheLimit) {
@@ -254,7 +254,7 @@ TEST(ReadSteps, ManyThreadsStayWithinTheLimit) {
           const std::int64_t begin = random.UniformInt(40);
           const std::int64_t end = std::min<std::int64_t>(40, begin + 1 + random.UniformInt(5));
           std::vector<std::uint8_t> read(static_cast<std::size_t>(end - begin) * 48);
-          array.ReadSteps(begin, end, Target::kImage, &cache,
+          array.ReadSteps(begin, end, DType::kUInt8, &cache,
                           std::as_writable_bytes(std::span(read)));
           EXPECT_TRUE(std::equal(read.begin(), read.end(), pixels.begin() + begin * 48));
           EXPECT_LE(cache.bytes(), cache.limit());

@@ -103,8 +103,8 @@ TEST_F(FolderStoreTest, ListsFolders) {
 
 TEST_F(FolderStoreTest, RefusesWhatIsNoRegularFile) {
   ASSERT_EQ(::mkfifo((root() / "fifo").c_str(), 0600), 0);
-  EXPECT_THAT(ReadError("fifo"), HasSubstr("not a regular file"));
-  EXPECT_THAT(ReadError("data"), HasSubstr("not a regular file"));
+  EXPECT_THAT(ReadError("fifo"), HasSubstr("expected a regular file"));
+  EXPECT_THAT(ReadError("data"), HasSubstr("expected a regular file"));
 }
 
 TEST(ZipStore, NamesTheArchiveThatCannotBeRead) {

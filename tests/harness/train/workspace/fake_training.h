@@ -44,8 +44,8 @@ class FakeDataset : public Dataset {
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return ends_; }
 
-  void Read(int key, std::int64_t begin, std::int64_t end,
-            std::span<std::byte> out) const override {
+  void DoRead(int key, std::int64_t begin, std::int64_t end,
+              std::span<std::byte> out) const override {
     const std::vector<float>& values = key == 0 ? action_ : agent_pos_;
     std::memcpy(out.data(), values.data() + begin * 2,
                 static_cast<std::size_t>(end - begin) * 2 * sizeof(float));

@@ -1,0 +1,56 @@
+#include "data/reader/unfinished_dataset.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/atomic_file.h"
+#include "core/folder_lock.h"
+#include "dp_bench/error.h"
+
+namespace dp_bench::reader {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+UnfinishedDataset::UnfinishedDataset(const fs::path& path, bool is_folder, const json& identity)
+    : folder_(path.string() + ".unfinished") {
+  constexpr std::size_t kMaxIdentityBytes = std::size_t{64} << 20;
+  const bool is_free = !fs::exists(fs::symlink_status(path)) ||
+                       (is_folder && fs::is_directory(path) && fs::is_empty(path));
+  if (!is_free) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{} exists; give another output, or remove this one", path.string()));
+  }
+  core::CreateFolders(folder_);
+  lock_ = std::make_unique<core::FolderLock>(folder_);
+  core::RemoveTemporaryFiles(folder_);
+  const std::string text = identity.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  const fs::path file = folder_ / "writer.json";
+  if (!fs::exists(file)) core::WriteFileAtomically(file, text);
+  if (core::ReadTextFile(file, kMaxIdentityBytes) == text) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("{} holds an unfinished dataset of another source or with other "
+                          "features or params; remove it to begin again",
+                          folder_.string()));
+}
+
+UnfinishedDataset::~UnfinishedDataset() = default;
+
+void UnfinishedDataset::Remove() {
+  lock_.reset();
+  core::RemoveAll(folder_);
+}
+
+void RequireEpisodes(std::int64_t n_episodes, const fs::path& path) {
+  if (n_episodes > 0) return;
+  throw Error(ErrorCode::kUsage, fmt::format("{} would have no episode", path.string()));
+}
+
+void MoveDurably(const fs::path& temporary, const fs::path& path) {
+  core::FsyncFile(temporary);
+  core::RenameDurably(temporary, path);
+}
+
+}  // namespace dp_bench::reader
