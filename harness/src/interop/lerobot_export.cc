@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -30,108 +31,69 @@ constexpr const char* kPlugin = "unet_hybrid";
                                               setting, found, wanted));
 }
 
-// The settings of the policy, with all defaults.
-class Settings {
- public:
-  explicit Settings(Json params) : params_(std::move(params)) {}
+std::string PointerTo(const std::string& param) { return "/policy/params/" + param; }
 
-  template <class T>
-  T Get(const std::string& pointer) const {
-    return params_.at(Json::json_pointer(pointer)).get<T>();
-  }
-  template <class T>
-  std::optional<T> GetOptional(const std::string& pointer) const {
-    const Json::json_pointer place(pointer);
-    if (!params_.contains(place) || params_.at(place).is_null()) return std::nullopt;
-    return params_.at(place).get<T>();
-  }
+// A setting of the policy that LeRobot does not have. `settings`: the config with all defaults.
+void RequireSetting(const Json& settings, const std::string& param,
+                    const std::vector<Json>& wanted) {
+  const Json found = settings.value(Json::json_pointer(PointerTo(param)), Json(nullptr));
+  if (std::ranges::find(wanted, found) != wanted.end()) return;
+  std::string name = PointerTo(param).substr(1);
+  std::ranges::replace(name, '/', '.');
+  Refuse(name, found.dump(), Json(wanted).dump());
+}
 
-  // A setting that LeRobot does not have.
-  void Require(const std::string& pointer, const std::vector<Json>& wanted) const {
-    const Json::json_pointer place(pointer);
-    const Json found = params_.contains(place) ? params_.at(place) : Json(nullptr);
-    if (std::ranges::find(wanted, found) != wanted.end()) return;
-    std::string name = "policy.params" + pointer;
-    std::ranges::replace(name, '/', '.');
-    Refuse(name, found.dump(), Json(wanted).dump());
+void RequireWithinLerobot(const Json& settings, const LerobotPolicyConfig& config) {
+  const auto require = [&](const char* param, const std::vector<Json>& wanted) {
+    RequireSetting(settings, param, wanted);
+  };
+  require("objective", {"diffusion"});
+  require("obs_as_global_cond", {true});
+  require("noise_scheduler/type", {"ddpm", "ddim"});
+  require("noise_scheduler/prediction_type", {"epsilon", "sample"});
+  require("noise_scheduler/beta_schedule", {"squaredcos_cap_v2", "linear", "scaled_linear"});
+  require("noise_scheduler/timestep_spacing", {"leading"});
+  require("noise_scheduler/steps_offset", {0});
+  if (config.noise_scheduler_type == "DDIM") {
+    require("noise_scheduler/set_alpha_to_one", {true});
+    require("noise_scheduler/eta", {0.0});
   }
-
- private:
-  Json params_;
-};
-
-void RequireWithinLerobot(const Settings& settings, bool has_camera) {
-  settings.Require("/objective", {"diffusion"});
-  settings.Require("/obs_as_global_cond", {true});
-  settings.Require("/noise_scheduler/type", {"ddpm", "ddim"});
-  settings.Require("/noise_scheduler/prediction_type", {"epsilon", "sample"});
-  settings.Require("/noise_scheduler/beta_schedule",
-                   {"squaredcos_cap_v2", "linear", "scaled_linear"});
-  settings.Require("/noise_scheduler/timestep_spacing", {"leading"});
-  settings.Require("/noise_scheduler/steps_offset", {0});
-  if (settings.Get<std::string>("/noise_scheduler/type") == "ddim") {
-    settings.Require("/noise_scheduler/set_alpha_to_one", {true});
-    settings.Require("/noise_scheduler/eta", {0.0});
-  }
-  if (!has_camera) return;
-  settings.Require("/obs_encoder/resnet_width", {64});
-  settings.Require("/obs_encoder/resnet_stages", {4});
-  if (settings.GetOptional<Shape>("/resize_shape")) settings.Require("/resize_first", {true});
+  if (config.cameras().empty()) return;
+  require("obs_encoder/resnet_width", {64});
+  require("obs_encoder/resnet_stages", {4});
+  if (config.resize_shape) require("resize_first", {true});
 }
 
 // The crop in pixels; fractions are of the images, or with resize_first of what they become.
-std::optional<Shape> CropOf(const Settings& settings, const Shape& image) {
-  const auto asked = settings.GetOptional<std::vector<double>>("/crop_shape");
-  if (!asked) return std::nullopt;
-  const Shape whole =
-      settings.GetOptional<Shape>("/resize_shape").value_or(Shape{image[1], image[2]});
+std::optional<Shape> CropOf(const Json& settings, const Shape& whole) {
+  const Json asked = settings.value(Json::json_pointer(PointerTo("crop_shape")), Json(nullptr));
+  if (asked.is_null()) return std::nullopt;
   Shape crop;
   for (std::size_t i = 0; i < 2; ++i) {
-    const double value = (*asked)[i];
+    const auto value = asked.at(i).get<double>();
     crop.push_back(std::llround(value < 1.0 ? value * static_cast<double>(whole[i]) : value));
   }
   return crop;
 }
 
-LerobotPolicyConfig MakeConfig(const Settings& settings, const Horizons& horizons,
+LerobotPolicyConfig MakeConfig(const Json& settings, const Horizons& horizons,
                                const ShapeMeta& shape_meta,
                                const std::vector<FeatureBinding>& bindings) {
   LerobotPolicyConfig config;
+  TakeSettings(settings, &config);
   for (const FeatureBinding& binding : bindings) config.inputs.push_back(binding.feature);
   config.action = {.name = shape_meta.action.name,
                    .type = LerobotFeatureType::kAction,
                    .shape = shape_meta.action.shape};
-  config.n_obs_steps = horizons.n_obs_steps;
-  config.horizon = horizons.horizon;
-  config.n_action_steps = horizons.n_action_steps;
   config.drop_n_last_frames = horizons.n_dropped_last_frames();
-  config.down_dims = settings.Get<Shape>("/down_dims");
-  config.kernel_size = settings.Get<int>("/kernel_size");
-  config.n_groups = settings.Get<int>("/n_groups");
-  config.diffusion_step_embed_dim = settings.Get<int>("/diffusion_step_embed_dim");
-  config.use_film_scale_modulation = settings.Get<bool>("/cond_predict_scale");
-  config.do_mask_loss_for_padding = settings.Get<bool>("/do_mask_loss_for_padding");
-  config.use_group_norm = settings.Get<bool>("/obs_encoder/use_group_norm");
-  config.use_separate_rgb_encoder_per_camera =
-      settings.Get<bool>("/obs_encoder/use_separate_rgb_encoder_per_camera");
-  config.spatial_softmax_num_keypoints =
-      settings.Get<int>("/obs_encoder/spatial_softmax_num_keypoints");
-  if (const auto cameras = config.cameras(); !cameras.empty()) {
-    config.crop_is_random = settings.Get<bool>("/crop_is_random");
-    config.resize_shape = settings.GetOptional<Shape>("/resize_shape");
-    config.crop_shape = CropOf(settings, cameras[0].shape);
+  const std::vector<LerobotFeature> cameras = config.cameras();
+  if (cameras.empty()) {
+    config.resize_shape.reset();
+    config.crop_shape.reset();
+  } else {
+    const Shape& image = cameras[0].shape;
+    config.crop_shape = CropOf(settings, config.resize_shape.value_or(Shape{image[1], image[2]}));
   }
-  const std::string scheduler = "/noise_scheduler/";
-  config.noise_scheduler_type =
-      settings.Get<std::string>(scheduler + "type") == "ddim" ? "DDIM" : "DDPM";
-  config.num_train_timesteps = settings.Get<int>(scheduler + "num_train_timesteps");
-  config.num_inference_steps = settings.Get<int>(scheduler + "num_inference_steps");
-  config.beta_schedule = settings.Get<std::string>(scheduler + "beta_schedule");
-  config.beta_start = settings.Get<double>(scheduler + "beta_start");
-  config.beta_end = settings.Get<double>(scheduler + "beta_end");
-  config.prediction_type = settings.Get<std::string>(scheduler + "prediction_type");
-  config.clip_sample = settings.Get<bool>(scheduler + "clip_sample");
-  config.clip_sample_range = settings.Get<double>(scheduler + "clip_sample_range");
   return config;
 }
 
@@ -142,19 +104,6 @@ void RequireHorizonOfLerobot(const LerobotPolicyConfig& config) {
   Refuse(
       "horizon", std::to_string(config.horizon),
       fmt::format("multiples of {} with {} levels of down_dims", factor, config.down_dims.size()));
-}
-
-void SetTraining(const Config& config, LerobotPolicyConfig* result) {
-  const Config optimizer = config.Sub("optimizer");
-  result->optimizer_lr = optimizer.Get("lr", 1e-4);
-  const auto betas = optimizer.Get("betas", std::vector<double>{0.95, 0.999});
-  std::ranges::copy_n(betas.begin(), 2, result->optimizer_betas.begin());
-  result->optimizer_eps = optimizer.Get("eps", 1e-8);
-  result->optimizer_weight_decay = optimizer.Get("weight_decay", 1e-6);
-  const Config training = config.Sub("training");
-  result->scheduler_name = training.Get("lr_scheduler", std::string("cosine"));
-  result->scheduler_warmup_steps =
-      static_cast<int>(training.Get("lr_warmup_steps", std::int64_t{500}));
 }
 
 }  // namespace
@@ -173,19 +122,16 @@ std::vector<FeatureBinding> ExportLerobotPolicy(const run::Checkpoint& checkpoin
   if (plugin != kPlugin) Refuse("policy.plugin", plugin, kPlugin);
   // its defaults become part of the config
   const std::unique_ptr<Policy> policy = planner::CreatePolicy(config, catalogue);
-  const Settings settings(Json::parse(config.Sub("policy").Sub("params").ToJson()));
+  const Json settings = Json::parse(config.ToJson());
   const ShapeMeta shape_meta = ShapeMeta::FromConfig(config.Sub("shape_meta"));
   std::vector<FeatureBinding> bindings = MakeFeatures(
       shape_meta, request.map.empty() ? ReadLerobotMap(config.Sub("lerobot")) : request.map);
 
   LerobotPolicy result;
   result.config = MakeConfig(settings, Horizons::FromConfig(config), shape_meta, bindings);
-  RequireWithinLerobot(settings, !result.config.cameras().empty());
+  RequireWithinLerobot(settings, result.config);
   RequireHorizonOfLerobot(result.config);
-  SetTraining(config, &result.config);
-  const bool has_ema = checkpoint.Has(run::kEmaFile);
-  planner::LoadPolicyWeights(checkpoint, *policy,
-                             has_ema ? planner::Weights::kEma : planner::Weights::kModel);
+  planner::LoadPolicyWeights(checkpoint, *policy, planner::EvaluatedWeights(checkpoint));
   result.weights = ToLerobotOrder(planner::ModuleState(policy->module()),
                                   MakeConditionOrder(bindings, shape_meta, result.config));
   ToLerobotStats(planner::NormalizerOf(checkpoint), bindings, &result);

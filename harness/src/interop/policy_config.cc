@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -31,40 +33,68 @@ std::optional<Enum> Parse(const std::array<std::string_view, n>& names, std::str
   return static_cast<Enum>(found - names.begin());
 }
 
-// Calls visit(name, field) for every field that is read and written as it is.
+// Calls visit(name, place, field) for every field that is read and written as it is. `place`: where
+// dp_bench's config has the same number, a JSON pointer.
 template <class AnyConfig, class Visitor>
 void VisitFields(AnyConfig& config, const Visitor& visit) {
-  visit("n_obs_steps", config.n_obs_steps);
-  visit("horizon", config.horizon);
-  visit("n_action_steps", config.n_action_steps);
-  visit("drop_n_last_frames", config.drop_n_last_frames);
-  visit("resize_shape", config.resize_shape);
-  visit("crop_shape", config.crop_shape);
-  visit("crop_is_random", config.crop_is_random);
-  visit("use_group_norm", config.use_group_norm);
-  visit("spatial_softmax_num_keypoints", config.spatial_softmax_num_keypoints);
-  visit("use_separate_rgb_encoder_per_camera", config.use_separate_rgb_encoder_per_camera);
-  visit("down_dims", config.down_dims);
-  visit("kernel_size", config.kernel_size);
-  visit("n_groups", config.n_groups);
-  visit("diffusion_step_embed_dim", config.diffusion_step_embed_dim);
-  visit("use_film_scale_modulation", config.use_film_scale_modulation);
-  visit("noise_scheduler_type", config.noise_scheduler_type);
-  visit("num_train_timesteps", config.num_train_timesteps);
-  visit("beta_schedule", config.beta_schedule);
-  visit("beta_start", config.beta_start);
-  visit("beta_end", config.beta_end);
-  visit("prediction_type", config.prediction_type);
-  visit("clip_sample", config.clip_sample);
-  visit("clip_sample_range", config.clip_sample_range);
-  visit("num_inference_steps", config.num_inference_steps);
-  visit("do_mask_loss_for_padding", config.do_mask_loss_for_padding);
-  visit("optimizer_lr", config.optimizer_lr);
-  visit("optimizer_betas", config.optimizer_betas);
-  visit("optimizer_eps", config.optimizer_eps);
-  visit("optimizer_weight_decay", config.optimizer_weight_decay);
-  visit("scheduler_name", config.scheduler_name);
-  visit("scheduler_warmup_steps", config.scheduler_warmup_steps);
+  const auto in_params = [&](const char* name, const char* place, auto& field) {
+    visit(name, std::string("/policy/params/") + place, field);
+  };
+  const auto in_scheduler = [&](const char* name, auto& field) {
+    visit(name, std::string("/policy/params/noise_scheduler/") + name, field);
+  };
+  visit("n_obs_steps", "/n_obs_steps", config.n_obs_steps);
+  visit("horizon", "/horizon", config.horizon);
+  visit("n_action_steps", "/n_action_steps", config.n_action_steps);
+  visit("drop_n_last_frames", "/drop_n_last_frames", config.drop_n_last_frames);
+  in_params("resize_shape", "resize_shape", config.resize_shape);
+  in_params("crop_shape", "crop_shape", config.crop_shape);
+  in_params("crop_is_random", "crop_is_random", config.crop_is_random);
+  in_params("use_group_norm", "obs_encoder/use_group_norm", config.use_group_norm);
+  in_params("spatial_softmax_num_keypoints", "obs_encoder/spatial_softmax_num_keypoints",
+            config.spatial_softmax_num_keypoints);
+  in_params("use_separate_rgb_encoder_per_camera",
+            "obs_encoder/use_separate_rgb_encoder_per_camera",
+            config.use_separate_rgb_encoder_per_camera);
+  in_params("down_dims", "down_dims", config.down_dims);
+  in_params("kernel_size", "kernel_size", config.kernel_size);
+  in_params("n_groups", "n_groups", config.n_groups);
+  in_params("diffusion_step_embed_dim", "diffusion_step_embed_dim",
+            config.diffusion_step_embed_dim);
+  in_params("use_film_scale_modulation", "cond_predict_scale", config.use_film_scale_modulation);
+  in_params("noise_scheduler_type", "noise_scheduler/type", config.noise_scheduler_type);
+  in_scheduler("num_train_timesteps", config.num_train_timesteps);
+  in_scheduler("beta_schedule", config.beta_schedule);
+  in_scheduler("beta_start", config.beta_start);
+  in_scheduler("beta_end", config.beta_end);
+  in_scheduler("prediction_type", config.prediction_type);
+  in_scheduler("clip_sample", config.clip_sample);
+  in_scheduler("clip_sample_range", config.clip_sample_range);
+  in_scheduler("num_inference_steps", config.num_inference_steps);
+  in_params("do_mask_loss_for_padding", "do_mask_loss_for_padding",
+            config.do_mask_loss_for_padding);
+  visit("optimizer_lr", "/optimizer/lr", config.optimizer_lr);
+  visit("optimizer_betas", "/optimizer/betas", config.optimizer_betas);
+  visit("optimizer_eps", "/optimizer/eps", config.optimizer_eps);
+  visit("optimizer_weight_decay", "/optimizer/weight_decay", config.optimizer_weight_decay);
+  visit("scheduler_name", "/training/lr_scheduler", config.scheduler_name);
+  visit("scheduler_warmup_steps", "/training/lr_warmup_steps", config.scheduler_warmup_steps);
+}
+
+// A field as JSON; none is null.
+template <class T>
+OrderedJson FieldAsJson(const T& field) {
+  if constexpr (requires { field.has_value(); }) {
+    return field ? OrderedJson(*field) : OrderedJson(nullptr);
+  } else {
+    return field;
+  }
+}
+
+std::string WithCase(std::string text, int (*convert)(int)) {
+  std::ranges::transform(text, text.begin(),
+                         [&](unsigned char c) { return static_cast<char>(convert(c)); });
+  return text;
 }
 
 // Fields that are read by name, and fields that change nothing in the network: where it runs, how
@@ -95,7 +125,7 @@ const std::set<std::string, std::less<>>& OtherFields() {
 
 void RequireKnownFields(const core::JsonView& file, LerobotPolicyConfig config) {
   std::set<std::string, std::less<>> known = OtherFields();
-  VisitFields(config, [&](const char* name, const auto&) { known.insert(name); });
+  VisitFields(config, [&](const char* name, const auto&, const auto&) { known.insert(name); });
   for (const auto& [name, value] : file.Members()) {
     if (known.contains(name)) continue;
     file.Fail(
@@ -109,14 +139,14 @@ struct ReadField {
   const core::JsonView& file;
 
   template <class T>
-  void operator()(const char* name, T& field) const {
+  void operator()(const char* name, const auto& /*place*/, T& field) const {
     field = file.Get<T>(name);
   }
   template <class T>
-  void operator()(const char* name, std::optional<T>& field) const {
+  void operator()(const char* name, const auto& /*place*/, std::optional<T>& field) const {
     field = file.GetOptional<T>(name);
   }
-  void operator()(const char* name, std::array<double, 2>& field) const {
+  void operator()(const char* name, const auto& /*place*/, std::array<double, 2>& field) const {
     const auto values = file.Get<std::vector<double>>(name);
     if (values.size() != 2) {
       file.Fail(fmt::format("{}: expected two numbers, found {}", name, values.size()));
@@ -264,6 +294,30 @@ LerobotNormMap ReadLerobotNormMap(const core::JsonView& section) {
   return norms;
 }
 
+nlohmann::json ToSettings(const LerobotPolicyConfig& config) {
+  nlohmann::json settings;
+  VisitFields(config, [&](const char*, const std::string& place, const auto& field) {
+    settings[nlohmann::json::json_pointer(place)] = nlohmann::json(FieldAsJson(field));
+  });
+  nlohmann::json& scheduler = settings["policy"]["params"]["noise_scheduler"];
+  scheduler["type"] = WithCase(config.noise_scheduler_type, std::tolower);
+  if (!config.num_inference_steps) scheduler["num_inference_steps"] = config.num_train_timesteps;
+  return settings;
+}
+
+void TakeSettings(const nlohmann::json& settings, LerobotPolicyConfig* config) {
+  VisitFields(*config, [&](const char*, const std::string& place, auto& field) {
+    const nlohmann::json::json_pointer pointer(place);
+    if (!settings.contains(pointer) || settings.at(pointer).is_null()) return;
+    if constexpr (requires { field.emplace(); }) {
+      settings.at(pointer).get_to(field.emplace());
+    } else {
+      settings.at(pointer).get_to(field);
+    }
+  });
+  config->noise_scheduler_type = WithCase(config->noise_scheduler_type, std::toupper);
+}
+
 LerobotPolicyConfig ParseLerobotPolicyConfig(std::string_view text, const fs::path& path) {
   const std::string what = fmt::format("'{}'", path.string());
   const nlohmann::json json = core::ParseJson(text, what, ErrorCode::kCheckpoint);
@@ -298,12 +352,8 @@ std::string ToJson(const LerobotPolicyConfig& config) {
   for (const auto& [type, norm] : config.normalization_mapping) {
     json["normalization_mapping"][std::string(Name(type))] = Name(norm);
   }
-  VisitFields(config, [&](const char* name, const auto& field) {
-    if constexpr (requires { field.has_value(); }) {
-      json[name] = field ? OrderedJson(*field) : OrderedJson(nullptr);
-    } else {
-      json[name] = field;
-    }
+  VisitFields(config, [&](const char* name, const auto&, const auto& field) {
+    json[name] = FieldAsJson(field);
   });
   json["crop_ratio"] = config.resize_shape && config.crop_shape
                            ? CropRatio(*config.resize_shape, *config.crop_shape)

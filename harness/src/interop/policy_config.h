@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -80,16 +81,21 @@ struct LerobotPolicyConfig {
   std::optional<int> num_inference_steps;  // none: num_train_timesteps
   bool do_mask_loss_for_padding = false;
   int drop_n_last_frames = 0;
-  double optimizer_lr = 0.0;
-  std::array<double, 2> optimizer_betas = {};
-  double optimizer_eps = 0.0;
-  double optimizer_weight_decay = 0.0;
-  std::string scheduler_name;
-  int scheduler_warmup_steps = 0;
+  double optimizer_lr = 1e-4;
+  std::array<double, 2> optimizer_betas = {0.95, 0.999};
+  double optimizer_eps = 1e-8;
+  double optimizer_weight_decay = 1e-6;
+  std::string scheduler_name = "cosine";
+  int scheduler_warmup_steps = 500;
 
   /// Of the cameras, in LeRobot's order.
   std::vector<LerobotFeature> cameras() const;
 };
+
+/// The same settings in the places of dp_bench's config: horizons, policy.params, optimizer,
+/// training. And back: what `settings` does not have stays as it is.
+nlohmann::json ToSettings(const LerobotPolicyConfig& config);
+void TakeSettings(const nlohmann::json& settings, LerobotPolicyConfig* config);
 
 /// Throws Error{kCheckpoint} naming `path` and the field for a field that is missing, that has a
 /// value that dp_bench's unet_hybrid cannot reproduce, or that is unknown.

@@ -34,62 +34,27 @@ using Json = nlohmann::json;
 
 constexpr const char* kImportedPlugin = "unet_hybrid";
 
-template <class T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json NoiseScheduler(const interop::LerobotPolicyConfig& config) {
-  // the rest is what LeRobot leaves at diffusers' defaults
-  return {{"type", config.noise_scheduler_type == "DDIM" ? "ddim" : "ddpm"},
-          {"num_train_timesteps", config.num_train_timesteps},
-          {"num_inference_steps", config.num_inference_steps.value_or(config.num_train_timesteps)},
-          {"beta_schedule", config.beta_schedule},
-          {"beta_start", config.beta_start},
-          {"beta_end", config.beta_end},
-          {"prediction_type", config.prediction_type},
-          {"clip_sample", config.clip_sample},
-          {"clip_sample_range", config.clip_sample_range},
-          {"timestep_spacing", "leading"},
-          {"steps_offset", 0},
-          {"set_alpha_to_one", true},
-          {"eta", 0.0}};
-}
-
-Json PolicyParams(const interop::LerobotPolicyConfig& config) {
-  return {{"down_dims", config.down_dims},
-          {"kernel_size", config.kernel_size},
-          {"n_groups", config.n_groups},
-          {"diffusion_step_embed_dim", config.diffusion_step_embed_dim},
-          {"cond_predict_scale", config.use_film_scale_modulation},
-          {"do_mask_loss_for_padding", config.do_mask_loss_for_padding},
-          {"crop_shape", OrNull(config.crop_shape)},
-          {"crop_is_random", config.crop_is_random},
-          {"resize_shape", OrNull(config.resize_shape)},
-          {"resize_first", true},
-          {"obs_encoder",
-           {{"use_group_norm", config.use_group_norm},
-            {"use_separate_rgb_encoder_per_camera", config.use_separate_rgb_encoder_per_camera},
-            {"spatial_softmax_num_keypoints", config.spatial_softmax_num_keypoints}}},
-          {"noise_scheduler", NoiseScheduler(config)}};
-}
-
 // What LeRobot's config says, as overrides of the task's config.
 std::vector<std::string> OverridesOf(const interop::LerobotPolicyConfig& config) {
-  const Json optimizer = {{"name", "adam"},
-                          {"lr", config.optimizer_lr},
-                          {"betas", config.optimizer_betas},
-                          {"eps", config.optimizer_eps},
-                          {"weight_decay", config.optimizer_weight_decay}};
-  return {fmt::format("horizon={}", config.horizon),
-          fmt::format("n_obs_steps={}", config.n_obs_steps),
-          fmt::format("n_action_steps={}", config.n_action_steps),
-          fmt::format("drop_n_last_frames={}", config.drop_n_last_frames),
-          "policy.params=" + PolicyParams(config).dump(),
-          "optimizer=" + optimizer.dump(),
-          "training.lr_scheduler=" + config.scheduler_name,
-          fmt::format("training.lr_warmup_steps={}", config.scheduler_warmup_steps),
-          "training.rollout_every=0"};  // its training was not evaluated on seeds of ours
+  Json settings = interop::ToSettings(config);
+  Json& params = settings["policy"]["params"];
+  params["resize_first"] = true;
+  // what LeRobot leaves at diffusers' defaults
+  params["noise_scheduler"].update({{"timestep_spacing", "leading"},
+                                    {"steps_offset", 0},
+                                    {"set_alpha_to_one", true},
+                                    {"eta", 0.0}});
+  settings["optimizer"]["name"] = "adam";
+  settings["training"]["rollout_every"] = 0;  // it was not evaluated on seeds of ours
+  std::vector<std::string> overrides = {"policy.params=" + params.dump(),
+                                        "optimizer=" + settings["optimizer"].dump()};
+  for (const auto& [key, value] : settings["training"].items()) {
+    overrides.push_back(fmt::format("training.{}={}", key, value.dump()));
+  }
+  for (const auto& [key, value] : settings.items()) {  // the horizons
+    if (value.is_number()) overrides.push_back(fmt::format("{}={}", key, value.dump()));
+  }
+  return overrides;
 }
 
 // The key that the reader of LeRobot datasets makes of a feature.
