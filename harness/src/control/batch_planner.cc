@@ -77,11 +77,11 @@ void BatchPlanner::Plan(std::span<const ObsView> obs, std::span<const std::uint6
   for (std::size_t begin = 0; begin < seeds.size(); begin += batch_size) {
     const std::size_t n = std::min(batch_size, seeds.size() - begin);
     rows.clear();
-    for (std::size_t place = 0; place < batch_size; ++place) {
-      // rows without an observation of their own repeat the first
-      CopyRow(obs, begin + (place < n ? place : 0), place);
-      if (place < n) rows.push_back({.seed = seeds[begin + place], .env_step = 0});
+    for (std::size_t place = 0; place < n; ++place) {
+      CopyRow(obs, begin + place, place);
+      rows.push_back({.seed = seeds[begin + place], .env_step = 0});
     }
+    RepeatFirstRow(n, &obs_);
     planner_.Plan(obs_, rows, chunks_);
     const auto found = std::span(chunks_).first(n * chunk_size_);
     for (std::size_t i = 0; i < n; ++i) {

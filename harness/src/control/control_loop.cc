@@ -25,18 +25,49 @@ LoopOptions Checked(const LoopOptions& options) {
   return options;
 }
 
-void RepeatFirstRow(int n_rows, ObsBatch* obs) {
-  for (auto& [key, array] : *obs) {
-    const std::size_t row_bytes = array.byte_size() / static_cast<std::size_t>(n_rows);
-    const std::span<std::byte> first = array.bytes().first(row_bytes);
-    for (std::span<std::byte> rest = array.bytes().subspan(row_bytes); !rest.empty();
-         rest = rest.subspan(row_bytes)) {
-      std::ranges::copy(first, rest.begin());
-    }
+}  // namespace
+
+BackgroundTask::BackgroundTask(std::function<void()> task)
+    : task_(std::move(task)), thread_([this] { Loop(); }) {}
+
+BackgroundTask::~BackgroundTask() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
   }
+  changed_.notify_all();
+  thread_.join();
 }
 
-}  // namespace
+void BackgroundTask::Start() {
+  {
+    const std::lock_guard lock(mutex_);
+    DPB_ASSERT(!is_running_);
+    is_running_ = true;
+  }
+  changed_.notify_all();
+}
+
+bool BackgroundTask::Wait(std::optional<Clock::time_point> limit) {
+  std::unique_lock lock(mutex_);
+  const auto has_ended = [this] { return !is_running_; };
+  if (limit) return changed_.wait_until(lock, *limit, has_ended);
+  changed_.wait(lock, has_ended);
+  return true;
+}
+
+void BackgroundTask::Loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return is_running_ || is_ending_; });
+    if (!is_running_) return;
+    lock.unlock();
+    task_();
+    lock.lock();
+    is_running_ = false;
+    changed_.notify_all();
+  }
+}
 
 ControlLoop::ControlLoop(ChunkPlanner& planner, const ShapeMeta& shape_meta,
                          const Horizons& horizons, const LoopOptions& options)
@@ -153,7 +184,7 @@ void ControlLoop::StartPlan() {
 void ControlLoop::Plan() noexcept {
   const Clock::time_point start = Clock::now();
   try {
-    RepeatFirstRow(planner_.batch_size(), &obs_);
+    RepeatFirstRow(1, &obs_);
     planner_.Plan(obs_, std::span(&row_, 1), chunks_);
     const auto fault =
         NonFiniteAction(std::span(chunks_).first(queue_.chunk().size()), action_dim_);

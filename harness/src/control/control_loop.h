@@ -2,15 +2,19 @@
 // another. `dp_bench::Controller` is the same for a checkpoint; its rules hold here too.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "control/action_queue.h"
-#include "control/background_task.h"
 #include "control/chunk_planner.h"
 #include "control/obs_history.h"
 #include "control/obs_input.h"
@@ -18,6 +22,36 @@
 #include "dp_bench/spec.h"
 
 namespace dp_bench::control {
+
+/// A function that runs on a thread of its own, again and again, without allocating memory. What
+/// `task` writes can be read once Wait returned true.
+class BackgroundTask {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `task` must not throw.
+  explicit BackgroundTask(std::function<void()> task);
+  BackgroundTask(const BackgroundTask&) = delete;
+  BackgroundTask& operator=(const BackgroundTask&) = delete;
+  /// Waits for the run in progress.
+  ~BackgroundTask();
+
+  /// Begins a run; the last one must have ended.
+  void Start();
+
+  /// Waits until the run has ended, but not after `limit`. Whether it has.
+  bool Wait(std::optional<Clock::time_point> limit = std::nullopt);
+
+ private:
+  void Loop();
+
+  std::function<void()> task_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_running_ = false;
+  bool is_ending_ = false;
+  std::thread thread_;  // last: it uses the members above
+};
 
 struct LoopOptions {
   int latency_steps = 0;    // see ControllerOptions

@@ -18,6 +18,17 @@ ObsBatch MakeObsBatch(std::span<const KeySpec> keys, int n_rows, int n_obs_steps
   return obs;
 }
 
+void RepeatFirstRow(std::size_t n_rows, ObsBatch* obs) {
+  for (auto& [key, array] : *obs) {
+    const std::size_t row_bytes = array.byte_size() / static_cast<std::size_t>(array.shape()[0]);
+    const std::span<std::byte> first = array.bytes().first(row_bytes);
+    for (std::span<std::byte> rest = array.bytes().subspan(n_rows * row_bytes); !rest.empty();
+         rest = rest.subspan(row_bytes)) {
+      std::ranges::copy(first, rest.begin());
+    }
+  }
+}
+
 ObsHistory::ObsHistory(std::span<const KeySpec> keys, int n_obs_steps) : n_obs_steps_(n_obs_steps) {
   DPB_ASSERT(n_obs_steps >= 1);
   for (const KeySpec& key : keys) {

@@ -14,6 +14,9 @@ namespace dp_bench::control {
 /// [n_rows, n_obs_steps, storage shape] of each key.
 ObsBatch MakeObsBatch(std::span<const KeySpec> keys, int n_rows, int n_obs_steps);
 
+/// Fills the rows of a batch behind the first `n_rows` with copies of the first.
+void RepeatFirstRow(std::size_t n_rows, ObsBatch* obs);
+
 /// A ring of n_obs_steps observations. Nothing allocates after construction.
 class ObsHistory {
  public:

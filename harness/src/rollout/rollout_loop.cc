@@ -140,10 +140,11 @@ void RolloutLoop::WaitForWorkers() {
 
 void RolloutLoop::PlanBatch() {
   rows_.clear();
-  for (const EpisodeSlot* slot : batch_) rows_.push_back(slot->plan_row());
-  for (std::size_t row = 0; row < batch_size_; ++row) {
-    batch_[row < batch_.size() ? row : 0]->history().CopyWindows(row, &obs_);
+  for (const EpisodeSlot* slot : batch_) {
+    slot->history().CopyWindows(rows_.size(), &obs_);
+    rows_.push_back(slot->plan_row());
   }
+  control::RepeatFirstRow(rows_.size(), &obs_);
 
   std::string why;
   if (!TryPlan(rows_, &why)) {
@@ -175,9 +176,8 @@ bool RolloutLoop::TryPlan(std::span<const control::PlanRow> rows, std::string* w
 // The other rows get the same actions as before.
 void RolloutLoop::PlanOneByOne() {
   for (std::size_t i = 0; i < batch_.size(); ++i) {
-    for (std::size_t row = 0; row < batch_size_; ++row) {
-      batch_[i]->history().CopyWindows(row, &obs_);
-    }
+    batch_[i]->history().CopyWindows(0, &obs_);
+    control::RepeatFirstRow(1, &obs_);
     std::string why;
     if (TryPlan(std::span(rows_).subspan(i, 1), &why)) {
       HandOut(batch_[i], std::span(actions_).first(chunk_size_));
