@@ -79,16 +79,6 @@ assert {"sampling.out_of_range", "sampling.many_clipped", "sampling.clip_range_w
 PYTHON
 expect_exit 2 "needs a checkpoint" "$dp_bench" diagnose --sampling --policy unet_hybrid --env point_mass
 
-echo "a training that samples with its own numbers of steps"
-"$dp_bench" train "${task[@]}" --output few_steps training.num_epochs=2 training.max_train_steps=2 \
-  training.rollout_every=0 training.sample_every=1 'training.sample_steps=[{"epoch": 0,
-  "num_inference_steps": 4}, {"epoch": 1, "num_inference_steps": 9}]' >train.txt 2>&1 || fail "$(cat train.txt)"
-[ "$(grep -o '"train_sample_steps":[0-9.]*' few_steps/logs.json.txt | tr '\n' ' ')" = \
-  '"train_sample_steps":4.0 "train_sample_steps":9.0 ' ] || fail "$(cat few_steps/logs.json.txt)"
-expect_exit 2 "num_inference_steps" "$dp_bench" train "${task[@]}" --output too_many \
-  'training.sample_steps=[{"epoch": 0, "num_inference_steps": 1000}]'
-[ ! -e too_many/logs.json.txt ] || fail "it trained with more steps than the process has"
-
 echo "bad input"
 expect_exit 2 "nothing to run" "$dp_bench" diagnose
 expect_exit 2 "nowhere" "$dp_bench" diagnose --run nowhere

@@ -222,18 +222,15 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
     LogWithoutEnv(experiment);
   }
   const std::unique_ptr<Policy> teacher = experiment.LoadTeacher();
-  train::Workspace workspace(
-      {.config = experiment.config(),
-       .dataset = *dataset,
-       .create_policy = [&] { return experiment.CreatePolicy(); },
-       .output_dir = output,
-       .stop = &stop,
-       .snapshot = &snapshot,
-       .ranks = &ranks,
-       .create_sampler =
-           [&](int num_inference_steps) { return experiment.CreateSampler(num_inference_steps); },
-       .resume_from = plan.checkpoint,
-       .teacher = teacher.get()});
+  train::Workspace workspace({.config = experiment.config(),
+                              .dataset = *dataset,
+                              .create_policy = [&] { return experiment.CreatePolicy(); },
+                              .output_dir = output,
+                              .stop = &stop,
+                              .snapshot = &snapshot,
+                              .ranks = &ranks,
+                              .resume_from = plan.checkpoint,
+                              .teacher = teacher.get()});
   const torch::Device device = experiment.device();
   task::RejectUnknownKeys(experiment, {.makes_policy = true, .makes_dataset = true});
   workspace.Prepare();

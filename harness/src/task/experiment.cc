@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "config/name.h"
 #include "dp_bench/error.h"
@@ -11,7 +10,6 @@
 #include "planner/create_from_checkpoint.h"
 #include "policy/device.h"
 #include "run/run_files.h"
-#include "train/clip_reach.h"
 #include "train/train_config.h"
 
 namespace dp_bench::task {
@@ -54,17 +52,6 @@ Experiment::Experiment(const ExperimentOptions& options)
 
 std::unique_ptr<Policy> Experiment::CreatePolicy() const {
   return dp_bench::planner::CreatePolicy(config(), catalogue());
-}
-
-std::unique_ptr<Policy> Experiment::CreateSampler(int num_inference_steps) const {
-  nlohmann::json changed = nlohmann::json::parse(config().ToJson());
-  const std::string objective = train::ObjectiveOf(config());
-  const std::string section = objective == "diffusion" ? "noise_scheduler" : objective;
-  changed["policy"]["params"][section]["num_inference_steps"] = num_inference_steps;
-  const Config sampling = Config::FromJson(changed.dump(), "training.sample_steps");
-  std::unique_ptr<Policy> policy = dp_bench::planner::CreatePolicy(sampling, catalogue());
-  sampling.Sub("policy").Sub("params").RejectUnread();
-  return policy;
 }
 
 std::unique_ptr<Policy> Experiment::LoadTeacher() const {

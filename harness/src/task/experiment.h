@@ -25,10 +25,6 @@ class Experiment : public Task {
   const PolicySpec& spec() const { return spec_; }
   std::unique_ptr<Policy> CreatePolicy() const;
 
-  /// The same with another num_inference_steps in policy.params, in the section of the objective.
-  /// Throws Error{kConfig} if the policy does not read this key or refuses the number.
-  std::unique_ptr<Policy> CreateSampler(int num_inference_steps) const;
-
   /// The policy of training.teacher, on device() and without gradients; null if there is none.
   std::unique_ptr<Policy> LoadTeacher() const;
 

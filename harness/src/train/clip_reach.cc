@@ -53,16 +53,12 @@ std::optional<ClipReach> ActionReach(const Normalizer& normalizer,
   return reach;
 }
 
-std::string ObjectiveOf(const Config& config) {
-  if (!config.Has("policy")) return "diffusion";
-  const Config params = config.Sub("policy").Sub("params");
-  return params.Has("objective") ? params.Get<std::string>("objective") : "diffusion";
-}
-
 std::optional<NoiseSchedulerConfig> SchedulerOf(const Config& config) {
-  if (!config.Has("policy") || ObjectiveOf(config) != "diffusion") return std::nullopt;
+  if (!config.Has("policy")) return std::nullopt;
   const Config params = config.Sub("policy").Sub("params");
-  if (!params.Has("noise_scheduler")) return std::nullopt;
+  const bool is_diffusion =
+      !params.Has("objective") || params.Get<std::string>("objective") == "diffusion";
+  if (!is_diffusion || !params.Has("noise_scheduler")) return std::nullopt;
   return NoiseSchedulerConfig::FromConfig(params.Sub("noise_scheduler"));
 }
 

@@ -29,9 +29,6 @@ struct ClipReach {
 std::optional<ClipReach> ActionReach(const Normalizer& normalizer,
                                      const NoiseSchedulerConfig& scheduler);
 
-/// policy.params.objective of the config of a run; "diffusion" if the policy has no such key.
-std::string ObjectiveOf(const Config& config);
-
 /// policy.params.noise_scheduler of the config of a run; none if the policy has no such section or
 /// another objective than diffusion.
 std::optional<NoiseSchedulerConfig> SchedulerOf(const Config& config);

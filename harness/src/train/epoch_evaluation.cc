@@ -15,17 +15,6 @@
 namespace dp_bench::train {
 namespace {
 
-// Makes the parameters and buffers of `to` those of `from`, without a copy.
-void ShareWeights(const torch::nn::Module& from, torch::nn::Module& to) {
-  const auto share = [](const auto& sources, const auto& targets) {
-    DPB_ASSERT(sources.size() == targets.size());
-    for (std::size_t i = 0; i < sources.size(); ++i) targets[i].set_data(sources[i]);
-  };
-  const torch::NoGradGuard no_grad;
-  share(from.parameters(), to.parameters());
-  share(from.buffers(), to.buffers());
-}
-
 // What the log has about sampled actions, over all ranks; nothing if the policy does not denoise.
 std::map<std::string, double> SamplingNumbers(const SamplingTrace& trace,
                                               const DataParallel& parallel) {
@@ -63,9 +52,7 @@ std::optional<EpochResults> EpochEvaluation::Run(const EvalFn& evaluate, Policy&
   if (parts_.val_loader && config.IsDue(config.val_every, epoch)) {
     results.metrics["val_loss"] = ValidationLoss(policy);
   }
-  if (config.IsDue(config.sample_every, epoch)) {
-    SampleActions(SamplerAt(epoch, eval_policy), epoch, &results);
-  }
+  if (config.IsDue(config.sample_every, epoch)) SampleActions(eval_policy, epoch, &results);
   return results;
 }
 
@@ -91,21 +78,6 @@ double EpochEvaluation::ValidationLoss(Policy& policy) {
   }
   const double mean = sum / static_cast<double>(std::max<std::int64_t>(n_samples, 1));
   return parts_.parallel.MeanOverRows(mean, n_samples);
-}
-
-Policy& EpochEvaluation::SamplerAt(int epoch, Policy& eval_policy) {
-  const std::optional<int> n_steps = parts_.config.SampleStepsAt(epoch);
-  if (!n_steps) return eval_policy;
-  if (sampler_ == nullptr || sampler_steps_ != *n_steps) {
-    sampler_ = parts_.create_sampler(*n_steps);
-    sampler_->module().to(parts_.device);
-    sampler_->SetNormalizer(*parts_.normalizer);
-    sampler_steps_ = *n_steps;
-  }
-  ShareWeights(eval_policy.module(), sampler_->module());
-  sampler_->module().eval();
-  sampler_->WeightsChanged();
-  return *sampler_;
 }
 
 void EpochEvaluation::SampleActions(Policy& policy, int epoch, EpochResults* results) {

@@ -35,9 +35,6 @@ struct EpochResults {
   std::map<std::string, RgbImage> pictures{};  // of sampled actions, by tag for TensorBoard
 };
 
-/// Creates a policy that samples actions with this number of denoising steps.
-using CreateSampler = std::function<std::unique_ptr<Policy>(int num_inference_steps)>;
-
 class EpochEvaluation {
  public:
   /// Config and parallel must outlive the evaluation.
@@ -47,30 +44,25 @@ class EpochEvaluation {
     torch::Device device;                           // of the policies
     std::unique_ptr<data::BatchLoader> val_loader;  // null without validation episodes
     data::HostBatch sampled;                        // the rows whose actions are sampled
-    CreateSampler create_sampler = {};              // needed with training.sample_steps
-    const Normalizer* normalizer = nullptr;         // of the policies; needed for both of these
+    const Normalizer* normalizer = nullptr;         // of the policies; needed for sampling
     int denoising_every = 0;                        // logging.denoising_every
   };
 
   explicit EpochEvaluation(Parts parts) : parts_(std::move(parts)) {}
 
   /// Measures what is due at the end of `epoch`. Rollouts and sampled actions use `eval_policy`,
-  /// the validation loss uses `policy`. With training.sample_steps, actions are sampled by another
-  /// policy with the same weights. A policy that was used is left in evaluation mode. Nothing
+  /// the validation loss uses `policy`. A policy that was used is left in evaluation mode. Nothing
   /// if `evaluate` was interrupted; it may be empty.
   std::optional<EpochResults> Run(const EvalFn& evaluate, Policy& policy, Policy& eval_policy,
                                   int epoch);
 
  private:
   double ValidationLoss(Policy& policy);
-  Policy& SamplerAt(int epoch, Policy& eval_policy);
   void SampleActions(Policy& policy, int epoch, EpochResults* results);
   double OwnActionMse(Policy& policy, SamplingTrace* trace);  // over this rank's rows
   bool IsPictureDue(int epoch) const;
 
   Parts parts_;
-  std::unique_ptr<Policy> sampler_;  // shares the weights of the policy that is evaluated
-  int sampler_steps_ = 0;
 };
 
 }  // namespace dp_bench::train

@@ -40,24 +40,6 @@ std::vector<std::string> GetParts(const Config& config, std::string_view key,
   return parts;
 }
 
-std::vector<SampleSteps> GetSampleSteps(const Config& config) {
-  std::vector<SampleSteps> schedule;
-  for (const Config& entry :
-       config.List("sample_steps",
-                   "denoising steps of these samples from an epoch on, such as few at first and "
-                   "more later; "
-                   "before the first entry, and without any, they have as many as an evaluation: "
-                   "num_inference_steps of the policy")) {
-    schedule.push_back(SampleSteps::FromConfig(entry));
-    if (schedule.size() < 2 || schedule.back().epoch > std::prev(schedule.end(), 2)->epoch)
-      continue;
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: expected a later epoch than {}, found {}", entry.Where("epoch"),
-                            std::prev(schedule.end(), 2)->epoch, schedule.back().epoch));
-  }
-  return schedule;
-}
-
 // The choices of training.mixed_precision; nothing for auto.
 std::optional<MixedPrecision> GetPrecision(const Config& config) {
   std::optional<MixedPrecision> precision;
@@ -102,16 +84,6 @@ TeacherConfig TeacherConfig::FromConfig(const Config& config) {
   return c;
 }
 
-SampleSteps SampleSteps::FromConfig(const Config& config) {
-  SampleSteps c;
-  const ConfigKeys keys(config);
-  keys("epoch", &c.epoch, 0, kMaxCount, "from this epoch on; the first one is 0");
-  c.num_inference_steps = config.Require<int>("num_inference_steps");
-  keys("num_inference_steps", &c.num_inference_steps, 1, kMaxCount,
-       "denoising steps of the actions that are sampled while training");
-  return c;
-}
-
 EarlyStopConfig EarlyStopConfig::FromConfig(const Config& config) {
   EarlyStopConfig c;
   const ConfigKeys keys(config);
@@ -134,14 +106,6 @@ std::optional<torch::ScalarType> ProductType(MixedPrecision precision) {
 }
 
 bool IsAutoPrecision(const Config& training) { return !GetPrecision(training).has_value(); }
-
-std::optional<int> TrainingConfig::SampleStepsAt(int epoch) const {
-  std::optional<int> steps;
-  for (const SampleSteps& entry : sample_steps) {
-    if (entry.epoch <= epoch) steps = entry.num_inference_steps;
-  }
-  return steps;
-}
 
 void TrainingConfig::TakeTeacher(const Config& config) {
   teacher = TeacherConfig::FromConfig(
@@ -210,7 +174,6 @@ void TrainingConfig::ReadPeriods(const Config& config) {
   keys("sample_every", &sample_every, 0, kMaxCount,
        "period in epochs of sampling actions for a training batch to measure their error; 0 = "
        "never");
-  sample_steps = GetSampleSteps(config);
   keys("max_train_steps", &max_train_steps, 1, kMaxSteps, "batches per epoch; none for all");
   keys("max_val_steps", &max_val_steps, 1, kMaxSteps, "batches per validation; none for all");
   keys("max_minutes", &max_minutes, "wall-clock limit in minutes, more than 0; none for no limit");

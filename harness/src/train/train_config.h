@@ -55,14 +55,6 @@ std::optional<torch::ScalarType> ProductType(MixedPrecision precision);
 /// its device.
 bool IsAutoPrecision(const Config& training);
 
-/// One entry of "training.sample_steps".
-struct SampleSteps {
-  int epoch = 0;
-  int num_inference_steps = 0;
-
-  static SampleSteps FromConfig(const Config& config);
-};
-
 /// "training.early_stop". Names and meanings are those of Keras' EarlyStopping.
 struct EarlyStopConfig {
   std::string monitor = "val_loss";
@@ -89,7 +81,6 @@ struct TrainingConfig {
   int checkpoint_every = 50;
   int val_every = 1;
   int sample_every = 5;
-  std::vector<SampleSteps> sample_steps;  // epochs rise
   std::optional<std::int64_t> max_train_steps;
   std::optional<std::int64_t> max_val_steps;
   std::optional<double> max_minutes;
@@ -104,10 +95,6 @@ struct TrainingConfig {
   bool IsDue(int every, int epoch) const {
     return every > 0 && (epoch % every == 0 || epoch + 1 == num_epochs);
   }
-
-  /// The denoising steps of actions that are sampled at the end of this epoch. None: as many as in
-  /// an evaluation.
-  std::optional<int> SampleStepsAt(int epoch) const;
 
  private:
   void ReadPeriods(const Config& config);

@@ -85,10 +85,6 @@ Workspace::Workspace(WorkspaceParts parts)
                                                        .grad_scaler = state_.grad_scaler,
                                                        .teacher = parts_.teacher});
   CreateLoaders();
-  // whether the policy can work with these numbers, before the training begins
-  for (const SampleSteps& entry : config_.sample_steps) {
-    parts_.create_sampler(entry.num_inference_steps);
-  }
 }
 
 Workspace::~Workspace() = default;
@@ -133,7 +129,6 @@ void Workspace::CreateLoaders() {
       .config = config_,
       .parallel = parallel_,
       .device = device_,
-      .create_sampler = parts_.create_sampler,
       .normalizer = &normalizer_,
       .denoising_every = logging_config_.tensorboard ? logging_config_.denoising_every : 0};
   if (n_val > 0) {

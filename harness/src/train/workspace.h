@@ -42,7 +42,6 @@ struct WorkspaceParts {
   core::Progress::Output progress = core::Progress::StandardError();
   std::function<void(int step)> after_store_step = {};  // CheckpointStore's, for tests
   core::Communicator* ranks = nullptr;     // that train together, see Run; null: this process alone
-  CreateSampler create_sampler = {};       // needed with training.sample_steps
   std::filesystem::path resume_from = {};  // with training.resume: this checkpoint, not the latest
   Policy* teacher = nullptr;  // needed with training.teacher; must outlive the workspace
 };

@@ -1,5 +1,4 @@
-// Actions sampled while training: with their own number of denoising steps, their numbers in the
-// log and their image in TensorBoard.
+// Actions sampled while training: their numbers in the log and their image in TensorBoard.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +10,6 @@
 #include "core/atomic_file.h"
 #include "dp_bench/stage_trace.h"
 #include "fake_training.h"
-#include "support/error_of.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench::train {
@@ -19,7 +17,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 
 namespace fs = std::filesystem;
@@ -55,11 +52,6 @@ class TrainingSamplesTest : public testing::Test {
     WorkspaceParts parts =
         FakeParts(Config::FromJson(config.dump(2)), dataset_, scratch_.path() / name);
     parts.create_policy = [] { return std::make_unique<DenoisingFake>(8); };
-    parts.create_sampler = [this](int n_steps) {
-      if (n_steps > 8) throw Error(ErrorCode::kConfig, "at most 8");
-      created_.push_back(n_steps);
-      return std::make_unique<DenoisingFake>(n_steps);
-    };
     Workspace(std::move(parts)).Run({});
     std::istringstream log(Content(name, "logs.json.txt"));
     std::vector<nlohmann::json> lines;
@@ -90,38 +82,19 @@ class TrainingSamplesTest : public testing::Test {
 
   const FakeDataset dataset_;
   ScratchFolder scratch_;
-  std::vector<int> created_;
 };
 
-constexpr const char* kSchedule =
-    R"("sample_every": 1, "sample_steps": [{"epoch": 1, "num_inference_steps": 2},
-                                           {"epoch": 3, "num_inference_steps": 5}])";
-
-TEST_F(TrainingSamplesTest, HaveTheStepsOfAnEvaluationWithoutASchedule) {
+TEST_F(TrainingSamplesTest, HaveTheStepsOfAnEvaluation) {
   const auto lines = Train("plain", R"("sample_every": 1)");
   EXPECT_THAT(ValuesOf(lines, "train_sample_steps"), ElementsAre(8, 8, 8, 8));
-  EXPECT_THAT(created_, IsEmpty());
-}
-
-TEST_F(TrainingSamplesTest, HaveTheStepsOfTheSchedule) {
-  const auto lines = Train("scheduled", kSchedule);
-  EXPECT_THAT(ValuesOf(lines, "train_sample_steps"), ElementsAre(8, 2, 2, 5));
-}
-
-// the fake's actions do not depend on its number of steps
-TEST_F(TrainingSamplesTest, UseTheWeightsOfTheEvaluatedPolicy) {
-  const auto plain = Train("plain", R"("sample_every": 1)");
-  const auto scheduled = Train("scheduled", kSchedule);
-  EXPECT_EQ(ValuesOf(scheduled, "train_action_mse_error"),
-            ValuesOf(plain, "train_action_mse_error"));
 }
 
 TEST_F(TrainingSamplesTest, DoNotChangeTheTraining) {
   Train("never", R"("sample_every": 0)");
-  Train("scheduled", kSchedule);
+  Train("every", R"("sample_every": 1)");
   for (const char* file : {"ema.safetensors", "model.safetensors"}) {
     const std::string path = std::string("checkpoints/latest/") + file;
-    EXPECT_EQ(Content("scheduled", path), Content("never", path)) << file;
+    EXPECT_EQ(Content("every", path), Content("never", path)) << file;
   }
 }
 
@@ -150,27 +123,6 @@ TEST_F(TrainingSamplesTest, HaveAPictureAtTheirInterval) {
   EXPECT_EQ(count(Events("plain")), 2U) << "the first of ten, and the last epoch";
   Train("none", R"("sample_every": 0)");
   EXPECT_EQ(count(Events("none")), 0U);
-}
-
-TEST_F(TrainingSamplesTest, AreRefusedBeforeTheTrainingIfThePolicyCannotMakeThem) {
-  EXPECT_THAT(
-      MessageOf(
-          ErrorCode::kConfig,
-          [&] { Train("many", R"("sample_steps": [{"epoch": 90, "num_inference_steps": 9}])"); }),
-      HasSubstr("at most 8"));
-  EXPECT_FALSE(fs::exists(scratch_.path() / "many" / "logs.json.txt"));
-}
-
-TEST_F(TrainingSamplesTest, NeedEpochsThatRise) {
-  const auto message = MessageOf(ErrorCode::kConfig, [&] {
-    Train("falling", R"("sample_steps": [{"epoch": 5, "num_inference_steps": 2},
-                                         {"epoch": 5, "num_inference_steps": 4}])");
-  });
-  EXPECT_THAT(message, HasSubstr("expected a later epoch than 5, found 5"));
-  EXPECT_THAT(message, HasSubstr("training.sample_steps"));
-  EXPECT_THAT(
-      MessageOf(ErrorCode::kConfig, [&] { Train("none", R"("sample_steps": [{"epoch": 5}])"); }),
-      HasSubstr("num_inference_steps"));
 }
 
 }  // namespace
