@@ -26,6 +26,8 @@ MODELS = ROOT / "models"
 FIRST_SEED = 500000  # no training and no choice of a checkpoint saw these
 N_SEEDS = 200
 N_FRAMES = 6
+MOST_BYTES = 16 << 20  # of weights in git
+MOST_WIDE_BYTES = 8 << 20  # of those that are not stored in 16 bits
 METRIC_NAMES = {"test/mean_coverage": "largest coverage", "test/mean_final_coverage": "final coverage"}
 
 
@@ -121,11 +123,25 @@ def success(log):
     return f"{100 * rate:.1f} % ({log['test/n_success']}/{log['test/n_episodes']}; {100 * low:.1f}–{100 * high:.1f} %)"
 
 
-def n_parameters(model):
+def tensors(model):
+    """The tensors of the weights, from the header of their file."""
     with open(model / "ema.safetensors", "rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))
-    return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
+    return [tensor for name, tensor in header.items() if name != "__metadata__"]
+
+
+def n_parameters(model):
+    return sum(math.prod(tensor["shape"]) for tensor in tensors(model))
+
+
+def require_small_weights(model):
+    """What docs/releasing.md says about weights in git."""
+    size = (model / "ema.safetensors").stat().st_size
+    wide = {tensor["dtype"] for tensor in tensors(model)} & {"F32", "F64"}
+    if size > MOST_BYTES or (wide and size > MOST_WIDE_BYTES):
+        sys.exit(f"models/{model.name}/ema.safetensors has {size / 2**20:.1f} MiB{' in ' + ', '.join(wide) if wide else ''}; expected at "
+                 f"most {MOST_WIDE_BYTES >> 20} MiB, or at most {MOST_BYTES >> 20} MiB in 16 bits: see docs/releasing.md")
 
 
 def table(header, rows):
@@ -252,6 +268,8 @@ def main():
     if arguments.verb in ("ship", "add"):
         take = ship if arguments.verb == "ship" else add
         return take(arguments.name, [run.resolve() for run in arguments.runs])
+    for model in shipped_models():
+        require_small_weights(model)
     stale = [path for path, text in pages().items() if not path.exists() or path.read_text() != text]
     if arguments.check and stale:
         sys.exit(f"{', '.join(str(path.relative_to(ROOT)) for path in stale)}: run scripts/models.py pages")
