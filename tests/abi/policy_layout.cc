@@ -32,9 +32,7 @@ void PrintPolicy() {
   DPB_VIRTUAL(Policy, module);
   DPB_VIRTUAL(Policy, WeightsChanged);
   DPB_VIRTUAL(Policy, n_train_obs_steps);
-  DPB_VIRTUAL(Policy, distillable);
-  DPB_TYPE(Distillable);
-  DPB_VIRTUAL(Distillable, LearnFrom);
+  DPB_VIRTUAL(Policy, LearnFrom);
   DPB_TYPE(policy::PolicyBase);
 }
 

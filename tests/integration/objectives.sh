@@ -48,7 +48,9 @@ echo "the sampler and its steps are chosen at evaluation"
 "$dp_bench" train "${task[@]}" "${unet[@]}" --output diffusion >train.txt 2>&1 || fail "$(cat train.txt)"
 hashes() { grep -o '"trace_hash":"[0-9a-f]*"' "$1/episodes.jsonl"; }
 scheduler=policy.params.noise_scheduler
-for sampler in ddim ddpm dpmsolver++ euler heun; do
+samplers=$("$dp_bench" keys policy --policy unet_hybrid --markdown | sed -n 's/^| `noise_scheduler.type` | one of \([^|]*\) |.*/\1/p')
+[ -n "$samplers" ] || fail "no samplers in the table of keys"
+for sampler in ${samplers//,/}; do
   "$dp_bench" eval --checkpoint diffusion --output "eval_$sampler" "$scheduler.type=$sampler" \
     "$scheduler.num_inference_steps=5" >eval.txt 2>&1 || fail "$sampler: $(cat eval.txt)"
   grep -q "\"type\": \"$sampler\"" "eval_$sampler/config.json" || fail "the config does not say $sampler"
@@ -82,5 +84,5 @@ refuses "loss_weighting: expected none with objective flow_matching, found min_s
 refuses "expected sample or v_prediction with objective consistency" policy.params.objective=consistency
 refuses "lower num_inference_steps" "$scheduler.type=dpmsolver++" "$scheduler.num_inference_steps=100"
 refuses "policy.params.mip.num_inference_steps" policy.params.objective=mip \
-  'training.sample_steps=[{"epoch": 0, "num_inference_steps": 3}]'
+  policy.params.mip.num_inference_steps=3
 [ ! -e refused ] || fail "a refused training left a folder"

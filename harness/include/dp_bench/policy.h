@@ -31,23 +31,6 @@ struct LossOutput {
   std::map<std::string, torch::Tensor> parts;  // named scalars for the log, detached
 };
 
-/// An optional ability of a policy: it also learns from the answers of other policies with a
-/// network like its own (consistency distillation).
-class DPB_API Distillable {
- public:
-  Distillable(const Distillable&) = delete;
-  Distillable& operator=(const Distillable&) = delete;
-
-  /// `teacher` is trained and has its normalizer; this policy begins with its weights. `average`
-  /// has the averaged weights of this policy. Both are on its device and outlive its training.
-  /// Throws Error{kConfig} if it cannot learn from them.
-  virtual void LearnFrom(Distillable& teacher, Distillable& average) = 0;
-
- protected:
-  Distillable() = default;
-  ~Distillable() = default;
-};
-
 /// A diffusion policy, or any other. It is trained on batches and predicts action chunks. Used by
 /// one thread at a time.
 class DPB_API Policy {
@@ -82,8 +65,12 @@ class DPB_API Policy {
   /// observations after the current step.
   virtual int n_train_obs_steps() const { return spec().horizons.n_obs_steps; }
 
-  /// Null if the policy cannot learn from another one.
-  virtual Distillable* distillable() { return nullptr; }
+  /// From now on it also learns from the answers of other policies with a network like its own
+  /// (consistency distillation). `teacher` is trained and has its normalizer; this policy begins
+  /// with its weights. `average` has the averaged weights of this policy. Both are on its device
+  /// and outlive its training. Throws Error{kConfig} if it cannot learn from them, which is the
+  /// default.
+  virtual void LearnFrom(Policy& teacher, Policy& average);
 
  protected:
   Policy() = default;

@@ -169,10 +169,7 @@ Finding CheckObsMatter(const SamplingCase& sampling, double error) {
 
 Finding CheckStepCount(const SamplingCase& sampling, double error) {
   if (!sampling.scheduler) return LeaveOpen("sampling.too_few_steps", kNoScheduler);
-  const int n_train = sampling.scheduler->num_train_timesteps;
-  // DPM-Solver++ cannot visit all of them
-  const int n_most =
-      sampling.scheduler->type == SchedulerType::kDpmSolverPlusPlus ? n_train - 1 : n_train;
+  const int n_most = sampling.scheduler->most_inference_steps();
   const int n_more = std::min(n_most, std::max(20, 4 * sampling.scheduler->num_inference_steps));
   const double more = ErrorOf(sampling, {Scheduler("num_inference_steps", std::to_string(n_more))});
   return Decide("sampling.too_few_steps", error > 1.5 * more,
@@ -182,7 +179,7 @@ Finding CheckStepCount(const SamplingCase& sampling, double error) {
 
 Finding CompareVariants(const SamplingCase& sampling, double error) {
   if (!sampling.scheduler) return LeaveOpen("sampling.variant", kNoScheduler);
-  const bool is_ddim = sampling.scheduler->type == SchedulerType::kDdim;
+  const bool is_ddim = sampling.scheduler->type == "ddim";
   const std::string steps = std::to_string(sampling.scheduler->num_train_timesteps);
   const double clipped_otherwise = ErrorOf(
       sampling, {Scheduler("clip_sample", sampling.scheduler->clip_sample ? "false" : "true")});

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -19,7 +18,6 @@ namespace dp_bench::diagnose {
 namespace {
 
 constexpr int kChunks = 8;
-constexpr std::array kSamplerNames = {"ddpm", "ddim", "dpmsolver++", "euler", "heun"};  // by type
 constexpr std::uint64_t kNoiseSeed = 7;
 
 SamplingSample SampleForData(const SamplingInspectionCase& subject) {
@@ -100,7 +98,7 @@ std::string ToText(const SamplingInspection& inspection) {
   nlohmann::json view = ToJson(inspection);
   view.update(TextView(inspection.findings));
   if (inspection.scheduler) {
-    view["sampler"] = kSamplerNames.at(static_cast<std::size_t>(inspection.scheduler->type));
+    view["sampler"] = inspection.scheduler->type;
     view["n_steps"] = inspection.sample.steps.size();
     view["num_train_timesteps"] = inspection.scheduler->num_train_timesteps;
   }

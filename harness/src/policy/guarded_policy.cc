@@ -130,13 +130,15 @@ class GuardedPolicy final : public Policy {
                               horizons.n_obs_steps, horizons.horizon, n_steps));
     });
   }
-  Distillable* distillable() override {
-    return GuardTorchCall(place_, "distillable", [&] { return policy_->distillable(); });
+  void LearnFrom(Policy& teacher, Policy& average) override {
+    GuardTorchCall(place_, "LearnFrom", [&] { policy_->LearnFrom(teacher, average); });
   }
 
   void ComputeGradients(const torch::Tensor& loss) const {
     GuardTorchCall(place_, "the backward pass of its loss", [&] { loss.backward(); });
   }
+
+  Policy& inside() const { return *policy_; }
 
  private:
   PluginPlace place_;
@@ -149,6 +151,11 @@ class GuardedPolicy final : public Policy {
 std::unique_ptr<Policy> GuardPlugin(std::unique_ptr<Policy> policy, PluginPlace place,
                                     const PolicySpec& spec) {
   return std::make_unique<GuardedPolicy>(std::move(policy), std::move(place), spec);
+}
+
+Policy& Unguarded(Policy& policy) {
+  const auto* const guarded = dynamic_cast<const GuardedPolicy*>(&policy);
+  return guarded == nullptr ? policy : guarded->inside();
 }
 
 void ComputeGradients(const Policy& policy, const torch::Tensor& loss) {

@@ -18,6 +18,9 @@ namespace dp_bench::plugin {
 std::unique_ptr<Policy> GuardPlugin(std::unique_ptr<Policy> policy, PluginPlace place,
                                     const PolicySpec& spec);
 
+/// The policy inside a guard, for code that knows its class; an unguarded policy itself.
+Policy& Unguarded(Policy& policy);
+
 /// Computes the gradients of a loss that `policy` returned: `loss`, or a multiple of it. If the
 /// policy is guarded, errors name the plugin.
 void ComputeGradients(const Policy& policy, const torch::Tensor& loss);

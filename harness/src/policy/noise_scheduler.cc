@@ -6,9 +6,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <numbers>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "dp_bench/array.h"
 #include "dp_bench/config_keys.h"
@@ -20,29 +24,6 @@ namespace dp_bench {
 namespace {
 
 using policy::SamplerStep;
-
-void RequireWorkable(const NoiseSchedulerConfig& config) {
-  const auto require = [](bool holds, std::string_view what) {
-    if (!holds) throw Error(ErrorCode::kConfig, fmt::format("noise_scheduler: {}", what));
-  };
-  require(
-      config.num_train_timesteps >= 1,
-      fmt::format("num_train_timesteps is {}; it must be at least 1", config.num_train_timesteps));
-  require(
-      config.beta_start > 0.0 && config.beta_start <= config.beta_end && config.beta_end < 1.0,
-      fmt::format("beta_start is {} and beta_end is {}; 0 < beta_start <= beta_end < 1 must hold",
-                  config.beta_start, config.beta_end));
-  require(config.beta_clip[0] >= 0.0 && config.beta_clip[0] <= config.beta_clip[1] &&
-              config.beta_clip[1] < 1.0,
-          fmt::format("beta_clip is [{}, {}]; 0 <= smallest <= largest < 1 must hold",
-                      config.beta_clip[0], config.beta_clip[1]));
-  require(config.clip_sample_range > 0.0,
-          fmt::format("clip_sample_range is {}; it must be positive", config.clip_sample_range));
-  require(config.eta >= 0.0 && config.eta <= 1.0,
-          fmt::format("eta is {}; it must lie within 0 and 1", config.eta));
-  require(config.steps_offset >= 0,
-          fmt::format("steps_offset is {}; it must not be negative", config.steps_offset));
-}
 
 // Beta schedules: linear (Ho et al. 2020), cosine (Nichol & Dhariwal 2021, eq. 17) and two
 // quadratic ones, as in diffusers 0.30 and later.
@@ -105,6 +86,182 @@ std::vector<double> MakeAlphasCumprod(const std::vector<double>& betas) {
   return alphas_cumprod;
 }
 
+// The coefficients of x_0 as a function of x_t and the network's output (DDPM eq. 15 for epsilon).
+SamplerStep X0Step(PredictionType prediction_type, double alpha_bar) {
+  const double signal = std::sqrt(alpha_bar);
+  const double noise = std::sqrt(1.0 - alpha_bar);
+  switch (prediction_type) {
+    case PredictionType::kEpsilon:
+      return {.x0_from_sample = 1.0 / signal, .x0_from_output = -noise / signal};
+    case PredictionType::kSample:
+      return {.x0_from_sample = 0.0, .x0_from_output = 1.0};
+    case PredictionType::kVPrediction:
+      return {.x0_from_sample = signal, .x0_from_output = -noise};
+  }
+  throw Error(ErrorCode::kInternal, "unknown prediction_type");
+}
+
+// Variance of the posterior q(x_{t-1} | x_t, x_0), DDPM eq. 7. DDIM eq. 16 is its square root times
+// eta.
+double PosteriorVariance(double alpha_bar, double alpha_bar_prev) {
+  return (1.0 - alpha_bar_prev) / (1.0 - alpha_bar) * (1.0 - alpha_bar / alpha_bar_prev);
+}
+
+// A timestep of the reverse process, and what its samplers may look at.
+struct Place {
+  const NoiseSchedulerConfig& config;
+  std::span<const double> alphas_cumprod;   // of all training timesteps
+  std::span<const std::int64_t> timesteps;  // of the process
+  std::size_t i;                            // this one in `timesteps`
+
+  bool is_last() const { return i + 1 == timesteps.size(); }
+  // alphas_cumprod; after the last timestep there is no noise
+  double AlphaBar(std::int64_t timestep, double after_last = 1.0) const {
+    return timestep < 0 ? after_last : alphas_cumprod[static_cast<std::size_t>(timestep)];
+  }
+  double here() const { return AlphaBar(timesteps[i]); }
+  double next() const { return AlphaBar(is_last() ? -1 : timesteps[i + 1]); }
+  double before() const { return AlphaBar(timesteps[i - 1]); }
+};
+
+// The evaluations of the network from a timestep to the next one.
+using Steps = std::vector<SamplerStep>;
+
+// DDPM with the posterior's variance ("fixed_small").
+Steps DdpmSteps(const Place& at) {
+  const double alpha_bar = at.here();
+  const double alpha_bar_prev = at.next();
+  SamplerStep c = X0Step(at.config.prediction_type, alpha_bar);
+  // DDPM eq. 7: posterior mean; alpha and beta cover the whole stride
+  const double alpha = alpha_bar / alpha_bar_prev;
+  const double beta = 1.0 - alpha;
+  c.next_from_x0 = std::sqrt(alpha_bar_prev) * beta / (1.0 - alpha_bar);
+  c.next_from_sample = std::sqrt(alpha) * (1.0 - alpha_bar_prev) / (1.0 - alpha_bar);
+  constexpr double kMinVariance = 1e-20;  // diffusers' floor
+  if (at.timesteps[at.i] != 0) {
+    c.noise = std::sqrt(std::max(PosteriorVariance(alpha_bar, alpha_bar_prev), kMinVariance));
+  }
+  return {c};
+}
+
+Steps DdimSteps(const Place& at) {
+  // DDIM strides evenly with every spacing
+  const std::int64_t stride = at.config.num_train_timesteps / std::ssize(at.timesteps);
+  const double alpha_bar = at.here();
+  const double alpha_bar_prev = at.AlphaBar(
+      at.timesteps[at.i] - stride, at.config.set_alpha_to_one ? 1.0 : at.alphas_cumprod.front());
+  SamplerStep c = X0Step(at.config.prediction_type, alpha_bar);
+  c.noise = at.config.eta * std::sqrt(PosteriorVariance(alpha_bar, alpha_bar_prev));
+  c.next_from_x0 = std::sqrt(alpha_bar_prev);
+
+  // DDIM eq. 12: the direction to x_t follows the predicted noise, which is not clipped
+  const double direction = std::sqrt(std::max(1.0 - alpha_bar_prev - c.noise * c.noise, 0.0));
+  const double signal = std::sqrt(alpha_bar);
+  const double noise = std::sqrt(1.0 - alpha_bar);
+  switch (at.config.prediction_type) {
+    case PredictionType::kEpsilon:
+      c.next_from_output = direction;
+      break;
+    case PredictionType::kSample:
+      c.next_from_sample = direction / noise;
+      c.next_from_output = -direction * signal / noise;
+      break;
+    case PredictionType::kVPrediction:
+      c.next_from_sample = direction * noise;
+      c.next_from_output = direction * signal;
+      break;
+  }
+  return {c};
+}
+
+// The noise of a sample per unit of its signal: sigma of Karras et al. 2022.
+double NoiseLevel(double alpha_bar) { return std::sqrt((1.0 - alpha_bar) / alpha_bar); }
+
+// Half the logarithm of the signal-to-noise ratio: lambda of Lu et al. 2022.
+double HalfLogSnr(double alpha_bar) { return -std::log(NoiseLevel(alpha_bar)); }
+
+// A step of Euler's method on the probability-flow ODE (Karras et al. 2022, eq. 4 and Alg. 1
+// without its correction), which scales samples to signal 1. Here they keep the variance of the
+// process. Lu et al. 2022, eq. 9, of first order, is the same step.
+Steps EulerSteps(const Place& at) {
+  SamplerStep c = X0Step(at.config.prediction_type, at.here());
+  c.next_from_sample = std::sqrt((1.0 - at.next()) / (1.0 - at.here()));
+  c.next_from_x0 = std::sqrt(at.next()) * (1.0 - NoiseLevel(at.next()) / NoiseLevel(at.here()));
+  return {c};
+}
+
+// DPM-Solver++ 2M, Lu et al. 2022 Alg. 2: x_0 is extrapolated from the last two predictions. The
+// first and the last step are of first order.
+Steps DpmSolverSteps(const Place& at) {
+  Steps steps = EulerSteps(at);
+  if (at.i == 0 || at.is_last()) return steps;
+  const double step = HalfLogSnr(at.next()) - HalfLogSnr(at.here());
+  const double last_step = HalfLogSnr(at.here()) - HalfLogSnr(at.before());
+  const double weight = step / (2.0 * last_step);
+  steps[0].next_from_last_x0 = -weight * steps[0].next_from_x0;
+  steps[0].next_from_x0 *= 1.0 + weight;
+  return steps;
+}
+
+// Karras et al. 2022, Alg. 1, in samples that keep the variance of the process. Lines 7 and 8: the
+// mean of the slopes at both ends of the step takes the place of the slope at its beginning.
+Steps HeunSteps(const Place& at) {
+  Steps steps = EulerSteps(at);
+  if (at.is_last()) return steps;
+  const double begin = at.here();
+  const double end = at.next();
+  const double slope = 0.5 * (NoiseLevel(begin) / NoiseLevel(end) - 1.0);
+  SamplerStep correction = X0Step(at.config.prediction_type, end);
+  correction.time = static_cast<double>(at.timesteps[at.i + 1]);
+  correction.next_from_x0 = slope * std::sqrt(end);
+  correction.next_from_sample = 0.5 - slope;
+  correction.next_from_last_sample = 0.5 * std::sqrt(end / begin);
+  steps.push_back(correction);
+  return steps;
+}
+
+// A sampler is one line here: its name in configs, its function, and how many timesteps more than
+// it visits are spaced, of which it leaves out the lowest.
+struct Sampler {
+  std::string_view name;
+  Steps (*steps)(const Place& at);
+  int n_left_out = 0;
+};
+
+constexpr std::array kSamplers = {Sampler{"ddpm", DdpmSteps}, Sampler{"ddim", DdimSteps},
+                                  Sampler{"dpmsolver++", DpmSolverSteps, /*n_left_out=*/1},
+                                  Sampler{"euler", EulerSteps}, Sampler{"heun", HeunSteps}};
+
+const Sampler& SamplerOf(const NoiseSchedulerConfig& config) {
+  const auto* const found =
+      std::ranges::find(kSamplers, std::string_view(config.type), &Sampler::name);
+  DPB_ASSERT(found != kSamplers.end());
+  return *found;
+}
+
+void RequireWorkable(const NoiseSchedulerConfig& config) {
+  const auto require = [](bool holds, std::string_view what) {
+    if (!holds) throw Error(ErrorCode::kConfig, fmt::format("noise_scheduler: {}", what));
+  };
+  require(
+      config.num_train_timesteps >= 1,
+      fmt::format("num_train_timesteps is {}; it must be at least 1", config.num_train_timesteps));
+  require(
+      config.beta_start > 0.0 && config.beta_start <= config.beta_end && config.beta_end < 1.0,
+      fmt::format("beta_start is {} and beta_end is {}; 0 < beta_start <= beta_end < 1 must hold",
+                  config.beta_start, config.beta_end));
+  require(config.beta_clip[0] >= 0.0 && config.beta_clip[0] <= config.beta_clip[1] &&
+              config.beta_clip[1] < 1.0,
+          fmt::format("beta_clip is [{}, {}]; 0 <= smallest <= largest < 1 must hold",
+                      config.beta_clip[0], config.beta_clip[1]));
+  require(config.clip_sample_range > 0.0,
+          fmt::format("clip_sample_range is {}; it must be positive", config.clip_sample_range));
+  require(config.eta >= 0.0 && config.eta <= 1.0,
+          fmt::format("eta is {}; it must lie within 0 and 1", config.eta));
+  require(config.steps_offset >= 0,
+          fmt::format("steps_offset is {}; it must not be negative", config.steps_offset));
+}
+
 // The timesteps of the reverse process, high to low. Spacings: Lin et al. 2024, "Common diffusion
 // noise schedules and sample steps are flawed", table 2.
 std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config) {
@@ -116,8 +273,7 @@ std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config) {
         fmt::format("num_inference_steps is {}; it must lie within 1 and num_train_timesteps = {}",
                     inference, train));
   }
-  // DPM-Solver++ spaces one more timestep than it visits, and leaves out the lowest
-  const int left_out = config.type == SchedulerType::kDpmSolverPlusPlus ? 1 : 0;
+  const int left_out = SamplerOf(config).n_left_out;
   const int spaced = inference + left_out;
   const int ratio = train / spaced;  // rounded down, as in diffusers
   // std::nearbyint rounds halves to even, as numpy does
@@ -150,9 +306,9 @@ std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config) {
   const auto twice = std::ranges::adjacent_find(timesteps);
   if (twice != timesteps.end()) {
     throw Error(ErrorCode::kConfig,
-                fmt::format("dpmsolver++ with {} of {} timesteps and this timestep_spacing visits "
+                fmt::format("{} with {} of {} timesteps and this timestep_spacing visits "
                             "timestep {} more than once; lower num_inference_steps",
-                            inference, train, *twice));
+                            config.type, inference, train, *twice));
   }
   return timesteps;
 }
@@ -170,110 +326,24 @@ torch::Tensor Gather(const torch::Tensor& table, const torch::Tensor& timesteps,
   return table.to(timesteps.device()).index_select(0, timesteps).to(like.options()).view(shape);
 }
 
-// The coefficients of x_0 as a function of x_t and the network's output (DDPM eq. 15 for epsilon).
-SamplerStep X0Step(PredictionType prediction_type, double alpha_bar) {
-  const double signal = std::sqrt(alpha_bar);
-  const double noise = std::sqrt(1.0 - alpha_bar);
-  switch (prediction_type) {
-    case PredictionType::kEpsilon:
-      return {.x0_from_sample = 1.0 / signal, .x0_from_output = -noise / signal};
-    case PredictionType::kSample:
-      return {.x0_from_sample = 0.0, .x0_from_output = 1.0};
-    case PredictionType::kVPrediction:
-      return {.x0_from_sample = signal, .x0_from_output = -noise};
-  }
-  throw Error(ErrorCode::kInternal, "unknown prediction_type");
-}
-
-// Variance of the posterior q(x_{t-1} | x_t, x_0), DDPM eq. 7. DDIM eq. 16 is its square root times
-// eta.
-double PosteriorVariance(double alpha_bar, double alpha_bar_prev) {
-  return (1.0 - alpha_bar_prev) / (1.0 - alpha_bar) * (1.0 - alpha_bar / alpha_bar_prev);
-}
-
-// DDPM with the posterior's variance ("fixed_small"). `alpha_bar`, `alpha_bar_prev`: alphas_cumprod
-// at this timestep and at the next one of the reverse process, 1 after the last.
-SamplerStep DdpmStep(PredictionType prediction_type, double alpha_bar, double alpha_bar_prev,
-                     bool is_timestep_zero) {
-  SamplerStep c = X0Step(prediction_type, alpha_bar);
-  // DDPM eq. 7: posterior mean; alpha and beta cover the whole stride
-  const double alpha = alpha_bar / alpha_bar_prev;
-  const double beta = 1.0 - alpha;
-  c.next_from_x0 = std::sqrt(alpha_bar_prev) * beta / (1.0 - alpha_bar);
-  c.next_from_sample = std::sqrt(alpha) * (1.0 - alpha_bar_prev) / (1.0 - alpha_bar);
-  constexpr double kMinVariance = 1e-20;  // diffusers' floor
-  if (!is_timestep_zero) {
-    c.noise = std::sqrt(std::max(PosteriorVariance(alpha_bar, alpha_bar_prev), kMinVariance));
-  }
-  return c;
-}
-
-SamplerStep DdimStep(PredictionType prediction_type, double alpha_bar, double alpha_bar_prev,
-                     double eta) {
-  SamplerStep c = X0Step(prediction_type, alpha_bar);
-  c.noise = eta * std::sqrt(PosteriorVariance(alpha_bar, alpha_bar_prev));
-  c.next_from_x0 = std::sqrt(alpha_bar_prev);
-
-  // DDIM eq. 12: the direction to x_t follows the predicted noise, which is not clipped
-  const double direction = std::sqrt(std::max(1.0 - alpha_bar_prev - c.noise * c.noise, 0.0));
-  const double signal = std::sqrt(alpha_bar);
-  const double noise = std::sqrt(1.0 - alpha_bar);
-  switch (prediction_type) {
-    case PredictionType::kEpsilon:
-      c.next_from_output = direction;
-      break;
-    case PredictionType::kSample:
-      c.next_from_sample = direction / noise;
-      c.next_from_output = -direction * signal / noise;
-      break;
-    case PredictionType::kVPrediction:
-      c.next_from_sample = direction * noise;
-      c.next_from_output = direction * signal;
-      break;
-  }
-  return c;
-}
-
-// The noise of a sample per unit of its signal: sigma of Karras et al. 2022.
-double NoiseLevel(double alpha_bar) { return std::sqrt((1.0 - alpha_bar) / alpha_bar); }
-
-// Half the logarithm of the signal-to-noise ratio: lambda of Lu et al. 2022.
-double HalfLogSnr(double alpha_bar) { return -std::log(NoiseLevel(alpha_bar)); }
-
-// A step of Euler's method on the probability-flow ODE (Karras et al. 2022, eq. 4 and Alg. 1
-// without its correction), which scales samples to signal 1. Here they keep the variance of the
-// process. Lu et al. 2022, eq. 9, of first order, is the same step.
-SamplerStep EulerStep(PredictionType prediction_type, double alpha_bar, double alpha_bar_prev) {
-  SamplerStep c = X0Step(prediction_type, alpha_bar);
-  c.next_from_sample = std::sqrt((1.0 - alpha_bar_prev) / (1.0 - alpha_bar));
-  c.next_from_x0 =
-      std::sqrt(alpha_bar_prev) * (1.0 - NoiseLevel(alpha_bar_prev) / NoiseLevel(alpha_bar));
-  return c;
-}
-
-// DPM-Solver++ 2M, Lu et al. 2022 Alg. 2: x_0 is extrapolated from the last two predictions.
-// `alpha_bar_last`: alphas_cumprod at the timestep before.
-void ExtrapolateX0(double alpha_bar, double alpha_bar_prev, double alpha_bar_last, SamplerStep* c) {
-  const double step = HalfLogSnr(alpha_bar_prev) - HalfLogSnr(alpha_bar);
-  const double last_step = HalfLogSnr(alpha_bar) - HalfLogSnr(alpha_bar_last);
-  const double weight = step / (2.0 * last_step);
-  c->next_from_last_x0 = -weight * c->next_from_x0;
-  c->next_from_x0 *= 1.0 + weight;
-}
-
 }  // namespace
+
+std::vector<std::string> SamplerNames() {
+  std::vector<std::string> names;
+  for (const Sampler& sampler : kSamplers) names.emplace_back(sampler.name);
+  return names;
+}
+
+int NoiseSchedulerConfig::most_inference_steps() const {
+  return num_train_timesteps - SamplerOf(*this).n_left_out;
+}
 
 NoiseSchedulerConfig NoiseSchedulerConfig::FromConfig(const Config& config) {
   constexpr int kMaxTimesteps = 1'000'000;
   NoiseSchedulerConfig c;
   const ConfigKeys keys(config);
-  keys.Choice(
-      "type", &c.type,
-      {{"ddpm", SchedulerType::kDdpm},
-       {"ddim", SchedulerType::kDdim},
-       {"dpmsolver++", SchedulerType::kDpmSolverPlusPlus},
-       {"euler", SchedulerType::kEuler},
-       {"heun", SchedulerType::kHeun}},
+  c.type = config.GetChoice(
+      "type", SamplerNames(),
       "the sampler: how noise is removed, as in diffusers. It can be changed without training. "
       "heun evaluates the network twice per step, except in the last one");
   keys("num_train_timesteps", &c.num_train_timesteps, 1, kMaxTimesteps,
@@ -365,59 +435,15 @@ torch::Tensor NoiseScheduler::Target(const torch::Tensor& x_0, const torch::Tens
 std::vector<SamplerStep> NoiseScheduler::steps() const {
   std::vector<SamplerStep> steps;
   for (std::size_t i = 0; i < timesteps_.size(); ++i) {
-    steps.push_back(StepAt(i));
-    const bool is_corrected = config_.type == SchedulerType::kHeun && i + 1 < timesteps_.size();
-    if (is_corrected) steps.push_back(CorrectionAfter(i));
+    const std::size_t first = steps.size();
+    std::ranges::copy(SamplerOf(config_).steps({config_, alphas_cumprod_, timesteps_, i}),
+                      std::back_inserter(steps));
+    steps[first].time = static_cast<double>(timesteps_[i]);
   }
   if (config_.clip_sample) {
     for (SamplerStep& step : steps) step.clip = config_.clip_sample_range;
   }
   return steps;
-}
-
-SamplerStep NoiseScheduler::StepAt(std::size_t i) const {
-  const std::int64_t timestep = timesteps_[i];
-  const bool is_last = i + 1 == timesteps_.size();
-  const double alpha_bar = AlphaBar(timestep);
-  // most step from each of their timesteps to the next, and from the last to no noise
-  const double alpha_bar_prev = AlphaBar(is_last ? -1 : timesteps_[i + 1]);
-  SamplerStep step;
-  if (config_.type == SchedulerType::kDdpm) {
-    step = DdpmStep(config_.prediction_type, alpha_bar, alpha_bar_prev, timestep == 0);
-  } else if (config_.type == SchedulerType::kDdim) {
-    // DDIM strides evenly with every spacing
-    const std::int64_t stride =
-        config_.num_train_timesteps / static_cast<std::int64_t>(timesteps_.size());
-    const double final_alpha = config_.set_alpha_to_one ? 1.0 : alphas_cumprod_.front();
-    step = DdimStep(config_.prediction_type, alpha_bar, AlphaBar(timestep - stride, final_alpha),
-                    config_.eta);
-  } else {
-    step = EulerStep(config_.prediction_type, alpha_bar, alpha_bar_prev);
-    if (config_.type == SchedulerType::kDpmSolverPlusPlus && i > 0 && !is_last) {
-      ExtrapolateX0(alpha_bar, alpha_bar_prev, AlphaBar(timesteps_[i - 1]), &step);
-    }
-  }
-  step.time = static_cast<double>(timestep);
-  return step;
-}
-
-// Karras et al. 2022, Alg. 1, lines 7 and 8, in samples that keep the variance of the process: the
-// mean of the slopes at both ends of the step takes the place of the slope at its beginning.
-SamplerStep NoiseScheduler::CorrectionAfter(std::size_t i) const {
-  const double begin = AlphaBar(timesteps_[i]);
-  const double end = AlphaBar(timesteps_[i + 1]);
-  const double slope = 0.5 * (NoiseLevel(begin) / NoiseLevel(end) - 1.0);
-  SamplerStep step = X0Step(config_.prediction_type, end);
-  step.time = static_cast<double>(timesteps_[i + 1]);
-  step.next_from_x0 = slope * std::sqrt(end);
-  step.next_from_sample = 0.5 - slope;
-  step.next_from_last_sample = 0.5 * std::sqrt(end / begin);
-  return step;
-}
-
-// `after_last`: below timestep 0.
-double NoiseScheduler::AlphaBar(std::int64_t timestep, double after_last) const {
-  return timestep < 0 ? after_last : alphas_cumprod_[static_cast<std::size_t>(timestep)];
 }
 
 }  // namespace dp_bench

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "dp_bench/config.h"
@@ -14,8 +15,6 @@
 
 namespace dp_bench {
 
-/// kDpmSolverPlusPlus is the second-order multistep solver; it ends with a step of first order.
-enum class SchedulerType { kDdpm, kDdim, kDpmSolverPlusPlus, kEuler, kHeun };
 /// kQuadratic: beta rises from beta_start to beta_end with the square of t; kScaledLinear: its
 /// square root rises linearly ("quad" in the code of DDPM and DDIM). kCosine is kSquaredcosCapV2
 /// with betas within beta_clip; kSquaredcosCapV2 has no lower limit and the upper limit 0.999.
@@ -23,9 +22,12 @@ enum class BetaSchedule { kLinear, kScaledLinear, kSquaredcosCapV2, kQuadratic, 
 enum class PredictionType { kEpsilon, kSample, kVPrediction };
 enum class TimestepSpacing { kLeading, kTrailing, kLinspace };
 
+/// The names of all samplers: ddpm, ddim, ...
+std::vector<std::string> SamplerNames();
+
 /// Field names and defaults are those of diffusers; `FromConfig` reads the same names.
 struct NoiseSchedulerConfig {
-  SchedulerType type = SchedulerType::kDdpm;
+  std::string type = "ddpm";  // one of SamplerNames
   int num_train_timesteps = 100;
   int num_inference_steps = 100;
   double beta_start = 1e-4;
@@ -42,6 +44,9 @@ struct NoiseSchedulerConfig {
   double eta = 0.0;  // DDIM: 0 deterministic, 1 DDPM-like noise
 
   static NoiseSchedulerConfig FromConfig(const Config& config);
+
+  /// The most that num_inference_steps can be with every spacing.
+  int most_inference_steps() const;
 };
 
 /// The noise that training adds, and the reverse process that sampling runs.
@@ -65,15 +70,11 @@ class NoiseScheduler {
   torch::Tensor Target(const torch::Tensor& x_0, const torch::Tensor& noise,
                        const torch::Tensor& timesteps) const;
 
-  /// The reverse process: one step for each timestep, and with kHeun another one that corrects it,
+  /// The reverse process: one step for each timestep, and with heun another one that corrects it,
   /// except after the last.
   std::vector<policy::SamplerStep> steps() const;
 
  private:
-  policy::SamplerStep StepAt(std::size_t i) const;           // from timesteps()[i] to the next
-  policy::SamplerStep CorrectionAfter(std::size_t i) const;  // of that step
-  double AlphaBar(std::int64_t timestep, double after_last = 1.0) const;
-
   NoiseSchedulerConfig config_;
   std::vector<double> betas_;
   std::vector<double> alphas_cumprod_;

@@ -13,6 +13,12 @@ namespace dp_bench {
 
 Policy::~Policy() = default;  // the home of its vtable
 
+void Policy::LearnFrom(Policy& /*teacher*/, Policy& /*average*/) {
+  throw Error(ErrorCode::kConfig,
+              "training.teacher: expected policies that can learn from one another, found a plugin "
+              "without this ability");
+}
+
 namespace policy {
 namespace {
 

@@ -36,21 +36,6 @@ const char* NameOf(StepPhase phase) {
   return "";
 }
 
-namespace {
-
-void LearnFrom(Policy& teacher, Policy& average, Policy& student) {
-  Distillable* const from = teacher.distillable();
-  Distillable* const averaged = average.distillable();
-  if (from == nullptr || averaged == nullptr) {
-    throw Error(ErrorCode::kConfig,
-                "training.teacher: expected policies that can learn from one another, found "
-                "plugins without this ability");
-  }
-  student.distillable()->LearnFrom(*from, *averaged);
-}
-
-}  // namespace
-
 TrainStep::TrainStep(const Parts& parts)
     : config_(TrainingConfig::FromConfig(parts.config.Sub("training"))),
       device_(parts.device),
@@ -71,7 +56,7 @@ TrainStep::TrainStep(const Parts& parts)
   ema_policy_ = parts.create_policy();
   ema_policy_->module().to(device_);
   ema_ = std::make_unique<Ema>(ema, policy_->module(), ema_policy_->module());
-  if (parts.teacher != nullptr) LearnFrom(*parts.teacher, *ema_policy_, *policy_);
+  if (parts.teacher != nullptr) policy_->LearnFrom(*parts.teacher, *ema_policy_);
 }
 
 void TrainStep::StartGradScaler() {

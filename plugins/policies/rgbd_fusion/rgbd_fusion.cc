@@ -220,7 +220,7 @@ void CheckDropNLastFrames(const Config& params, const Horizons& horizons) {
                   params.Where("drop_n_last_frames"), horizons.n_dropped_last_frames(), *found));
 }
 
-std::unique_ptr<policy::Denoiser> MakeDenoiser(const Config& params, const PolicySpec& spec,
+std::shared_ptr<policy::Denoiser> MakeDenoiser(const Config& params, const PolicySpec& spec,
                                                const policy::DenoiserChannels& channels,
                                                torch::nn::Module& parent) {
   const Config settings = params.Sub("denoiser", "the network that removes noise from actions");
@@ -233,12 +233,10 @@ std::unique_ptr<policy::Denoiser> MakeDenoiser(const Config& params, const Polic
 
 std::unique_ptr<Policy> Create(const Config& params, const PolicySpec& spec) {
   CheckDropNLastFrames(params, spec.horizons);
-  policy::DiffusionPolicy::Model model;
-  model.obs_encoder = std::make_unique<RgbdObsEncoder>(params, spec, *model.module);
-  model.channels =
-      policy::DenoiserChannels::FromConfig(params, spec, model.obs_encoder->feature_dim());
-  model.denoiser = MakeDenoiser(params, spec, model.channels, *model.module);
-  return std::make_unique<policy::DiffusionPolicy>("rgbd_fusion", params, spec, std::move(model));
+  const auto make_encoder = [](const auto&... inputs) {
+    return std::make_unique<RgbdObsEncoder>(inputs...);
+  };
+  return policy::DiffusionPolicy::Assemble("rgbd_fusion", params, spec, make_encoder, MakeDenoiser);
 }
 
 }  // namespace

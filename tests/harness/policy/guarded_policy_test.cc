@@ -46,7 +46,7 @@ class FaultyPolicy final : public Policy {
   torch::nn::Module& module() override { return module_; }
   void WeightsChanged() override { throw 7; }
   int n_train_obs_steps() const override { return 24; }
-  Distillable* distillable() override { throw std::length_error("no student"); }
+  void LearnFrom(Policy&, Policy&) override { throw std::length_error("no student"); }
 
  private:
   PolicySpec spec_ = Spec();
@@ -99,7 +99,7 @@ TEST(GuardedPolicy, NamesPluginAndCallOnceAndKeepsTheCode) {
               HasSubstr("too long"));
   EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { policy->WeightsChanged(); }),
               HasSubstr("not a std::exception"));
-  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { policy->distillable(); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { policy->LearnFrom(*policy, *policy); }),
               HasSubstr("no student"));
 }
 

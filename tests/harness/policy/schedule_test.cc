@@ -139,7 +139,7 @@ TEST(Schedule, RejectsSettingsThatCannotWork) {
 
 TEST(Schedule, ReadsTheDefaultsOfDiffusionPolicyFromAnEmptyConfig) {
   const NoiseSchedulerConfig config = ParseConfig("{}");
-  EXPECT_EQ(config.type, SchedulerType::kDdpm);
+  EXPECT_EQ(config.type, "ddpm");
   EXPECT_EQ(config.num_train_timesteps, 100);
   EXPECT_EQ(config.num_inference_steps, 100);
   EXPECT_EQ(config.beta_schedule, BetaSchedule::kSquaredcosCapV2);

@@ -1,11 +1,15 @@
-// See conditional_unet1d.h. The network exists twice over the same parameters: on [C, T, B] and on
-// [B, C, T].
-#include "policy/networks/conditional_unet1d.h"
-
+// The noise prediction network of Diffusion Policy (Chi et al. 2023, Sec. IV-A; Janner et al. 2022
+// for the UNet): 1-D convolutions over time, conditioned on the diffusion timestep and the
+// observations through FiLM. Tensor names and shapes are those of LeRobot's `diffusion.unet`, so
+// weights can be exchanged.
 #include <fmt/format.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+#include <torch/nn/pimpl.h>
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
@@ -16,11 +20,31 @@
 #include "policy/kernels/gradient_checkpoint.h"
 #include "policy/kernels/loop_tensors.h"
 #include "policy/networks/sinusoidal_embedding.h"
+#include "policy/networks/time_conv.h"
 
 namespace dp_bench::policy {
 namespace {
 
 using torch::Tensor;
+
+// Sizes and variants of the UNet.
+struct UnetConfig {
+  std::int64_t action_dim = 0;       // Da
+  std::int64_t global_cond_dim = 0;  // G, per row: To * Do
+  std::int64_t diffusion_step_embed_dim = 128;
+  std::vector<std::int64_t> down_dims = {64, 128, 256};
+  std::int64_t kernel_size = 5;
+  std::int64_t n_groups = 8;       // of each GroupNorm
+  bool cond_predict_scale = true;  // FiLM scales and offsets; else it offsets alone
+};
+
+// The network runs on [C, T, B] with time_conv.h and fused_norm.h for float32 on the CPU, and with
+// LibTorch's operators on [B, C, T] elsewhere. Both give the same numbers up to rounding.
+enum class Layout { kTimeMajor, kBatchMajor };
+
+Layout LayoutOf(const Tensor& sample) {
+  return UsesOwnLoops(sample) ? Layout::kTimeMajor : Layout::kBatchMajor;
+}
 
 // The last block ignores `n_groups`, as it does upstream and in LeRobot.
 constexpr std::int64_t kFinalGroups = 8;
@@ -51,14 +75,10 @@ void CheckConfig(const UnetConfig& config) {
   }
 }
 
-// x [B, C, T] at the resolution of `level`, which starts at 1.
-void TraceLevel(const char* way, std::size_t level, const Tensor& x) {
-  if (IsTracingStages()) TraceStage(fmt::format("unet: {} {}", way, level), x);
-}
-
-// The same for x [C, T, B].
-void TraceLevelTimeMajor(const char* way, std::size_t level, const Tensor& x) {
-  if (IsTracingStages()) TraceLevel(way, level, x.permute({2, 0, 1}));
+// x at one place of the network, traced as [B, C, T].
+void TraceActivations(Layout layout, const std::string& name, const Tensor& x) {
+  if (!IsTracingStages()) return;
+  TraceStage(name, layout == Layout::kTimeMajor ? x.permute({2, 0, 1}) : x);
 }
 
 // Returns x as a separate node. The gradients of its two uses in the following block are then
@@ -66,67 +86,136 @@ void TraceLevelTimeMajor(const char* way, std::size_t level, const Tensor& x) {
 // node.
 Tensor Apart(const Tensor& x) { return x.view_as(x); }
 
-}  // namespace
-
-Conv1dBlockImpl::Conv1dBlockImpl(std::int64_t in_channels, std::int64_t out_channels,
-                                 std::int64_t kernel_size, std::int64_t n_groups) {
-  const auto block = AddContainer(*this, "block");
-  conv_ = block->register_module(
-      "0", TimeConv(TimeConvKind::kSame, in_channels, out_channels, kernel_size));
-  norm_ = block->register_module("1", torch::nn::GroupNorm(n_groups, out_channels));
+Tensor Convolve(TimeConv& conv, Layout layout, const Tensor& x) {
+  return layout == Layout::kTimeMajor ? conv->ForwardTimeMajorWithBias(x) : conv(x);
 }
 
-Tensor Conv1dBlockImpl::forward(const Tensor& x) { return torch::mish(norm_(conv_(x))); }
-
-Tensor Conv1dBlockImpl::ForwardTimeMajor(const Tensor& x, const Tensor& film,
-                                         const Tensor& residual) {
-  return NormMishFilm(conv_->ForwardTimeMajor(x),
-                      {.bias = conv_->bias(),
-                       .gamma = norm_->weight,
-                       .beta = norm_->bias,
-                       .film = film,
-                       .residual = residual},
-                      norm_->options.num_groups(), norm_->options.eps());
-}
-
-ConditionalResidualBlock1dImpl::ConditionalResidualBlock1dImpl(std::int64_t in_channels,
-                                                               std::int64_t out_channels,
-                                                               const UnetConfig& config) {
-  conv1_ = register_module(
-      "conv1", Conv1dBlock(in_channels, out_channels, config.kernel_size, config.n_groups));
-  const std::int64_t cond_dim = config.diffusion_step_embed_dim + config.global_cond_dim;
-  cond_encoder_ = AddContainer(*this, "cond_encoder")
-                      ->register_module("1", torch::nn::Linear(cond_dim, config.cond_predict_scale
-                                                                             ? 2 * out_channels
-                                                                             : out_channels));
-  conv2_ = register_module(
-      "conv2", Conv1dBlock(out_channels, out_channels, config.kernel_size, config.n_groups));
-  if (in_channels != out_channels) {
-    residual_conv_ = register_module("residual_conv",
-                                     TimeConv(TimeConvKind::kSame, in_channels, out_channels, 1));
+// Convolution, GroupNorm, Mish.
+class Conv1dBlockImpl : public torch::nn::Module {
+ public:
+  Conv1dBlockImpl(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
+                  std::int64_t n_groups) {
+    const auto block = AddContainer(*this, "block");
+    conv_ = block->register_module(
+        "0", TimeConv(TimeConvKind::kSame, in_channels, out_channels, kernel_size));
+    norm_ = block->register_module("1", torch::nn::GroupNorm(n_groups, out_channels));
   }
-}
 
-Tensor ConditionalResidualBlock1dImpl::forward(const Tensor& x, const Tensor& cond) {
-  Tensor out = conv1_(x);
-  const std::int64_t channels = out.size(1);
-  const Tensor film = cond_encoder_(cond).unsqueeze(-1);
-  if (film.size(1) == channels) {
-    out = out + film;
-  } else {
-    out = film.narrow(1, 0, channels) * out + film.narrow(1, channels, channels);
+  // x [B, I, T] -> [B, O, T].
+  Tensor forward(const Tensor& x) { return torch::mish(norm_(conv_(x))); }
+
+  // x [I, T, B] -> [O, T, B]; `film` and `residual` as in NormInputs, may be undefined.
+  Tensor ForwardTimeMajor(const Tensor& x, const Tensor& film, const Tensor& residual) {
+    return NormMishFilm(conv_->ForwardTimeMajor(x),
+                        {.bias = conv_->bias(),
+                         .gamma = norm_->weight,
+                         .beta = norm_->bias,
+                         .film = film,
+                         .residual = residual},
+                        norm_->options.num_groups(), norm_->options.eps());
   }
-  return conv2_(out) + (residual_conv_.is_empty() ? x : residual_conv_(x));
-}
 
-Tensor ConditionalResidualBlock1dImpl::ForwardTimeMajor(const Tensor& x, const Tensor& film) {
-  const Tensor hidden = conv1_->ForwardTimeMajor(x, film, /*residual=*/{});
-  const Tensor shortcut =
-      residual_conv_.is_empty() ? x : residual_conv_->ForwardTimeMajorWithBias(x);
-  return conv2_->ForwardTimeMajor(hidden, /*film=*/{}, shortcut);
-}
+ private:
+  TimeConv conv_{nullptr};
+  torch::nn::GroupNorm norm_{nullptr};
+};
+TORCH_MODULE(Conv1dBlock);
 
-ConditionalUnet1dImpl::ConditionalUnet1dImpl(const UnetConfig& config) : config_(config) {
+// Two Conv1dBlocks with FiLM between them, and a shortcut around both.
+class ConditionalResidualBlock1dImpl : public torch::nn::Module {
+ public:
+  ConditionalResidualBlock1dImpl(std::int64_t in_channels, std::int64_t out_channels,
+                                 const UnetConfig& config) {
+    conv1_ = register_module(
+        "conv1", Conv1dBlock(in_channels, out_channels, config.kernel_size, config.n_groups));
+    const std::int64_t cond_dim = config.diffusion_step_embed_dim + config.global_cond_dim;
+    cond_encoder_ = AddContainer(*this, "cond_encoder")
+                        ->register_module("1", torch::nn::Linear(cond_dim, config.cond_predict_scale
+                                                                               ? 2 * out_channels
+                                                                               : out_channels));
+    conv2_ = register_module(
+        "conv2", Conv1dBlock(out_channels, out_channels, config.kernel_size, config.n_groups));
+    if (in_channels != out_channels) {
+      residual_conv_ = register_module("residual_conv",
+                                       TimeConv(TimeConvKind::kSame, in_channels, out_channels, 1));
+    }
+  }
+
+  // kBatchMajor: x [B, I, T], cond [B, E + G] after Mish -> [B, O, T]. kTimeMajor: x [I, T, B],
+  // cond [2O or O, B], what cond_encoder makes of it -> [O, T, B].
+  Tensor forward(const Tensor& x, const Tensor& cond, Layout layout) {
+    if (layout == Layout::kTimeMajor) {
+      const Tensor hidden = conv1_->ForwardTimeMajor(x, cond, /*residual=*/{});
+      return conv2_->ForwardTimeMajor(hidden, /*film=*/{}, Shortcut(x, layout));
+    }
+    Tensor out = conv1_(x);
+    const std::int64_t channels = out.size(1);
+    const Tensor film = cond_encoder_(cond).unsqueeze(-1);
+    if (film.size(1) == channels) {
+      out = out + film;
+    } else {
+      out = film.narrow(1, 0, channels) * out + film.narrow(1, channels, channels);
+    }
+    return conv2_(out) + Shortcut(x, layout);
+  }
+
+  const torch::nn::Linear& cond_encoder() const { return cond_encoder_; }
+
+ private:
+  Tensor Shortcut(const Tensor& x, Layout layout) {
+    return residual_conv_.is_empty() ? x : Convolve(residual_conv_, layout, x);
+  }
+
+  Conv1dBlock conv1_{nullptr};
+  Conv1dBlock conv2_{nullptr};
+  torch::nn::Linear cond_encoder_{nullptr};
+  TimeConv residual_conv_{nullptr};  // null if the number of channels does not change
+};
+TORCH_MODULE(ConditionalResidualBlock1d);
+
+// The denoiser sees the observation window as one vector [B, G].
+class ConditionalUnet1d final : public torch::nn::Module, public Denoiser {
+ public:
+  explicit ConditionalUnet1d(const UnetConfig& config);
+
+  Tensor Forward(const Tensor& noisy, const Tensor& times, const Tensor& cond,
+                 NoiseSource* noise) override;
+  ConditionedDenoiser Condition(const std::vector<double>& times, const Tensor& cond) override;
+  void DropCaches() override;
+  void set_gradient_checkpointing(bool is_on) override { is_checkpointing_ = is_on; }
+
+ private:
+  struct Level {
+    ConditionalResidualBlock1d block1{nullptr};
+    ConditionalResidualBlock1d block2{nullptr};
+    TimeConv resample{nullptr};  // null in the last level on the way down
+  };
+
+  Tensor RunBlock(ConditionalResidualBlock1d block, const Tensor& x, const Tensor& cond,
+                  Layout layout) const;
+  Tensor Run(const Tensor& sample, const std::vector<Tensor>& conds, Layout layout);
+  Tensor RunBatchMajor(const Tensor& sample, const Tensor& times, const Tensor& global_cond);
+  Tensor EmbedTimes(const Tensor& times);
+  void CacheTimes(const std::vector<double>& times, const Tensor& like);
+
+  UnetConfig config_;
+  bool is_checkpointing_ = false;
+  torch::nn::Linear step_linear1_{nullptr};
+  torch::nn::Linear step_linear2_{nullptr};
+  std::vector<Level> down_;
+  std::vector<ConditionalResidualBlock1d> mid_;
+  std::vector<Level> up_;
+  Conv1dBlock final_block_{nullptr};
+  TimeConv final_conv_{nullptr};
+
+  std::vector<ConditionalResidualBlock1d> blocks_;  // in the order of execution
+  Tensor film_weight_;                              // cache: all cond_encoders, [F, E + G]
+  Tensor film_bias_;                                // cache: [F]
+  std::vector<double> cached_times_;
+  Tensor of_time_;  // cache: FiLM's part of cached_times_, [n_times, F]
+};
+
+ConditionalUnet1d::ConditionalUnet1d(const UnetConfig& config) : config_(config) {
   CheckConfig(config);
   const std::int64_t embed = config.diffusion_step_embed_dim;
   const auto step_encoder = AddContainer(*this, "diffusion_step_encoder");
@@ -175,98 +264,81 @@ ConditionalUnet1dImpl::ConditionalUnet1dImpl(const UnetConfig& config) : config_
   for (const Level& level : up_) blocks_.insert(blocks_.end(), {level.block1, level.block2});
 }
 
-bool ConditionalUnet1dImpl::IsTimeMajor(const Tensor& sample) { return UsesOwnLoops(sample); }
-
-Tensor ConditionalUnet1dImpl::EmbedTimes(const Tensor& times) {
+Tensor ConditionalUnet1d::EmbedTimes(const Tensor& times) {
   const Tensor code = SinusoidalEmbedding(times, config_.diffusion_step_embed_dim);
   Tensor embedding = ApplyLinear(step_linear2_, TokenMish(ApplyLinear(step_linear1_, code)));
   TraceStage("unet: timestep embedding", embedding);
   return embedding;
 }
 
-Tensor ConditionalUnet1dImpl::forward(const Tensor& sample, const Tensor& times,
-                                      const Tensor& global_cond) {
-  if (!IsTimeMajor(sample)) return ForwardReference(sample, times, global_cond);
+Tensor ConditionalUnet1d::Forward(const Tensor& noisy, const Tensor& times, const Tensor& cond,
+                                  NoiseSource* /*noise*/) {
+  const Tensor global_cond = cond.flatten(1);  // [B, To * Do]
+  TraceStage("unet: global condition", global_cond);
+  if (LayoutOf(noisy) == Layout::kBatchMajor) return RunBatchMajor(noisy, times, global_cond);
 
   // every block's FiLM vectors, [2C, B], from the same conditioning vector [E + G, B]
-  const Tensor cond =
+  const Tensor both =
       torch::mish(torch::cat({EmbedTimes(times), global_cond}, /*dim=*/1)).t().contiguous();
   std::vector<Tensor> films;
   for (const ConditionalResidualBlock1d& block : blocks_) {
     const torch::nn::Linear& linear = block->cond_encoder();
-    films.push_back(torch::addmm(linear->bias.unsqueeze(1), linear->weight, cond));
+    films.push_back(torch::addmm(linear->bias.unsqueeze(1), linear->weight, both));
   }
-  return RunTimeMajor(sample, films);
+  return Run(noisy, films, Layout::kTimeMajor);
 }
 
-Tensor ConditionalUnet1dImpl::RunBlock(ConditionalResidualBlock1d block, BlockForward function,
-                                       const Tensor& x, const Tensor& cond) const {
-  if (!is_checkpointing_) return (*block.*function)(x, cond);
+Tensor ConditionalUnet1d::RunBatchMajor(const Tensor& sample, const Tensor& times,
+                                        const Tensor& global_cond) {
+  const Tensor cond = torch::mish(torch::cat({EmbedTimes(times), global_cond}, /*dim=*/1));
+  return Run(sample, std::vector<Tensor>(blocks_.size(), cond), Layout::kBatchMajor);
+}
+
+Tensor ConditionalUnet1d::RunBlock(ConditionalResidualBlock1d block, const Tensor& x,
+                                   const Tensor& cond, Layout layout) const {
+  if (!is_checkpointing_) return block(x, cond, layout);
   using Tensors = CheckpointedBlock::Tensors;
-  const auto run = [block, function](const Tensors& inputs, DropoutMasks*) mutable {
-    return Tensors{(*block.*function)(inputs[0], inputs[1])};
+  const auto run = [block, layout](const Tensors& inputs, DropoutMasks*) mutable {
+    return Tensors{block(inputs[0], inputs[1], layout)};
   };
   return RunCheckpointed({.modules = {block.ptr()}, .run = run}, {x, cond})[0];
 }
 
-Tensor ConditionalUnet1dImpl::RunTimeMajor(const Tensor& sample, const std::vector<Tensor>& films) {
-  auto run = [&, film = films.begin()](const ConditionalResidualBlock1d& block,
+// sample [B, T, Da] -> [B, T, Da]. `conds`: for each block what its forward takes.
+Tensor ConditionalUnet1d::Run(const Tensor& sample, const std::vector<Tensor>& conds,
+                              Layout layout) {
+  const bool is_time_major = layout == Layout::kTimeMajor;
+  auto run = [&, cond = conds.begin()](const ConditionalResidualBlock1d& block,
                                        const Tensor& in) mutable {
-    return RunBlock(block, &ConditionalResidualBlock1dImpl::ForwardTimeMajor, in, *film++);
+    return RunBlock(block, in, *cond++, layout);
   };
-  Tensor x = sample.permute({2, 1, 0}).contiguous();  // [Da, T, B]
+  Tensor x = is_time_major ? sample.permute({2, 1, 0}).contiguous()  // [Da, T, B]
+                           : sample.transpose(1, 2);                 // [B, Da, T]
   std::vector<Tensor> skips;
   for (Level& level : down_) {
-    x = run(level.block2, run(level.block1, x));
+    x = run(level.block1, x);
+    x = run(level.block2, x);
     skips.push_back(x);
-    TraceLevelTimeMajor("down", skips.size(), x);
-    if (!level.resample.is_empty()) x = level.resample->ForwardTimeMajorWithBias(x);
+    TraceActivations(layout, fmt::format("unet: down {}", skips.size()), x);
+    if (!level.resample.is_empty()) x = Convolve(level.resample, layout, x);
   }
   x = Apart(x);
   for (const ConditionalResidualBlock1d& block : mid_) x = run(block, x);
-  if (IsTracingStages()) TraceStage("unet: middle", x.permute({2, 0, 1}));
+  TraceActivations(layout, "unet: middle", x);
   for (Level& level : up_) {
-    x = torch::cat({x, skips.back()}, /*dim=*/0);
+    x = torch::cat({x, skips.back()}, /*dim=*/is_time_major ? 0 : 1);
     skips.pop_back();
-    x = run(level.block2, run(level.block1, x));
-    x = level.resample->ForwardTimeMajorWithBias(x);
-    TraceLevelTimeMajor("up", skips.size(), x);
+    x = run(level.block1, x);
+    x = Convolve(level.resample, layout, run(level.block2, x));
+    TraceActivations(layout, fmt::format("unet: up {}", skips.size()), x);
   }
+  if (!is_time_major) return final_conv_(final_block_(x)).transpose(1, 2);
   x = final_block_->ForwardTimeMajor(x, /*film=*/{}, /*residual=*/{});
   return final_conv_->ForwardTimeMajorWithBias(x).permute({2, 1, 0}).contiguous();
 }
 
-Tensor ConditionalUnet1dImpl::ForwardReference(const Tensor& sample, const Tensor& times,
-                                               const Tensor& global_cond) {
-  Tensor x = sample.transpose(1, 2);  // [B, Da, T]
-  const Tensor cond = torch::mish(torch::cat({EmbedTimes(times), global_cond}, /*dim=*/1));
-  const auto run = [&](const ConditionalResidualBlock1d& block, const Tensor& in) {
-    return RunBlock(block, &ConditionalResidualBlock1dImpl::forward, in, cond);
-  };
-
-  std::vector<Tensor> skips;
-  for (Level& level : down_) {
-    x = run(level.block2, run(level.block1, x));
-    skips.push_back(x);
-    TraceLevel("down", skips.size(), x);
-    if (!level.resample.is_empty()) x = level.resample(x);
-  }
-  x = Apart(x);
-  for (const ConditionalResidualBlock1d& block : mid_) x = run(block, x);
-  TraceStage("unet: middle", x);
-  for (Level& level : up_) {
-    x = torch::cat({x, skips.back()}, /*dim=*/1);
-    skips.pop_back();
-    x = level.resample(run(level.block2, run(level.block1, x)));
-    TraceLevel("up", skips.size(), x);
-  }
-  return final_conv_(final_block_(x)).transpose(1, 2);
-}
-
-ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
-    const std::vector<double>& times, const Tensor& global_cond) {
-  if (!IsTimeMajor(global_cond)) return {times, global_cond, {}, {}};
-  const std::int64_t embed = config_.diffusion_step_embed_dim;
+// Computes what depends only on the weights and `times`, unless it is there from the last call.
+void ConditionalUnet1d::CacheTimes(const std::vector<double>& times, const Tensor& like) {
   if (!film_weight_.defined()) {
     std::vector<Tensor> weights;
     std::vector<Tensor> biases;
@@ -278,43 +350,48 @@ ConditionalUnet1dImpl::Conditioning ConditionalUnet1dImpl::Condition(
     film_bias_ = torch::cat(biases);
     of_time_.reset();
   }
+  if (of_time_.defined() && cached_times_ == times) return;
+  const Tensor code = EmbedTimes(torch::tensor(times, torch::kFloat32).to(like.device()));
+  const Tensor weight = film_weight_.narrow(1, 0, config_.diffusion_step_embed_dim);
+  of_time_ = RowProduct(PositionIndependentMish(code), weight) + film_bias_;
+  cached_times_ = times;
+}
 
+ConditionedDenoiser ConditionalUnet1d::Condition(const std::vector<double>& times,
+                                                 const Tensor& cond) {
+  const Tensor global_cond = cond.flatten(1);
+  if (LayoutOf(global_cond) == Layout::kBatchMajor) {
+    return [this, times, global_cond](const Tensor& naction, std::int64_t step) {
+      const double time = times[static_cast<std::size_t>(step)];
+      return RunBatchMajor(naction, torch::full({naction.size(0)}, time, naction.options()),
+                           global_cond);
+    };
+  }
   // FiLM is linear in mish(cat[embedding, global_cond]), so the two parts can be computed
   // separately and added
-  if (!of_time_.defined() || cached_times_ != times) {
-    const Tensor code = EmbedTimes(torch::tensor(times, torch::kFloat32).to(global_cond.device()));
-    of_time_ =
-        RowProduct(PositionIndependentMish(code), film_weight_.narrow(1, 0, embed)) + film_bias_;
-    cached_times_ = times;
-  }
+  CacheTimes(times, global_cond);
+  Tensor of_obs;  // [F, B]
   if (config_.global_cond_dim == 0) {
-    return {times, global_cond, of_time_,
-            torch::zeros({film_weight_.size(0), global_cond.size(0)}, global_cond.options())};
+    of_obs = torch::zeros({film_weight_.size(0), global_cond.size(0)}, global_cond.options());
+  } else {
+    const Tensor weight =
+        film_weight_.narrow(1, config_.diffusion_step_embed_dim, config_.global_cond_dim);
+    of_obs = RowProduct(PositionIndependentMish(global_cond), weight).t();
   }
-  const Tensor obs_weight = film_weight_.narrow(1, embed, config_.global_cond_dim);
-  return {times, global_cond, of_time_,
-          RowProduct(PositionIndependentMish(global_cond), obs_weight).t()};
+  return [this, of_time = of_time_, of_obs](const Tensor& naction, std::int64_t step) {
+    const Tensor all = of_obs + of_time.select(0, step).unsqueeze(1);
+    std::vector<Tensor> films;
+    std::int64_t begin = 0;
+    for (const ConditionalResidualBlock1d& block : blocks_) {
+      const std::int64_t rows = block->cond_encoder()->bias.size(0);
+      films.push_back(all.narrow(0, begin, rows));
+      begin += rows;
+    }
+    return Run(naction, films, Layout::kTimeMajor);
+  };
 }
 
-Tensor ConditionalUnet1dImpl::Predict(const Tensor& sample, const Conditioning& conditioning,
-                                      std::int64_t step) {
-  if (!conditioning.of_obs.defined()) {
-    const double time = conditioning.times[static_cast<std::size_t>(step)];
-    return ForwardReference(sample, torch::full({sample.size(0)}, time, sample.options()),
-                            conditioning.global_cond);
-  }
-  const Tensor all = conditioning.of_obs + conditioning.of_time.select(0, step).unsqueeze(1);
-  std::vector<Tensor> films;
-  std::int64_t begin = 0;
-  for (const ConditionalResidualBlock1d& block : blocks_) {
-    const std::int64_t rows = block->cond_encoder()->bias.size(0);
-    films.push_back(all.narrow(0, begin, rows));
-    begin += rows;
-  }
-  return RunTimeMajor(sample, films);
-}
-
-void ConditionalUnet1dImpl::DropCaches() {
+void ConditionalUnet1d::DropCaches() {
   film_weight_.reset();
   film_bias_.reset();
   of_time_.reset();
@@ -322,8 +399,6 @@ void ConditionalUnet1dImpl::DropCaches() {
     if (auto* conv = dynamic_cast<TimeConvImpl*>(module.get())) conv->DropCache();
   }
 }
-
-namespace {
 
 UnetConfig ReadUnetConfig(const Config& params, const PolicySpec& spec,
                           const DenoiserChannels& channels) {
@@ -353,39 +428,13 @@ UnetConfig ReadUnetConfig(const Config& params, const PolicySpec& spec,
   return c;
 }
 
-// The UNet as a denoiser: it sees the observation window as one vector.
-class UnetDenoiser final : public Denoiser {
- public:
-  UnetDenoiser(const UnetConfig& config, torch::nn::Module& parent)
-      : unet_(parent.register_module("unet", ConditionalUnet1d(config))) {}
-
-  Tensor Forward(const Tensor& noisy, const Tensor& times, const Tensor& cond,
-                 NoiseSource* /*noise*/) override {
-    const Tensor global_cond = cond.flatten(1);  // [B, To * Do]
-    TraceStage("unet: global condition", global_cond);
-    return unet_->forward(noisy, times, global_cond);
-  }
-
-  ConditionedDenoiser Condition(const std::vector<double>& times, const Tensor& cond) override {
-    return [this, conditioning = unet_->Condition(times, cond.flatten(1))](const Tensor& naction,
-                                                                           std::int64_t step) {
-      return unet_->Predict(naction, conditioning, step);
-    };
-  }
-
-  void DropCaches() override { unet_->DropCaches(); }
-  void set_gradient_checkpointing(bool is_on) override { unet_->set_gradient_checkpointing(is_on); }
-
- private:
-  ConditionalUnet1d unet_;
-};
-
 }  // namespace
 
-std::unique_ptr<Denoiser> MakeUnetDenoiser(const Config& params, const PolicySpec& spec,
+std::shared_ptr<Denoiser> MakeUnetDenoiser(const Config& params, const PolicySpec& spec,
                                            const DenoiserChannels& channels,
                                            torch::nn::Module& parent) {
-  return std::make_unique<UnetDenoiser>(ReadUnetConfig(params, spec, channels), parent);
+  return parent.register_module(
+      "unet", std::make_shared<ConditionalUnet1d>(ReadUnetConfig(params, spec, channels)));
 }
 
 }  // namespace dp_bench::policy

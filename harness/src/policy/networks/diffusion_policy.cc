@@ -8,6 +8,7 @@
 
 #include "dp_bench/error.h"
 #include "dp_bench/stage_trace.h"
+#include "policy/guarded_policy.h"
 #include "policy/kernels/loop_tensors.h"
 #include "policy/networks/loss_weights.h"
 #include "policy/objectives/objective.h"
@@ -47,9 +48,22 @@ DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const P
 
 DiffusionPolicy::~DiffusionPolicy() = default;
 
+std::unique_ptr<Policy> DiffusionPolicy::Assemble(
+    std::string name, const Config& params, const PolicySpec& spec,
+    const std::function<std::unique_ptr<ObsEncoder>(const Config&, const PolicySpec&,
+                                                    torch::nn::Module&)>& make_encoder,
+    const std::function<std::shared_ptr<Denoiser>(const Config&, const PolicySpec&,
+                                                  const DenoiserChannels&, torch::nn::Module&)>&
+        make_denoiser) {
+  Model model;
+  model.obs_encoder = make_encoder(params, spec, *model.module);
+  model.channels = DenoiserChannels::FromConfig(params, spec, model.obs_encoder->feature_dim());
+  model.denoiser = make_denoiser(params, spec, model.channels, *model.module);
+  return std::make_unique<DiffusionPolicy>(std::move(name), params, spec, std::move(model));
+}
+
 DiffusionPolicy* DiffusionPolicy::Find(Policy& policy) {
-  // a guard is another object than the policy inside, but passes its ability on
-  return dynamic_cast<DiffusionPolicy*>(policy.distillable());
+  return dynamic_cast<DiffusionPolicy*>(&plugin::Unguarded(policy));
 }
 
 int DiffusionPolicy::n_train_obs_steps() const {
@@ -88,9 +102,9 @@ LossOutput DiffusionPolicy::BatchLoss(const Batch& batch, NoiseSource& noise) {
   return {.loss = loss, .parts = {}};
 }
 
-void DiffusionPolicy::LearnFrom(Distillable& teacher, Distillable& average) {
-  auto* const other = dynamic_cast<DiffusionPolicy*>(&teacher);
-  average_ = dynamic_cast<DiffusionPolicy*>(&average);
+void DiffusionPolicy::LearnFrom(Policy& teacher, Policy& average) {
+  DiffusionPolicy* const other = Find(teacher);
+  average_ = Find(average);
   if (other == nullptr || average_ == nullptr) {
     throw Error(ErrorCode::kConfig,
                 "training.teacher: expected a policy of the same kind, found another one");

@@ -1,19 +1,25 @@
-// See diffusion_transformer.h.
-#include "policy/networks/diffusion_transformer.h"
-
+// The noise prediction network of Diffusion Policy, transformer version (Chi et al. 2023, Sec.
+// III-B; upstream's TransformerForDiffusion). Action tokens attend to themselves and to condition
+// tokens: the diffusion timestep and the observation steps. Tensor names and shapes are upstream's,
+// so weights can be exchanged.
 #include <fmt/format.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
 
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy/kernels/row_product.h"
+#include "dp_bench/policy/kernels/token_ops.h"
 #include "dp_bench/policy/networks/denoiser.h"
 #include "dp_bench/stage_trace.h"
 #include "policy/networks/sinusoidal_embedding.h"
+#include "policy/networks/transformer_layer.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -21,6 +27,27 @@ namespace {
 using torch::Tensor;
 
 constexpr double kPositionStd = 0.02;  // of learned positions, as upstream
+
+// Sizes and variants of the transformer.
+struct TransformerConfig {
+  std::int64_t action_dim = 0;       // Da
+  std::int64_t obs_feature_dim = 0;  // Do
+  std::int64_t horizon = 16;         // T
+  std::int64_t n_obs_steps = 2;      // To
+  std::int64_t n_layer = 4;
+  std::int64_t n_head = 8;
+  std::int64_t n_emb = 512;
+  std::int64_t n_cond_layers = 0;  // transformer layers over the condition; 0: an MLP per token
+  double p_drop_emb = 0.1;
+  double p_drop_attn = 0.1;   // everything within the layers
+  bool causal_attn = false;   // no token attends to later ones
+  bool time_as_cond = true;   // otherwise the timestep is the first token, and there is no memory
+  bool obs_as_cond = true;    // otherwise observations are additional input channels
+  bool has_time_mlp = false;  // of the timestep's sinusoidal embedding; otherwise that itself
+  bool is_pre_norm = true;    // otherwise post-norm, as in Vaswani et al. 2017
+  bool has_qkv_bias = true;
+  bool is_position_learned = true;  // otherwise sinusoidal
+};
 
 void CheckConfig(const TransformerConfig& config) {
   if (config.n_emb % config.n_head != 0) {
@@ -83,10 +110,67 @@ Tensor Settle(const TokenStream& stream) {
   return stream.bias.defined() ? sum + stream.bias : sum;
 }
 
-}  // namespace
+class DiffusionTransformer final : public torch::nn::Module, public Denoiser {
+ public:
+  explicit DiffusionTransformer(const TransformerConfig& config);
 
-DiffusionTransformerImpl::DiffusionTransformerImpl(const TransformerConfig& config)
-    : config_(config) {
+  Tensor Forward(const Tensor& noisy, const Tensor& times, const Tensor& cond,
+                 NoiseSource* noise) override;
+  ConditionedDenoiser Condition(const std::vector<double>& times, const Tensor& cond) override;
+  void DropCaches() override;
+  void set_gradient_checkpointing(bool is_on) override { is_checkpointing_ = is_on; }
+
+ private:
+  // Everything that is constant over the denoising steps of one call, computed once.
+  struct Conditioning {
+    Tensor inputs;   // [B or 1, T, d]: the action tokens without the actions
+    Tensor time;     // [n_times, d]: the time tokens, if there is no memory
+    Tensor kv_time;  // [n_times, n_layer * 2d]: depends only on the weights
+    Tensor kv_obs;   // [B, To, n_layer * 2d]; undefined without observation tokens
+    Tensor kv;       // [n_times, B, S, n_layer * 2d], if condition tokens attend to each other;
+                     // otherwise undefined
+  };
+
+  bool has_memory() const { return config_.time_as_cond; }
+  void MakeCondition();
+  void MakeMasks();
+  Tensor AddPositions(const std::string& name, std::int64_t n);
+  Tensor EmbedTimes(const Tensor& times);
+  Tensor InputChannels(const Tensor& cond) const;
+  Tensor ConditionTokens(const Tensor& time, const Tensor& obs) const;
+  void RunLayer(TransformerLayer& layer, TokenStream& stream, const Tensor& kv,
+                const LayerInputs& inputs) const;
+  Tensor Encode(const Tensor& tokens, DropoutMasks* dropout);
+  Tensor KeyValueWeights() const;
+  Conditioning ConditionOn(const std::vector<double>& times, const Tensor& cond);
+  Tensor MemoryOfStep(const Conditioning& conditioning, std::int64_t step,
+                      std::int64_t batch) const;
+  Tensor Predict(const Tensor& sample, const Conditioning& conditioning, std::int64_t step);
+  Tensor Decode(const Tensor& tokens, const std::vector<Tensor>& kvs, DropoutMasks* dropout);
+
+  TransformerConfig config_;
+  bool is_checkpointing_ = false;
+  torch::nn::Linear time_mlp1_{nullptr};  // null unless has_time_mlp
+  torch::nn::Linear time_mlp2_{nullptr};
+  torch::nn::Linear input_emb_{nullptr};
+  Tensor pos_emb_;                           // [1, T, d], one more without memory
+  torch::nn::Linear cond_obs_emb_{nullptr};  // null unless obs_as_cond
+  Tensor cond_pos_emb_;                      // [1, S, d]; undefined without memory
+  torch::nn::Linear encoder_mlp1_{nullptr};  // null with n_cond_layers or without memory
+  torch::nn::Linear encoder_mlp2_{nullptr};
+  std::vector<TransformerLayer> encoder_layers_;
+  std::vector<TransformerLayer> layers_;  // of the decoder, or all layers if there is no memory
+  torch::nn::LayerNorm ln_f_{nullptr};
+  torch::nn::Linear head_{nullptr};
+  Tensor mask_;         // [T, T], -inf for excluded tokens; undefined unless causal_attn
+  Tensor memory_mask_;  // [T, S], likewise
+
+  Tensor kv_weight_;  // cache: KeyValueWeights()
+  Tensor kv_time_;    // cache for cached_times_
+  std::vector<double> cached_times_;
+};
+
+DiffusionTransformer::DiffusionTransformer(const TransformerConfig& config) : config_(config) {
   CheckConfig(config);
   const std::int64_t d = config.n_emb;
   const std::int64_t input_dim =
@@ -114,7 +198,7 @@ DiffusionTransformerImpl::DiffusionTransformerImpl(const TransformerConfig& conf
   if (config.causal_attn) MakeMasks();
 }
 
-void DiffusionTransformerImpl::MakeCondition() {
+void DiffusionTransformer::MakeCondition() {
   const std::int64_t d = config_.n_emb;
   cond_pos_emb_ = AddPositions("cond_pos_emb", 1 + (config_.obs_as_cond ? config_.n_obs_steps : 0));
   if (config_.obs_as_cond) {
@@ -137,7 +221,7 @@ void DiffusionTransformerImpl::MakeCondition() {
 
 // Upstream's masks: a token does not see later tokens; action t sees the timestep and the
 // observations up to its own step.
-void DiffusionTransformerImpl::MakeMasks() {
+void DiffusionTransformer::MakeMasks() {
   const std::int64_t n = pos_emb_.size(1);
   mask_ = AdditiveMask(torch::ones({n, n}, torch::kBool).tril());
   if (!config_.obs_as_cond) return;
@@ -146,7 +230,7 @@ void DiffusionTransformerImpl::MakeMasks() {
   memory_mask_ = AdditiveMask(t >= s - 1);
 }
 
-Tensor DiffusionTransformerImpl::AddPositions(const std::string& name, std::int64_t n) {
+Tensor DiffusionTransformer::AddPositions(const std::string& name, std::int64_t n) {
   if (!config_.is_position_learned) {
     const Tensor code = SinusoidalEmbedding(torch::arange(n, torch::kInt64), config_.n_emb);
     return register_buffer(name, code.unsqueeze(0));
@@ -155,7 +239,7 @@ Tensor DiffusionTransformerImpl::AddPositions(const std::string& name, std::int6
 }
 
 // [n] -> [n, d].
-Tensor DiffusionTransformerImpl::EmbedTimes(const Tensor& times) {
+Tensor DiffusionTransformer::EmbedTimes(const Tensor& times) {
   Tensor code = SinusoidalEmbedding(times, config_.n_emb);
   if (time_mlp1_.is_empty()) return code;
   return ApplyLinear(time_mlp2_,
@@ -165,19 +249,19 @@ Tensor DiffusionTransformerImpl::EmbedTimes(const Tensor& times) {
 // The observation channels of the action tokens, [B, T, Do]: the observed steps, then zeros.
 // They are inputs only. With inpainting (DenoiserChannels) there are none: the observations are
 // part of the sample.
-Tensor DiffusionTransformerImpl::InputChannels(const Tensor& cond) const {
+Tensor DiffusionTransformer::InputChannels(const Tensor& cond) const {
   return torch::constant_pad_nd(cond, {0, 0, 0, config_.horizon - cond.size(1)});
 }
 
 // time [B, 1, d] and obs [B, To, Do] or undefined -> [B, S, d] with positions.
-Tensor DiffusionTransformerImpl::ConditionTokens(const Tensor& time, const Tensor& obs) const {
+Tensor DiffusionTransformer::ConditionTokens(const Tensor& time, const Tensor& obs) const {
   if (!obs.defined()) return time + cond_pos_emb_;
   const Tensor obs_tokens = ApplyLinear(cond_obs_emb_, obs);
   return torch::cat({time, obs_tokens}, /*dim=*/1) + cond_pos_emb_;
 }
 
-void DiffusionTransformerImpl::RunLayer(TransformerLayer& layer, TokenStream& stream,
-                                        const Tensor& kv, const LayerInputs& inputs) const {
+void DiffusionTransformer::RunLayer(TransformerLayer& layer, TokenStream& stream, const Tensor& kv,
+                                    const LayerInputs& inputs) const {
   if (is_checkpointing_ && inputs.maps == nullptr) {
     layer->ForwardCheckpointed(stream, kv, inputs);
   } else {
@@ -186,7 +270,7 @@ void DiffusionTransformerImpl::RunLayer(TransformerLayer& layer, TokenStream& st
 }
 
 // Condition tokens [B, S, d] -> memory [B, S, d].
-Tensor DiffusionTransformerImpl::Encode(const Tensor& tokens, DropoutMasks* dropout) {
+Tensor DiffusionTransformer::Encode(const Tensor& tokens, DropoutMasks* dropout) {
   if (encoder_layers_.empty())
     return ApplyLinear(encoder_mlp2_, TokenMish(ApplyLinear(encoder_mlp1_, tokens)));
   TokenStream stream = {.x = tokens.flatten(0, 1)};
@@ -203,8 +287,8 @@ Tensor DiffusionTransformerImpl::Encode(const Tensor& tokens, DropoutMasks* drop
 }
 
 // Action tokens [B, T', d] -> prediction [B, T', Da]; kvs: one [B, S, 2d] per layer, or none.
-Tensor DiffusionTransformerImpl::Decode(const Tensor& tokens, const std::vector<Tensor>& kvs,
-                                        DropoutMasks* dropout) {
+Tensor DiffusionTransformer::Decode(const Tensor& tokens, const std::vector<Tensor>& kvs,
+                                    DropoutMasks* dropout) {
   if (mask_.defined()) mask_ = mask_.to(tokens.device());
   if (memory_mask_.defined()) memory_mask_ = memory_mask_.to(tokens.device());
   TokenStream stream = {.x = tokens.flatten(0, 1)};
@@ -224,8 +308,13 @@ Tensor DiffusionTransformerImpl::Decode(const Tensor& tokens, const std::vector<
   return ApplyLinear(head_, normed).view({tokens.size(0), tokens.size(1), config_.action_dim});
 }
 
-Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& times,
-                                         const Tensor& cond, DropoutMasks* dropout) {
+Tensor DiffusionTransformer::Forward(const Tensor& sample, const Tensor& times, const Tensor& cond,
+                                     NoiseSource* noise) {
+  std::optional<DropoutMasks> masks;
+  if (noise != nullptr && (config_.p_drop_emb > 0.0 || config_.p_drop_attn > 0.0)) {
+    masks.emplace(*noise);
+  }
+  DropoutMasks* const dropout = masks ? &*masks : nullptr;
   const Dropout embedding_dropout = {dropout, config_.p_drop_emb};
   const Tensor time = EmbedTimes(times).unsqueeze(1);  // [B, 1, d]
   const Tensor input =
@@ -252,13 +341,20 @@ Tensor DiffusionTransformerImpl::forward(const Tensor& sample, const Tensor& tim
   return Decode(embedding_dropout.Apply(tokens + pos_emb_), kvs, dropout);
 }
 
-Tensor DiffusionTransformerImpl::KeyValueWeights() const {
+Tensor DiffusionTransformer::KeyValueWeights() const {
   std::vector<Tensor> weights;
   for (const TransformerLayer& layer : layers_) weights.push_back(layer->KeyValueWeight().detach());
   return torch::cat(weights);  // [n_layer * 2d, d]
 }
 
-DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
+ConditionedDenoiser DiffusionTransformer::Condition(const std::vector<double>& times,
+                                                    const Tensor& cond) {
+  return [this, conditioning = ConditionOn(times, cond)](const Tensor& naction, std::int64_t step) {
+    return Predict(naction, conditioning, step);
+  };
+}
+
+DiffusionTransformer::Conditioning DiffusionTransformer::ConditionOn(
     const std::vector<double>& times, const Tensor& cond) {
   const std::int64_t batch = cond.size(0);
   const auto n = static_cast<std::int64_t>(times.size());
@@ -310,15 +406,15 @@ DiffusionTransformerImpl::Conditioning DiffusionTransformerImpl::Condition(
 }
 
 // Keys and values of all layers, [B, S, n_layer * 2d].
-Tensor DiffusionTransformerImpl::MemoryOfStep(const Conditioning& conditioning, std::int64_t step,
-                                              std::int64_t batch) const {
+Tensor DiffusionTransformer::MemoryOfStep(const Conditioning& conditioning, std::int64_t step,
+                                          std::int64_t batch) const {
   if (conditioning.kv.defined()) return conditioning.kv.select(0, step);
   const Tensor time = conditioning.kv_time.select(0, step).expand({batch, 1, -1});
   return conditioning.kv_obs.defined() ? torch::cat({time, conditioning.kv_obs}, /*dim=*/1) : time;
 }
 
-Tensor DiffusionTransformerImpl::Predict(const Tensor& sample, const Conditioning& conditioning,
-                                         std::int64_t step) {
+Tensor DiffusionTransformer::Predict(const Tensor& sample, const Conditioning& conditioning,
+                                     std::int64_t step) {
   const std::int64_t batch = sample.size(0);
   const std::int64_t d = config_.n_emb;
   const Tensor weight = input_emb_->weight.narrow(1, 0, config_.action_dim);
@@ -336,12 +432,10 @@ Tensor DiffusionTransformerImpl::Predict(const Tensor& sample, const Conditionin
   return Decode(tokens, kvs, /*dropout=*/nullptr);
 }
 
-void DiffusionTransformerImpl::DropCaches() {
+void DiffusionTransformer::DropCaches() {
   kv_weight_.reset();
   kv_time_.reset();
 }
-
-namespace {
 
 TransformerConfig ReadTransformerConfig(const Config& params, const PolicySpec& spec,
                                         const DenoiserChannels& channels) {
@@ -376,44 +470,13 @@ TransformerConfig ReadTransformerConfig(const Config& params, const PolicySpec& 
   return c;
 }
 
-// The transformer as a denoiser, with the source of its dropout.
-class TransformerDenoiser final : public Denoiser {
- public:
-  TransformerDenoiser(const TransformerConfig& config, torch::nn::Module& parent)
-      : has_dropout_(config.p_drop_emb > 0.0 || config.p_drop_attn > 0.0),
-        transformer_(parent.register_module("transformer", DiffusionTransformer(config))) {}
-
-  Tensor Forward(const Tensor& noisy, const Tensor& times, const Tensor& cond,
-                 NoiseSource* noise) override {
-    std::optional<DropoutMasks> masks;
-    if (noise != nullptr && has_dropout_) masks.emplace(*noise);
-    return transformer_->forward(noisy, times, cond, masks.has_value() ? &*masks : nullptr);
-  }
-
-  ConditionedDenoiser Condition(const std::vector<double>& times, const Tensor& cond) override {
-    return [this, conditioning = transformer_->Condition(times, cond)](const Tensor& naction,
-                                                                       std::int64_t step) {
-      return transformer_->Predict(naction, conditioning, step);
-    };
-  }
-
-  void DropCaches() override { transformer_->DropCaches(); }
-  void set_gradient_checkpointing(bool is_on) override {
-    transformer_->set_gradient_checkpointing(is_on);
-  }
-
- private:
-  bool has_dropout_;
-  DiffusionTransformer transformer_;
-};
-
 }  // namespace
 
-std::unique_ptr<Denoiser> MakeTransformerDenoiser(const Config& params, const PolicySpec& spec,
+std::shared_ptr<Denoiser> MakeTransformerDenoiser(const Config& params, const PolicySpec& spec,
                                                   const DenoiserChannels& channels,
                                                   torch::nn::Module& parent) {
-  return std::make_unique<TransformerDenoiser>(ReadTransformerConfig(params, spec, channels),
-                                               parent);
+  return parent.register_module("transformer", std::make_shared<DiffusionTransformer>(
+                                                   ReadTransformerConfig(params, spec, channels)));
 }
 
 }  // namespace dp_bench::policy

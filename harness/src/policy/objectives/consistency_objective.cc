@@ -24,7 +24,7 @@ NoiseSchedulerConfig ReadScheduler(const Config& params) {
     throw Error(ErrorCode::kConfig, fmt::format("{}: expected {} with objective consistency",
                                                 section.Where(key), wanted));
   };
-  if (config.type != SchedulerType::kDdim) refuse("type", "ddim");
+  if (config.type != "ddim") refuse("type", "ddim");
   if (config.eta != 0.0) refuse("eta", "0");
   if (config.prediction_type == PredictionType::kEpsilon) {
     refuse("prediction_type", "sample or v_prediction");

@@ -43,22 +43,10 @@ Change AdjustWithin(const Config& entry, std::array<double, 2> range, double min
   };
 }
 
-constexpr KeyMeaning kFactor = "[low, high] of the factor";
-
-Change MakeBrightness(const Config& entry) {
-  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustBrightness, kFactor);
-}
-
-Change MakeContrast(const Config& entry) {
-  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustContrast, kFactor);
-}
-
-Change MakeSaturation(const Config& entry) {
-  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustSaturation, kFactor);
-}
-
-Change MakeSharpness(const Config& entry) {
-  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, AdjustSharpness, kFactor);
+// A factor around 1, which changes nothing.
+template <Tensor (*adjust)(const Tensor& images, const Tensor& factor)>
+Change MakeAdjustment(const Config& entry) {
+  return AdjustWithin(entry, {0.5, 1.5}, 0.0, kMaxFactor, adjust, "[low, high] of the factor");
 }
 
 Change MakeHue(const Config& entry) {
@@ -138,15 +126,15 @@ struct ChangeType {
 
 constexpr std::array<ChangeType, 10> kTypes = {{
     {"border_cutout", 1.0, MakeBorderCutout},
-    {"brightness", 1.0, MakeBrightness},
-    {"contrast", 1.0, MakeContrast},
+    {"brightness", 1.0, MakeAdjustment<AdjustBrightness>},
+    {"contrast", 1.0, MakeAdjustment<AdjustContrast>},
     {"gamma", 1.0, MakeGamma},
     {"gaussian_noise", 1.0, MakeGaussianNoise},
     {"hue", 1.0, MakeHue},
     {"identity", 3.0, [](const Config&) { return Change(); }},
     {"random_mask", 1.0, MakeRandomMask},
-    {"saturation", 1.0, MakeSaturation},
-    {"sharpness", 1.0, MakeSharpness},
+    {"saturation", 1.0, MakeAdjustment<AdjustSaturation>},
+    {"sharpness", 1.0, MakeAdjustment<AdjustSharpness>},
 }};
 
 void RequireKnownTypes(const Config& augmentation) {

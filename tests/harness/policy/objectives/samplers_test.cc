@@ -90,17 +90,16 @@ std::vector<double> TimesOf(const NoiseSchedulerConfig& config) {
 }
 
 TEST(Samplers, OnlyHeunCorrectsAndNotItsLastStep) {
-  EXPECT_THAT(TimesOf({.type = SchedulerType::kHeun, .num_inference_steps = 5}),
+  EXPECT_THAT(TimesOf({.type = "heun", .num_inference_steps = 5}),
               testing::ElementsAre(80, 60, 60, 40, 40, 20, 20, 0, 0));
-  for (const SchedulerType type : {SchedulerType::kDdpm, SchedulerType::kDdim,
-                                   SchedulerType::kEuler, SchedulerType::kDpmSolverPlusPlus}) {
-    EXPECT_EQ(TimesOf({.type = type, .num_inference_steps = 5}).size(), 5U);
+  for (const std::string& type : SamplerNames()) {
+    if (type == "heun") continue;
+    EXPECT_EQ(TimesOf({.type = type, .num_inference_steps = 5}).size(), 5U) << type;
   }
 }
 
 TEST(Samplers, OfTheOdeNeedNoNoise) {
-  for (const SchedulerType type :
-       {SchedulerType::kDpmSolverPlusPlus, SchedulerType::kEuler, SchedulerType::kHeun}) {
+  for (const char* type : {"dpmsolver++", "euler", "heun"}) {
     const NoiseScheduler scheduler({.type = type, .num_inference_steps = 5, .eta = 1.0});
     for (const SamplerStep& step : scheduler.steps()) EXPECT_EQ(step.noise, 0.0);
   }
@@ -108,8 +107,7 @@ TEST(Samplers, OfTheOdeNeedNoNoise) {
 
 TEST(Samplers, DpmSolverRefusesToVisitATimestepTwice) {
   EXPECT_THAT(
-      MessageOf(ErrorCode::kConfig,
-                [] { NoiseScheduler({.type = SchedulerType::kDpmSolverPlusPlus}); }),
+      MessageOf(ErrorCode::kConfig, [] { NoiseScheduler({.type = "dpmsolver++"}); }),
       testing::HasSubstr("dpmsolver++ with 100 of 100 timesteps and this timestep_spacing visits "
                          "timestep 0 more than once; lower num_inference_steps"));
 }

@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 
-#include "policy/networks/conditional_unet1d.h"
 #include "run/safetensors.h"
 #include "support/plugin_policy.h"
 #include "train/fit_normalizer.h"
@@ -65,12 +64,6 @@ class Golden {
   }
 
   policy::DiffusionPolicy& policy() { return *policy_; }
-  policy::ConditionalUnet1dImpl& unet() {
-    for (const auto& module : policy_->module().modules()) {
-      if (auto* unet = dynamic_cast<policy::ConditionalUnet1dImpl*>(module.get())) return *unet;
-    }
-    throw std::logic_error("no UNet");
-  }
   const run::Safetensors& file() const { return file_; }
 
  private:
@@ -139,9 +132,9 @@ TEST_P(UnetHybridGolden, ConditioningAgrees) {
 }
 
 TEST_P(UnetHybridGolden, LossAndGradientsAgree) {
-  const torch::Tensor global_cond = golden_.policy().EncodeObs(golden_.Obs(), nullptr).flatten(1);
-  const torch::Tensor prediction =
-      golden_.unet().forward(golden_.Get("noisy"), golden_.Get("timesteps"), global_cond);
+  const torch::Tensor cond = golden_.policy().EncodeObs(golden_.Obs(), nullptr);
+  const torch::Tensor prediction = golden_.policy().denoiser().Forward(
+      golden_.Get("noisy"), golden_.Get("timesteps"), cond, /*noise=*/nullptr);
   EXPECT_LE(Difference(prediction.detach(), golden_.Get("prediction")), kTolerance);
 
   const torch::Tensor loss = torch::mse_loss(prediction, golden_.Get("epsilon"));

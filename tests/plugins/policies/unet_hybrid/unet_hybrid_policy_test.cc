@@ -140,7 +140,7 @@ TEST(UnetHybridPolicy, AStudentPlansInOneEvaluationWhatItsTeacherPlansInFive) {
   }
   CopyWeights(*teacher, *student);
   CopyWeights(*teacher, *average);
-  student->distillable()->LearnFrom(*teacher->distillable(), *average->distillable());
+  student->LearnFrom(*teacher, *average);
   EXPECT_GT(ErrorOf(*student), 0.15);
   const torch::Tensor weights = teacher->module().parameters().front().clone();
   Train(*student, 500, [&] { CopyWeights(*student, *average, /*share=*/0.1); });

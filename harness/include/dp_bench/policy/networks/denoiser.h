@@ -61,14 +61,14 @@ class Denoiser {
 /// The conditional UNet1D. Reads down_dims, kernel_size, n_groups, diffusion_step_embed_dim and
 /// cond_predict_scale from `params`; registers `unet` with `parent`. Throws Error{kConfig} for
 /// settings that cannot work.
-std::unique_ptr<Denoiser> MakeUnetDenoiser(const Config& params, const PolicySpec& spec,
+std::shared_ptr<Denoiser> MakeUnetDenoiser(const Config& params, const PolicySpec& spec,
                                            const DenoiserChannels& channels,
                                            torch::nn::Module& parent);
 
 /// The transformer. Reads n_layer, n_head, n_emb, n_cond_layers, p_drop_emb, p_drop_attn,
 /// causal_attn, time_as_cond, obs_as_cond, time_embedding, norm, position and qkv_bias from
 /// `params`; registers `transformer` with `parent`. Throws as MakeUnetDenoiser.
-std::unique_ptr<Denoiser> MakeTransformerDenoiser(const Config& params, const PolicySpec& spec,
+std::shared_ptr<Denoiser> MakeTransformerDenoiser(const Config& params, const PolicySpec& spec,
                                                   const DenoiserChannels& channels,
                                                   torch::nn::Module& parent);
 

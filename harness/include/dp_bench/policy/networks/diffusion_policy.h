@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,14 +22,14 @@ struct SamplingPlan;
 struct TrainingPass;
 
 /// Diffusion Policy (Chi et al. 2023): an observation encoder, a denoiser and an objective.
-class DiffusionPolicy final : public PolicyBase, public Distillable {
+class DiffusionPolicy final : public PolicyBase {
  public:
   /// The two halves of the network, and the module that owns the parameters of both.
   struct Model {
     std::shared_ptr<torch::nn::Module> module = std::make_shared<torch::nn::Module>("diffusion");
     std::unique_ptr<ObsEncoder> obs_encoder;
     DenoiserChannels channels;  // those that the denoiser was made with
-    std::unique_ptr<Denoiser> denoiser;
+    std::shared_ptr<Denoiser> denoiser;
   };
 
   /// Reads objective with its section, do_mask_loss_for_padding, gradient_checkpointing and the
@@ -36,13 +37,22 @@ class DiffusionPolicy final : public PolicyBase, public Distillable {
   DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec, Model model);
   ~DiffusionPolicy() override;
 
+  /// A policy whose halves these functions make from `params`: MakeHybridObsEncoder,
+  /// MakeUnetDenoiser or the like.
+  static std::unique_ptr<Policy> Assemble(
+      std::string name, const Config& params, const PolicySpec& spec,
+      const std::function<std::unique_ptr<ObsEncoder>(const Config&, const PolicySpec&,
+                                                      torch::nn::Module& parent)>& make_encoder,
+      const std::function<std::shared_ptr<Denoiser>(const Config&, const PolicySpec&,
+                                                    const DenoiserChannels&,
+                                                    torch::nn::Module& parent)>& make_denoiser);
+
   /// `policy` as what it is, also if the host checks its calls. Null for another kind of policy.
   static DiffusionPolicy* Find(Policy& policy);
 
   void WeightsChanged() override { model_.denoiser->DropCaches(); }
   int n_train_obs_steps() const override;
-  Distillable* distillable() override { return this; }
-  void LearnFrom(Distillable& teacher, Distillable& average) override;
+  void LearnFrom(Policy& teacher, Policy& average) override;
 
   /// Samples as the objective does. features [B, To, Do], initial noise [B, T, Da] -> normalized
   /// action sequence [B, T, Da]. With inpainting, both are [B, T, Da + Do], and the result holds
