@@ -233,8 +233,8 @@ std::shared_ptr<policy::Denoiser> MakeDenoiser(const Config& params, const Polic
 
 std::unique_ptr<Policy> Create(const Config& params, const PolicySpec& spec) {
   CheckDropNLastFrames(params, spec.horizons);
-  const auto make_encoder = [](const auto&... inputs) {
-    return std::make_unique<RgbdObsEncoder>(inputs...);
+  const auto make_encoder = [](const Config& settings, const PolicySpec& of, auto& parent) {
+    return std::make_unique<RgbdObsEncoder>(settings, of, parent);
   };
   return policy::DiffusionPolicy::Assemble("rgbd_fusion", params, spec, make_encoder, MakeDenoiser);
 }

@@ -35,8 +35,9 @@ INSTANTIATE_TEST_SUITE_P(Sizes, UnetBatch, testing::Values(1, 3, 17, 70));
 // the default network too, because the matrix products choose their kernels by size
 TEST(ConditionalUnet1d, ARowDependsNeitherOnItsCompanionsNorOnItsPlace) {
   const torch::NoGradGuard no_grad;
-  ExpectIndependentRows(MakeSmallUnet(), kObsFeatures);
-  ExpectIndependentRows(MakeDenoiserFrom(MakeUnetDenoiser, "{}", kObsFeatures), kObsFeatures);
+  ExpectIndependentRows(MakeSmallUnet(), kObsFeatures, /*also_alone=*/false);
+  ExpectIndependentRows(MakeDenoiserFrom(MakeUnetDenoiser, "{}", kObsFeatures), kObsFeatures,
+                        /*also_alone=*/false);
 }
 
 TEST(ConditionalUnet1d, DropCachesMakesConditionReadTheWeightsAgain) {

@@ -55,7 +55,7 @@ TEST_P(TransformerVariant, ConditionEqualsForwardAtTheSameTimestep) {
 
 TEST_P(TransformerVariant, ARowDependsNeitherOnItsCompanionsNorOnItsPlace) {
   const torch::NoGradGuard no_grad;
-  ExpectIndependentRows(made_, GetParam().obs_feature_dim());
+  ExpectIndependentRows(made_, GetParam().obs_feature_dim(), /*also_alone=*/true);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransformerVariant, testing::ValuesIn(Variants()));
@@ -64,7 +64,8 @@ INSTANTIATE_TEST_SUITE_P(All, TransformerVariant, testing::ValuesIn(Variants()))
 TEST(DiffusionTransformer, ARowOfALargeNetworkIsIndependentToo) {
   const torch::NoGradGuard no_grad;
   const char* params = R"({"n_layer": 2, "n_head": 4, "n_emb": 256})";
-  ExpectIndependentRows(MakeDenoiserFrom(MakeTransformerDenoiser, params, kObs), kObs);
+  ExpectIndependentRows(MakeDenoiserFrom(MakeTransformerDenoiser, params, kObs), kObs,
+                        /*also_alone=*/true);
 }
 
 TEST(DiffusionTransformer, DropCachesMakesConditionReadTheWeightsAgain) {
