@@ -2,6 +2,7 @@
 // through the plugin host, as dp_bench does.
 //   policy_conformance --plugin=libdpb_policy_unet_hybrid.so --params=params.json --obs=rgb
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Colour changes compared with torchvision, and the guarantees for rows, steps and configs.
 #include "policy/vision/image_augmentation.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <cmath>
