@@ -24,7 +24,6 @@
 #include "core/communicator.h"
 #include "core/console.h"
 #include "core/machine.h"
-#include "core/memory.h"
 #include "core/temporary_folder.h"
 #include "dp_bench/error.h"
 #include "media/video_encoder.h"
@@ -96,7 +95,7 @@ Checkup CheckMemory() {
   Checkup checkup = {.found = fmt::format("{:.1f} GiB available", available)};
   if (available < kLittleMemory) {
     checkup.health = Health::kMissing;
-    checkup.advice = "end other programs, or train with training.auto_batch=true";
+    checkup.advice = "end other programs, or train with a smaller dataloader.batch_size";
   }
   return checkup;
 }

@@ -11,7 +11,6 @@
 #include "core/console.h"
 #include "core/output_file.h"
 #include "core/temporary_folder.h"
-#include "core/unnamed_file.h"
 #include "dp_bench/error.h"
 #include "media/film_grid.h"
 #include "run/result_files.h"

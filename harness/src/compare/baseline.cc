@@ -7,7 +7,7 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
-#include "run/determinism.h"
+#include "run/manifest.h"
 #include "run/run_files.h"
 
 namespace dp_bench::compare {

@@ -12,8 +12,7 @@
 #include "compare/pairing.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
-#include "run/determinism.h"
-#include "run/run_id.h"
+#include "run/manifest.h"
 
 namespace dp_bench::compare {
 namespace {

@@ -19,6 +19,7 @@
 #include "data/replay_writer.h"
 #include "data/zarr/attributes.h"
 #include "dp_bench/build_id.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 #include "dp_bench/random.h"
 
@@ -245,33 +246,28 @@ CollectReport Collect(const CollectRequest& request, const CollectProgressFn& pr
 }
 
 TakeoverConfig TakeoverConfig::FromConfig(const Config& config) {
-  TakeoverConfig c;
+  TakeoverConfig c = {.checkpoint = {}, .max_steps = 100};
   c.checkpoint = config.Require<std::string>("checkpoint", "checkpoint or run of the policy");
-  c.max_steps = static_cast<int>(
-      config.GetInRange("max_steps", std::int64_t{100}, std::int64_t{1}, 1'000'000,
-                        "it acts for 0 to this many steps, a number drawn anew for each episode"));
+  const ConfigKeys keys(config);
+  keys("max_steps", &c.max_steps, 1, 1'000'000,
+       "it acts for 0 to this many steps, a number drawn anew for each episode");
   return c;
 }
 
 CollectConfig CollectConfig::FromConfig(const Config& config) {
   CollectConfig c;
-  c.n_episodes = static_cast<int>(config.GetInRange(
-      "n_episodes", std::int64_t{c.n_episodes}, std::int64_t{1}, 10'000'000, "episodes to keep"));
-  c.start_seed = static_cast<std::uint64_t>(config.GetInRange(
-      "start_seed", static_cast<std::int64_t>(c.start_seed), std::int64_t{0},
-      std::numeric_limits<std::int64_t>::max(), "seed of the first episode; the others follow"));
-  c.action_noise = config.GetInRange(
-      "action_noise", c.action_noise, 0.0, 1.0,
-      "standard deviation of noise on executed actions, as a fraction of the action range; the "
-      "expert's own action is recorded");
-  c.action_noise_std = config.GetOptional<std::vector<double>>(
-      "action_noise_std",
-      "instead of action_noise: one standard deviation per dimension, in the action's units");
-  c.keep_failures =
-      config.Get<bool>("keep_failures", c.keep_failures, "keep episodes without success too");
-  c.n_workers = static_cast<int>(
-      config.GetInRange("n_workers", std::int64_t{c.n_workers}, std::int64_t{0}, 4096,
-                        "threads; 0 = one per hardware thread. Does not change the result"));
+  const ConfigKeys keys(config);
+  keys("n_episodes", &c.n_episodes, 1, 10'000'000, "episodes to keep");
+  keys("start_seed", &c.start_seed, 0, std::numeric_limits<std::int64_t>::max(),
+       "seed of the first episode; the others follow");
+  keys("action_noise", &c.action_noise, 0.0, 1.0,
+       "standard deviation of noise on executed actions, as a fraction of the action range; the "
+       "expert's own action is recorded");
+  keys("action_noise_std", &c.action_noise_std,
+       "instead of action_noise: one standard deviation per dimension, in the action's units");
+  keys("keep_failures", &c.keep_failures, "keep episodes without success too");
+  keys("n_workers", &c.n_workers, 0, 4096,
+       "threads; 0 = one per hardware thread. Does not change the result");
   if (config.Has("takeover")) {
     c.takeover = TakeoverConfig::FromConfig(config.Sub(
         "takeover", "a policy acts first, then the expert takes over and is recorded from there"));

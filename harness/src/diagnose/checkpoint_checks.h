@@ -12,7 +12,7 @@
 #include "diagnose/probe.h"
 #include "dp_bench/normalizer.h"
 #include "policy/noise_scheduler.h"
-#include "train/sampling_trace.h"
+#include "train/process_stages.h"
 
 namespace dp_bench::diagnose {
 

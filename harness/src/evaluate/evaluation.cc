@@ -36,7 +36,10 @@ control::EnvRunnerConfig ReadConfig(const task::Experiment& experiment, std::opt
   control::EnvRunnerConfig config =
       control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
   config.n_videos = n_videos.value_or(config.n_videos);
-  if (test_seeds == TestSeeds::kSelection) config.test_start_seed = config.selection_start_seed;
+  if (test_seeds == TestSeeds::kSelection) {
+    config.test_start_seed = config.selection_start_seed;
+    config.n_test = config.n_selection.value_or(config.n_test);
+  }
   return config;
 }
 
@@ -140,10 +143,11 @@ int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& pl
   for (const std::string& missing : run::MissingFilms(result.records)) {
     core::PrintResult("{}\n", missing);
   }
-  for (const run::EpisodeRecord& record : result.records) {
-    if (record.failure_reason) return ExitCodeFor(ErrorCode::kEnv);
-  }
-  return 0;
+  std::filesystem::remove(output_dir / run::kJournalFile);
+  const bool is_broken = std::ranges::any_of(result.records, [](const run::EpisodeRecord& record) {
+    return record.failure_reason.has_value();
+  });
+  return is_broken ? ExitCodeFor(ErrorCode::kEnv) : 0;
 }
 
 void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,

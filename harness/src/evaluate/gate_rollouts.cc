@@ -12,7 +12,7 @@
 #include "dp_bench/error.h"
 #include "evaluate/evaluation.h"
 #include "report/gate_output.h"
-#include "run/seed_use.h"
+#include "run/manifest.h"
 
 namespace dp_bench::evaluate {
 namespace {

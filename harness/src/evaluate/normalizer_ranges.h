@@ -3,7 +3,7 @@
 
 #include "dp_bench/normalizer.h"
 #include "dp_bench/spec.h"
-#include "run/obs_ranges.h"
+#include "run/episode_record.h"
 
 namespace dp_bench::evaluate {
 

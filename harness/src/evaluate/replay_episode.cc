@@ -13,9 +13,9 @@
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "evaluate/evaluation.h"
+#include "run/checkpoint.h"
 #include "run/run_files.h"
-#include "run/store.h"
-#include "task/manifest.h"
+#include "task/output_folder.h"
 
 namespace dp_bench::evaluate {
 namespace {

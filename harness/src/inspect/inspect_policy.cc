@@ -5,13 +5,12 @@
 
 #include <memory>
 
-#include "core/memory.h"
+#include "core/machine.h"
 #include "dp_bench/error.h"
 #include "policy/stage_recorder.h"
 #include "report/render.h"
 #include "train/batches.h"
 #include "train/fit_normalizer.h"
-#include "train/module_sizes.h"
 #include "train/step_memory.h"
 #include "train/train_config.h"
 

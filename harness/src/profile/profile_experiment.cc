@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/memory.h"
+#include "core/machine.h"
 #include "planner/scope_timer.h"
 #include "rollout/env_runner.h"
 #include "task/training_rig.h"

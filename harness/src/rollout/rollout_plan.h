@@ -9,7 +9,7 @@
 
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
-#include "run/obs_ranges.h"
+#include "run/episode_record.h"
 
 namespace dp_bench::rollout {
 

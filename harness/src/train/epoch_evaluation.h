@@ -14,7 +14,7 @@
 #include "dp_bench/env.h"
 #include "dp_bench/policy.h"
 #include "train/data_parallel.h"
-#include "train/sampling_trace.h"
+#include "train/process_stages.h"
 #include "train/train_config.h"
 
 namespace dp_bench::train {
@@ -30,9 +30,8 @@ using EvalFn = std::function<std::optional<Scores>(Policy& policy, int epoch)>;
 
 /// The results that were due at the end of an epoch.
 struct EpochResults {
-  std::optional<Scores> scores;                // of the rollouts
-  std::map<std::string, double> metrics;       // theirs, and those without rollouts
-  std::map<std::string, RgbImage> pictures{};  // of sampled actions, by tag for TensorBoard
+  std::optional<Scores> scores;           // of the rollouts
+  std::map<std::string, double> metrics;  // theirs, and those without rollouts
 };
 
 /// Creates a policy that samples actions with this number of denoising steps.
@@ -49,7 +48,6 @@ class EpochEvaluation {
     data::HostBatch sampled;                        // the rows whose actions are sampled
     CreateSampler create_sampler = {};              // needed with training.sample_steps
     const Normalizer* normalizer = nullptr;         // of the policies; needed for both of these
-    int denoising_every = 0;                        // logging.denoising_every
   };
 
   explicit EpochEvaluation(Parts parts) : parts_(std::move(parts)) {}
@@ -64,9 +62,8 @@ class EpochEvaluation {
  private:
   double ValidationLoss(Policy& policy);
   Policy& SamplerAt(int epoch, Policy& eval_policy);
-  void SampleActions(Policy& policy, int epoch, EpochResults* results);
-  double OwnActionMse(Policy& policy, SamplingTrace* trace);  // over this rank's rows
-  bool IsPictureDue(int epoch) const;
+  std::map<std::string, double> SampleActions(Policy& policy);  // numbers for the log
+  double OwnActionMse(Policy& policy, SamplingTrace* trace);    // over this rank's rows
 
   Parts parts_;
   std::unique_ptr<Policy> sampler_;  // shares the weights of the policy that is evaluated
