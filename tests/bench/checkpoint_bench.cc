@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "planner/policy_weights.h"
-#include "train/checkpoint_writer.h"
+#include "train/checkpoint_schedule.h"
 
 namespace dp_bench {
 namespace {

@@ -10,7 +10,7 @@
 #include <functional>
 #include <iostream>
 
-#include "core/signal_stack.h"
+#include "core/stop_signal.h"
 #include "plugin/open_call.h"
 #include "plugin/worker_process.h"
 

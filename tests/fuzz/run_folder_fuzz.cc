@@ -4,10 +4,10 @@
 #include <string>
 
 #include "fuzz.h"
+#include "run/episode_record.h"
+#include "run/manifest.h"
 #include "run/planning.h"
 #include "run/run_folder.h"
-#include "run/run_result.h"
-#include "run/seed_use.h"
 
 using namespace dp_bench;
 

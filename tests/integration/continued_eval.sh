@@ -8,11 +8,11 @@ dp_bench=$1
 n_kills=${3:-8}
 enter_scratch_folder
 
-"$dp_bench" train --config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]" \
-  policy.params.n_groups=4 collect.n_episodes=4 training.num_epochs=1 training.lr_warmup_steps=2 \
-  training.rollout_every=0 dataloader.batch_size=32 --output trained >train.txt 2>&1 || fail "$(cat train.txt)"
-evaluate=("$dp_bench" eval --checkpoint trained/checkpoints/latest env_runner.n_test=100 env_runner.n_train=2
-          env_runner.n_videos=2 env_runner.micro_batch=4)
+small=(--config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]" policy.params.n_groups=4
+       collect.n_episodes=4 training.num_epochs=1 training.lr_warmup_steps=2 training.rollout_every=0 dataloader.batch_size=32)
+seeds=(env_runner.n_test=100 env_runner.n_train=2 env_runner.n_videos=2 env_runner.micro_batch=4)
+"$dp_bench" train "${small[@]}" --output trained >train.txt 2>&1 || fail "$(cat train.txt)"
+evaluate=("$dp_bench" eval --checkpoint trained/checkpoints/latest "${seeds[@]}")
 start=$(date +%s%3N)
 "${evaluate[@]}" --output whole >whole.txt 2>&1 || fail "$(cat whole.txt)"
 duration=$(($(date +%s%3N) - start))  # [ms]
@@ -111,8 +111,39 @@ for i in 1 2 3 4 5 6; do
   for file in config.json manifest.json; do cmp whole/$file extended3/$file || fail "$file differs"; done
 done
 
+# more seeds for the evaluation of a run, whose training stays what it is
+"$dp_bench" run "${small[@]}" "${seeds[@]}" env_runner.n_test=40 --output ran >ran.txt 2>&1 || fail "$(cat ran.txt)"
+cp -r ran ran2
+find ran -type f -exec sha256sum {} + | sort >before.txt
+expect_exit 2 "only env_runner.n_test=N" "$dp_bench" eval --resume ran env_runner.max_steps=5
+expect_exit 2 "can only be raised" "$dp_bench" eval --resume ran env_runner.n_test=30
+find ran -type f -exec sha256sum {} + | sort | diff before.txt - || fail "a refused command changed files"
+"$dp_bench" eval --resume ran env_runner.n_test=100 >ran.txt 2>&1 || fail "$(cat ran.txt)"
+grep -q "rollout .*60/60" ran.txt || fail "it repeated episodes: $(cat ran.txt)"
+"$dp_bench" eval --resume ran2 env_runner.n_test=100 >ran.txt 2>&1 &
+until [ "$(grep -cs trace_hash ran2/episodes.partial.jsonl)" -gt 42 ]; do  # beyond those that were there
+  kill -0 $! || fail "it ended before it was killed"
+  sleep 0.02
+done
+kill -9 $!
+wait $! 2>/dev/null || true
+expect_exit 6 "continue with dp_bench eval --resume ran2" "$dp_bench" compare ran2 ran
+"$dp_bench" eval --resume ran2 >ran.txt 2>&1 || fail "$(cat ran.txt)"
+for folder in ran ran2; do
+  for file in episodes.jsonl media/test_100000.mp4; do cmp whole/$file $folder/$file || fail "$folder/$file differs"; done
+  [ ! -e $folder/episodes.partial.jsonl ] || fail "$folder keeps its journal"
+  grep -q '"n_selection": 0' $folder/config.json || fail "the training had no seeds: $(cat $folder/config.json)"
+  expect_exit 0 "nothing left to train" "$dp_bench" train --resume $folder
+done
+for file in config.json manifest.json eval_log.json; do cmp ran/$file ran2/$file || fail "ran2/$file differs"; done
+"$dp_bench" run "${small[@]}" env_runner.n_test=2 training.num_epochs=2 training.max_minutes=1e-9 --output cut >ran.txt 2>&1 ||
+  fail "$(cat ran.txt)"
+expect_exit 2 "its training is at epoch 0 of 2" "$dp_bench" eval --resume cut env_runner.n_test=4
+"$dp_bench" train --resume ran training.num_epochs=2 >ran.txt 2>&1 || fail "$(cat ran.txt)"
+expect_exit 2 "nothing was evaluated" "$dp_bench" eval --resume ran env_runner.n_test=200
+
 # another evaluation is refused
-expect_exit 2 "names no checkpoint" "$dp_bench" eval --resume trained
+expect_exit 2 "dp_bench eval --checkpoint trained env_runner.n_test=N" "$dp_bench" eval --resume trained
 cp -r whole foreign
 sed -i 's/"core_build_id": "/&x/' foreign/manifest.json
 expect_exit 2 "another core_build_id" "$dp_bench" eval --resume foreign

@@ -151,18 +151,6 @@ for verb in train "inspect --batch-size 1048576"; do
   ! grep -q "frame #\|C++ CapturedTraceback\|This is a bug" out.txt || fail "$(cat out.txt)"
 done
 
-echo "auto_batch finds a batch that fits, and a resumed training keeps it where there is more memory"
-found_batch() { grep -A99 '"dataloader"' fitted/config.json | grep -m1 '"batch_size"' | tr -dc 0-9; }
-wide=(--config-dir "$configs" --policy unet_hybrid --env point_mass "policy.params.down_dims=[256,512]" policy.params.n_groups=8
-      collect.n_episodes=4 training.num_epochs=1 training.rollout_every=0 training.lr_warmup_steps=2)
-(ulimit -v 3000000; exec "$dp_bench" train "${wide[@]}" dataloader.batch_size=4096 training.auto_batch=true --output fitted) \
-  >out.txt 2>&1 || fail "$(tail -c 2000 out.txt)"
-batch=$(found_batch)
-[ "$batch" -lt 4096 ] && [ "$batch" -gt 1 ] || fail "a batch of $batch: $(cat out.txt)"
-grep -q "\"gradient_accumulate_every\": $((4096 / batch))," fitted/config.json || fail "$(cat fitted/config.json)"
-expect_exit 0 "trained 1 more steps .*, 2 in all" "$dp_bench" train --resume fitted training.num_epochs=2 training.auto_batch=true
-[ "$(found_batch)" -eq "$batch" ] || fail "the resumed training has a batch of $(found_batch)"
-
 echo "mixed_precision=auto becomes what the processor is fast at, and the run's config says which"
 expect_exit 0 "training.mixed_precision: " "$dp_bench" train --config-dir "$configs" --policy unet_hybrid --env point_mass \
   collect.n_episodes=4 training.num_epochs=1 training.rollout_every=0 training.mixed_precision=auto --output precise

@@ -73,10 +73,12 @@ std::map<Pair, std::string> DocumentedPairs() {
 }
 
 task::ExperimentOptions OptionsOf(const Pair& pair) {
-  return {.policy = pair.first,
-          .env = pair.second,
-          .config_dirs = {kRoot / "configs"},
-          .plugin_dirs = {DPB_PLUGIN_DIR}};
+  task::ExperimentOptions options;
+  options.policy = pair.first;
+  options.env = pair.second;
+  options.config_dirs = {kRoot / "configs"};
+  options.plugin_dirs = {DPB_PLUGIN_DIR};
+  return options;
 }
 
 void ExpectRuns(const Pair& pair) {

@@ -45,7 +45,6 @@ def check_first_run(file):
     found = EventAccumulator(str(file), STORE_EVERYTHING_SIZE_GUIDANCE).Reload()
     tags = found.Tags()
     expect_equal("scalars", tags["scalars"], ["train_loss", "grad_norm", "test/mean_score"])
-    expect_equal("histograms", tags["histograms"], ["weights"])
     expect_equal("images", tags["images"], ["rollout"])
     expect_equal("tensors", tags["tensors"], ["config", "notes"])
     expect_equal("file version", found.file_version, 2.0)
@@ -55,13 +54,6 @@ def check_first_run(file):
     nan, infinity = found.Scalars("grad_norm")
     expect_equal("NaN", math.isnan(nan.value), True)
     expect_equal("infinity", infinity.value, math.inf)
-
-    histogram = found.Histograms("weights")[0].histogram_value
-    expect_equal("histogram", (histogram.num, histogram.min, histogram.max), (5.0, -0.5, 0.25))
-    counts = [(limit, count) for limit, count in zip(histogram.bucket_limit, histogram.bucket) if count]
-    expect_equal("counts", [count for _, count in counts], [1.0, 1.0, 1.0, 2.0])
-    for (limit, _), value in zip(counts, [-0.5, 0.0, 1e-3, 0.25]):
-        expect_equal(f"bucket of {value}", value < limit <= max(1e-12, value + 0.1 * abs(value)), True)
 
     image = found.Images("rollout")[0]
     pixels = bytes(byte for row in range(8) for column in range(16) for byte in (row * 16, column * 8, 200))
@@ -77,7 +69,6 @@ def check_continuation(folder):
     expect_equal("steps from both files", [event.step for event in found.Scalars("train_loss")], list(range(8)))
     expect_equal("values from 6 on", steps_and_values(found.Scalars("train_loss"))[6:], [(6, 106.0), (7, 107.0)])
     expect_equal("shadowed scalars", [event.step for event in found.Scalars("test/mean_score")], [5])
-    expect_equal("shadowed histograms", [event.step for event in found.Histograms("weights")], [5])
     expect_equal("shadowed images", [event.step for event in found.Images("rollout")], [5])
 
     # read like the web server, for which everything is a tensor

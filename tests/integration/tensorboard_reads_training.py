@@ -28,7 +28,7 @@ TAGS = {"train_loss": "train/loss", "lr": "train/lr", "grad_norm": "train/grad_n
 def train(dp_bench, configs, work, *arguments):
     overrides = ["policy.params.down_dims=[16,32]", "policy.params.n_groups=4", "collect.n_episodes=10", "training.num_epochs=2",
                  "training.lr_warmup_steps=2", "dataloader.batch_size=32", "env_runner.n_test=4", "env_runner.micro_batch=4",
-                 "dataset.val_ratio=0.2", f"logging.every={EVERY}", "logging.histogram_every=1"]
+                 "dataset.val_ratio=0.2", f"logging.every={EVERY}"]
     command = [dp_bench, "train", "--config-dir", configs, "--policy", "unet_hybrid", "--env", "point_mass", *overrides,
                "--output", "run"]
     if arguments[0] == "--resume":
@@ -83,29 +83,12 @@ def check_performance(events):
     expect_equal("the process takes between 20 MiB and 20 GiB", all(20 < mib < 20480 for mib in of("resident_memory_mib")), True)
 
 
-def check_histograms(events, n_steps_per_epoch):
-    tags = events.Tags()["histograms"]
-    weights = [tag.removeprefix("weights/") for tag in tags if tag.startswith("weights/")]
-    gradients = [tag.removeprefix("gradients/") for tag in tags if tag.startswith("gradients/")]
-    expect_equal("every weight has a gradient", weights == gradients and len(weights) > 10, True)
-    expect_equal("nothing else is a histogram", len(tags), len(weights) + len(gradients))
-    for tag in tags:
-        found = events.Histograms(tag)
-        if [event.step for event in found] != [n_steps_per_epoch - 1, 2 * n_steps_per_epoch - 1]:
-            sys.exit(f"{tag} is at the steps {[event.step for event in found]}")
-        histogram = found[0].histogram_value
-        if sum(histogram.bucket) != histogram.num or histogram.num < 1:
-            sys.exit(f"{tag} has {sum(histogram.bucket)} values in its buckets, wanted {histogram.num}")
-
-
 def check_pictures(events, n_steps_per_epoch):
-    expect_equal("filmed episodes and sampled actions", sorted(events.Tags()["images"]),
-                 ["rollout/test_200000", "sampling/denoising"])
+    expect_equal("filmed episodes", events.Tags()["images"], ["rollout/test_200000"])
     for tag in events.Tags()["images"]:
         strips = events.Images(tag)
         expect_equal(f"steps of {tag}", [strip.step for strip in strips], [n_steps_per_epoch - 1, 2 * n_steps_per_epoch - 1])
-        if tag.startswith("rollout/"):
-            expect_equal(f"{tag} has six frames", strips[0].width, 6 * strips[0].height)
+        expect_equal(f"{tag} has six frames", strips[0].width, 6 * strips[0].height)
 
 
 def check_server(folder, config):
@@ -132,7 +115,6 @@ def main():
         events = EventAccumulator(str(folder), STORE_EVERYTHING_SIZE_GUIDANCE).Reload()
         check_scalars(lines, events)
         check_performance(events)
-        check_histograms(events, len(lines) // 2)
         check_pictures(events, len(lines) // 2)
         check_server(folder, json.loads((run / "config.json").read_text()))
 

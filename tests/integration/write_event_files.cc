@@ -5,7 +5,6 @@
 #include <exception>
 #include <filesystem>
 #include <limits>
-#include <vector>
 
 #include "dp_bench/env.h"
 #include "train/event_writer.h"
@@ -35,7 +34,6 @@ void WriteFirstRun(const std::filesystem::path& folder) {
   writer.AddScalar("grad_norm", std::numeric_limits<double>::infinity(), 2);
   for (const int step : {5, 9}) {
     writer.AddScalar("test/mean_score", 0.5, step);
-    writer.AddHistogram("weights", std::vector<float>{-0.5F, 0.0F, 0.25F, 0.25F, 1e-3F}, step);
     writer.AddImage("rollout", Gradient(), step);
     writer.AddText("notes", "of the first run", step);
   }

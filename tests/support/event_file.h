@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "train/event_proto.h"
+#include "train/event_writer.h"
 
 namespace dp_bench {
 

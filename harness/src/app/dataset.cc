@@ -30,7 +30,6 @@
 #include "inspect/data_inspection.h"
 #include "plugin/catalogue.h"
 #include "task/dataset_conversion.h"
-#include "task/dataset_reading.h"
 
 namespace dp_bench::app {
 namespace {

@@ -24,7 +24,6 @@
 #include "core/communicator.h"
 #include "core/console.h"
 #include "core/machine.h"
-#include "core/memory.h"
 #include "core/temporary_folder.h"
 #include "dp_bench/error.h"
 #include "media/video_encoder.h"
@@ -101,7 +100,7 @@ Checkup CheckMemory() {
   const double available = static_cast<double>(core::AvailableMemory()) / kBytesPerGib;
   const std::string found = fmt::format("{:.1f} GiB available", available);
   if (available >= kLittleMemory) return Ok(found);
-  return Missing(found, "end other programs, or train with training.auto_batch=true");
+  return Missing(found, "end other programs, or train with a smaller dataloader.batch_size");
 }
 
 // Writes a file into the folder and removes it again.

@@ -13,7 +13,6 @@
 #include "core/console.h"
 #include "core/output_file.h"
 #include "core/temporary_folder.h"
-#include "core/unnamed_file.h"
 #include "dp_bench/error.h"
 #include "evaluate/evaluation.h"
 #include "media/film_grid.h"

@@ -16,7 +16,7 @@
 #include "rollout/env_runner.h"
 #include "run/result_files.h"
 #include "run/run_files.h"
-#include "task/dataset_reading.h"
+#include "task/dataset_conversion.h"
 #include "task/key_check.h"
 
 namespace dp_bench::app {

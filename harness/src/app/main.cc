@@ -18,7 +18,6 @@
 #include "app/verbs.h"
 #include "core/communicator.h"
 #include "core/console.h"
-#include "core/signal_stack.h"
 #include "core/stop_signal.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"

@@ -12,7 +12,7 @@
 
 #include "plugin/catalogue.h"
 #include "run/run_checkpoint.h"
-#include "task/dataset_reading.h"
+#include "task/dataset_conversion.h"
 #include "task/experiment.h"
 
 namespace dp_bench::app {

@@ -19,7 +19,7 @@
 #include "dp_bench/error.h"
 #include "plugin/catalogue.h"
 #include "rollout/certify_determinism.h"
-#include "run/determinism.h"
+#include "run/manifest.h"
 #include "task/task.h"
 
 namespace dp_bench::app {

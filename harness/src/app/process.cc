@@ -74,10 +74,8 @@ Failure OfMemory(std::string_view what) {
   return {
       fmt::format("out of memory: {}\n"
                   "  For a training, in this order: lower dataloader.batch_size\n"
-                  "  (training.gradient_accumulate_every keeps the effective size; "
-                  "training.auto_batch=true\n"
-                  "  finds both), set training.mixed_precision=bf16, "
-                  "policy.params.gradient_checkpointing=true,\n"
+                  "  (training.gradient_accumulate_every keeps the effective size), set\n"
+                  "  training.mixed_precision=bf16, policy.params.gradient_checkpointing=true,\n"
                   "  a smaller policy.params.resize_shape, fewer cameras in shape_meta, a smaller\n"
                   "  policy.params.obs_encoder.resnet_width. `dp_bench profile` estimates what "
                   "each saves.\n"

@@ -26,15 +26,12 @@
 #include "evaluate/evaluation.h"
 #include "run/checkpoint.h"
 #include "run/run_files.h"
-#include "task/auto_settings.h"
 #include "task/collection.h"
 #include "task/dry_run.h"
 #include "task/key_check.h"
-#include "task/manifest.h"
-#include "task/multi_run.h"
 #include "task/output_folder.h"
+#include "task/sweep.h"
 #include "train/resume_point.h"
-#include "train/snapshot.h"
 #include "train/train_config.h"
 #include "train/workspace.h"
 
@@ -142,6 +139,13 @@ void BeginRun(const TrainPlan& plan, const task::Experiment& experiment, task::O
                      experiment.config(), ranks);
 }
 
+// What a run had evaluated before it trained on: other weights.
+void RemoveResult(const fs::path& folder) {
+  for (const std::string_view file : {run::kEvalLogFile, run::kEpisodesFile, run::kJournalFile}) {
+    core::RemoveAll(folder / file);
+  }
+}
+
 // Prints how the training ended; `resumed`: what continues it. Returns the exit code.
 int ReportTraining(const train::TrainReport& report, const fs::path& resumed) {
   if (report.end == train::TrainEnd::kInterrupted) {
@@ -235,6 +239,7 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
   BeginRun(plan, experiment, *folder, ranks);
   const train::TrainReport report = workspace.Run(
       rollouts ? RolloutsOf(*rollouts, device, rollout_folder, ranks) : train::EvalFn());
+  if (report.n_steps > 0 && ranks.is_root()) RemoveResult(output);
   const bool is_over = !plan.with_report || !last || report.end == train::TrainEnd::kInterrupted;
   if (is_over) evaluate::RecordCost(meter, output, ranks);
   const fs::path& resumed = plan.of_seeds.empty() ? output : plan.of_seeds;
@@ -352,11 +357,25 @@ void TakeMultiRun(bool trains_seeds, TrainVerbOptions* options) {
   if (options->output.empty()) options->output = multi_run->run_dir;
 }
 
+// training.mixed_precision=auto becomes bf16 where the devices of all ranks multiply bfloat16 fast,
+// else no; so the run's config.json says which it was.
+void ResolvePrecision(task::ExperimentOptions* options, core::Communicator& ranks) {
+  const task::Experiment experiment(*options);
+  if (!train::IsAutoPrecision(experiment.config().Sub("training"))) return;
+  const bool is_slow = !policy::HasFastBfloat16(experiment.device());
+  const bool is_slow_somewhere = ranks.AllReduceMax(is_slow ? 1 : 0) != 0;
+  const char* precision = is_slow_somewhere ? "no" : "bf16";
+  options->overrides.push_back(fmt::format("training.mixed_precision={}", precision));
+  if (!ranks.is_root()) return;
+  core::LogInfo(fmt::format("training.mixed_precision: {}, because {} fast bfloat16 products",
+                            precision, is_slow_somewhere ? "not every device has" : "there are"));
+}
+
 int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
   core::CatchStopSignals();  // signals must not end the program while it loads
   if (options.resume.empty()) {
     TakeMultiRun(with_report, &options);
-    task::ResolveAutoSettings(&options.experiment, ranks);
+    ResolvePrecision(&options.experiment, ranks);
   }
   if (options.is_dry_run) return TryOnce(options, ranks);
   if (!options.resume.empty()) options.seeds = SeedsToResume(options);

@@ -14,9 +14,8 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
-#include "run/determinism.h"
+#include "run/manifest.h"
 #include "run/run_files.h"
-#include "run/run_id.h"
 
 namespace dp_bench::compare {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "core/json.h"
 #include "dp_bench/error.h"
-#include "run/determinism.h"
+#include "run/manifest.h"
 #include "run/run_files.h"
 
 namespace dp_bench::compare {

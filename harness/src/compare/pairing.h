@@ -28,7 +28,7 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
 
 /// Why equal seeds of the two need not mean equal starts; empty if they do. Seeds that different
 /// programs numbered are not the same, and some programs write none. Outcomes that are not a
-/// function of the seed (run/determinism.h) cannot be paired either.
+/// function of the seed (run/manifest.h) cannot be paired either.
 std::string WhyUnpaired(const run::RunFolder& a, const run::RunFolder& b);
 
 /// For a user who knows that equal seeds mean equal starts, or equal places where a file has none.

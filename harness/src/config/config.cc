@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "config/document.h"
 #include "config/json_source.h"
 #include "config/name.h"
+#include "core/json.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench {
@@ -26,59 +26,13 @@ struct VectorElement<std::vector<E>> : std::true_type {
   using Type = E;
 };
 
-[[noreturn]] void ThrowType(const config::ConfigDocument& document, const std::string& pointer,
-                            std::string_view wanted, const Json& found) {
-  throw Error(ErrorCode::kConfig, fmt::format("{}: expected {}, found {}", document.Where(pointer),
-                                              wanted, config::Describe(found)));
-}
-
-// Nothing is converted silently: 1.0 is not an integer, 1 is not a bool, and an integer must fit.
-template <class Integer>
-Integer ToInteger(const config::ConfigDocument& document, const std::string& pointer,
-                  const Json& value) {
-  using Limits = std::numeric_limits<Integer>;
-  if (value.is_number_unsigned()) {
-    const auto number = value.get<std::uint64_t>();
-    if (number <= static_cast<std::uint64_t>(Limits::max())) return static_cast<Integer>(number);
-  } else if (value.is_number_integer()) {
-    const auto number = value.get<std::int64_t>();
-    if (number >= 0 &&
-        static_cast<std::uint64_t>(number) <= static_cast<std::uint64_t>(Limits::max())) {
-      return static_cast<Integer>(number);
-    }
-    if (number < 0 && std::is_signed_v<Integer> &&
-        number >= static_cast<std::int64_t>(Limits::min())) {
-      return static_cast<Integer>(number);
-    }
-  } else {
-    ThrowType(document, pointer, "an integer", value);
-  }
-  ThrowType(document, pointer,
-            fmt::format("an integer from {} to {}", Limits::min(), Limits::max()), value);
-}
-
 template <class T>
 T Convert(const config::ConfigDocument& document, const std::string& pointer, const Json& value) {
-  if constexpr (VectorElement<T>::value) {
-    if (!value.is_array()) ThrowType(document, pointer, "an array", value);
-    T result;
-    result.reserve(value.size());
-    for (const Json& element : value) {
-      result.push_back(Convert<typename VectorElement<T>::Type>(document, pointer, element));
-    }
-    return result;
-  } else if constexpr (std::is_same_v<T, bool>) {
-    if (!value.is_boolean()) ThrowType(document, pointer, "true or false", value);
-    return value.get<bool>();
-  } else if constexpr (std::is_same_v<T, double>) {
-    if (!value.is_number()) ThrowType(document, pointer, "a number", value);
-    return value.get<double>();
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    if (!value.is_string()) ThrowType(document, pointer, "a string", value);
-    return value.get<std::string>();
-  } else {
-    return ToInteger<T>(document, pointer, value);
-  }
+  return core::ReadJson<T>(value, [&](std::string_view wanted, const Json& found) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: expected {}, found {}", document.Where(pointer), wanted,
+                            config::Describe(found)));
+  });
 }
 
 template <class T>

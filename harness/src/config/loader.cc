@@ -84,6 +84,17 @@ void MergeFile(JsonSource over, JsonSource* base) {
   MergeJsonSource(std::move(over), base);
 }
 
+// Every run of earlier versions has these keys in its config.json, which can still be run again.
+void DropRetiredKeys(Json* config) {
+  for (const auto& [section, key] : {std::pair("training", "auto_batch"),
+                                     {"training", "sample_steps"},
+                                     {"logging", "denoising_every"},
+                                     {"logging", "histogram_every"}}) {
+    const auto found = config->find(section);
+    if (found != config->end() && found->is_object()) found->erase(key);
+  }
+}
+
 class IncludeLoader {
  public:
   JsonSource Load(const fs::path& file, const std::string& asked_by = "") {
@@ -109,7 +120,10 @@ class IncludeLoader {
       RequireInFolder(path, include, place);
       MergeFile(Load(path, place), &merged);
     }
-    if (folder_) EscapeReferences(&own.value);  // its references were resolved when it was written
+    if (folder_) {
+      EscapeReferences(&own.value);  // its references were resolved when it was written
+      DropRetiredKeys(&own.value);
+    }
     const std::string origin = own.origins[""];
     MergeFile(std::move(own), &merged);
     merged.origins[""] = origin;
@@ -215,24 +229,18 @@ fs::path FindNamed(const ConfigRequest& request, const std::string& option,
                           Joined(names, "none"), Joined(searched, "no folder")));
 }
 
-// The obs name that a task file sets, if it sets a single word.
-std::string ObsOf(const JsonSource& task) {
-  const Json::json_pointer place("/env/params/obs");
-  if (!task.value.contains(place) || !task.value.at(place).is_string()) return "";
-  return task.value.at(place).get<std::string>();
-}
-
 // The task file for --env and --obs. <env>.json itself may already have the requested obs.
 JsonSource LoadTask(const ConfigRequest& request) {
   JsonSource plain = IncludeLoader().Load(FindNamed(request, "--env", "task", request.env));
-  if (request.obs.empty() || ObsOf(plain) == request.obs) return plain;
+  const std::string obs = TextAt(Json::json_pointer("/env/params/obs"), plain);
+  if (request.obs.empty() || obs == request.obs) return plain;
   const std::map<std::string, fs::path> files = ListNamed(request, "task");
   const std::string begin = request.env + "_";
   if (const auto found = files.find(begin + request.obs); found != files.end()) {
     return IncludeLoader().Load(found->second);
   }
   std::vector<std::string> available;
-  if (!ObsOf(plain).empty()) available.push_back(ObsOf(plain));
+  if (!obs.empty()) available.push_back(obs);
   for (const auto& [name, path] : files) {
     if (name.starts_with(begin)) available.push_back(name.substr(begin.size()));
   }
@@ -262,12 +270,6 @@ void SetTask(const ConfigRequest& request, JsonSource* merged) {
   ApplyOverride("env.params.task=" + request.task, merged);
 }
 
-// The last part of a path, also of one that ends with "/".
-fs::path NameOf(const fs::path& path) {
-  const fs::path normal = fs::absolute(path).lexically_normal();
-  return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
-}
-
 // The file of an origin "configs/task/pusht.json:7".
 std::string FileOf(const std::string& origin) { return origin.substr(0, origin.rfind(':')); }
 
@@ -275,7 +277,7 @@ std::string FileOf(const std::string& origin) { return origin.substr(0, origin.r
 // name. What another plugin's params mean is not known, so they stay.
 void LeaveOutOtherData(const std::string& path, DatasetReaders& readers, JsonSource* merged) {
   const std::string other = TextAt(kDatasetPath, *merged);
-  if (other.empty() || NameOf(other) == NameOf(path)) return;
+  if (other.empty() || core::NameOf(other) == core::NameOf(path)) return;
   const std::string file = FileOf(OriginOf(*merged, "/dataset/params/path"));
   const bool is_known = readers.IsFormatReader(TextAt(kDatasetPlugin, *merged));
   std::set<std::string> keys = DropDataset(merged, [&](const std::string& pointer) {

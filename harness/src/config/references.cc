@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <set>
@@ -195,33 +196,17 @@ class ReferenceParser {
     return value;
   }
 
-  Json Sum() {
-    Json value = Product();
-    while (true) {
-      if (TakeToken("+")) {
-        value = Calculate(value, "+", Product());
-      } else if (TakeToken("-")) {
-        value = Calculate(value, "-", Product());
-      } else {
-        return value;
-      }
-    }
-  }
+  Json Sum() { return Chain({"+", "-"}, &ReferenceParser::Product); }
+  Json Product() { return Chain({"*", "//", "/", "%"}, &ReferenceParser::Factor); }
 
-  Json Product() {
-    Json value = Factor();
+  Json Chain(std::initializer_list<std::string_view> operators,
+             Json (ReferenceParser::*operand)()) {
+    Json value = (this->*operand)();
     while (true) {
-      if (TakeToken("*")) {
-        value = Calculate(value, "*", Factor());
-      } else if (TakeToken("//")) {
-        value = Calculate(value, "//", Factor());
-      } else if (TakeToken("/")) {
-        value = Calculate(value, "/", Factor());
-      } else if (TakeToken("%")) {
-        value = Calculate(value, "%", Factor());
-      } else {
-        return value;
-      }
+      const auto* op = std::ranges::find_if(
+          operators, [this](std::string_view token) { return TakeToken(token); });
+      if (op == operators.end()) return value;
+      value = Calculate(value, *op, (this->*operand)());
     }
   }
 

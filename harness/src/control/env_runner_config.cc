@@ -43,6 +43,8 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   const ConfigKeys keys(config);
   keys("n_train", &c.n_train, 0, kMaxEpisodes, "episodes of the split train");
   keys("n_test", &c.n_test, 0, kMaxEpisodes, "episodes of the split test");
+  keys("n_selection", &c.n_selection, 0, kMaxEpisodes,
+       "the same in the evaluations of a training; none: as many as n_test");
   keys("train_start_seed", &c.train_start_seed, 0, kLargestStartSeed,
        "seed of the first train episode; the others follow");
   keys("test_start_seed", &c.test_start_seed, 0, kLargestStartSeed,

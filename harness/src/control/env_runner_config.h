@@ -13,6 +13,7 @@ namespace dp_bench::control {
 struct EnvRunnerConfig {
   int n_train = 6;
   int n_test = 50;
+  std::optional<int> n_selection;
   std::uint64_t train_start_seed = 0;
   std::uint64_t test_start_seed = 100000;
   std::uint64_t selection_start_seed = 200000;

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <map>
 #include <mutex>
 #include <random>
@@ -17,7 +19,6 @@
 
 #include "core/regular_file.h"
 #include "core/system_error.h"
-#include "core/unnamed_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::core {
@@ -202,6 +203,24 @@ void RemoveLeftOvers(const fs::path& path) {
   }
 }
 
+std::vector<fs::path> EntriesOf(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  fs::directory_iterator it(folder, error);
+  if (error == std::errc::no_such_file_or_directory) return entries;
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    entries.push_back(it->path());
+  }
+  if (error) ThrowSystemError("list the folder", folder, error);
+  std::ranges::sort(entries);
+  return entries;
+}
+
+fs::path NameOf(const fs::path& path) {
+  const fs::path normal = fs::absolute(path).lexically_normal();
+  return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
+}
+
 void CreateFolders(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -249,6 +268,65 @@ void RemoveUnfinishedAndHold() {
     std::error_code ignored;  // the program ends with the signal that it received
     std::filesystem::remove_all(path, ignored);
   }
+}
+
+namespace {
+
+fs::path LinkOf(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
+
+bool HasName(int descriptor) {
+  struct stat status = {};
+  return ::fstat(descriptor, &status) != 0 || status.st_nlink > 0;
+}
+
+bool TryName(int descriptor, const fs::path& name) {
+  return ::linkat(AT_FDCWD, LinkOf(descriptor).c_str(), AT_FDCWD, name.c_str(),
+                  AT_SYMLINK_FOLLOW) == 0;
+}
+
+int OpenWithoutName(const fs::path& folder) {
+  return Uninterrupted(
+      [&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666); });
+}
+
+// Some sandboxes can open such a file but not name it, which would lose its content. Tried once,
+// with another file, because one that had a name cannot get one again.
+bool CanBeNamed(const fs::path& folder, const fs::path& temporary) {
+  static const bool can_be_named = [&] {
+    const int descriptor = OpenWithoutName(folder);
+    const bool is_named = descriptor >= 0 && TryName(descriptor, temporary);
+    if (is_named) ::unlink(temporary.c_str());
+    if (descriptor >= 0) ::close(descriptor);
+    return is_named;
+  }();
+  return can_be_named;
+}
+
+}  // namespace
+
+int OpenUnnamed(const fs::path& temporary) {
+  const fs::path folder = temporary.has_parent_path() ? temporary.parent_path() : fs::path(".");
+  // a name that is too long would show only when the content is complete
+  if (temporary.filename().native().size() <= NAME_MAX) {
+    const int descriptor = OpenWithoutName(folder);
+    if (descriptor >= 0 && CanBeNamed(folder, temporary)) return descriptor;
+    if (descriptor >= 0) ::close(descriptor);
+    const bool is_unknown = errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL;
+    if (descriptor < 0 && !is_unknown) ThrowErrno("create", temporary);
+  }
+  const int descriptor = Uninterrupted(
+      [&] { return ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+  if (descriptor < 0) ThrowErrno("create", temporary);
+  ::flock(descriptor, LOCK_EX | LOCK_NB);  // shows RemoveLeftOvers that its writer is alive
+  return descriptor;
+}
+
+fs::path PathOfUnnamed(int descriptor, const fs::path& temporary) {
+  return HasName(descriptor) ? temporary : LinkOf(descriptor);
+}
+
+void NameUnnamed(int descriptor, const fs::path& temporary) {
+  if (!HasName(descriptor) && !TryName(descriptor, temporary)) ThrowErrno("create", temporary);
 }
 
 }  // namespace dp_bench::core

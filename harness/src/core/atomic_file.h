@@ -102,6 +102,12 @@ void RenameDurably(const std::filesystem::path& from, const std::filesystem::pat
 /// Whether a file name is that of an AtomicFile or AtomicFolder that was never committed.
 bool IsTemporaryName(std::string_view name);
 
+/// The entries of a folder, by name; none if it does not exist. Throws Error{kIo}.
+std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder);
+
+/// The last part of a path, also of one that ends with "/" or with "..".
+std::filesystem::path NameOf(const std::filesystem::path& path);
+
 /// Creates the folder and any missing parents. Throws Error{kIo}.
 void CreateFolders(const std::filesystem::path& folder);
 
@@ -118,5 +124,22 @@ std::vector<std::byte> ReadFile(const std::filesystem::path& path, std::size_t m
 
 /// ReadFile as text.
 std::string ReadTextFile(const std::filesystem::path& path, std::size_t max_bytes);
+
+// Files that are being written and have no name yet, so that a killed program leaves nothing.
+// Source: open(2), O_TMPFILE. Where the file system or the sandbox cannot do that, they have their
+// temporary name from the start.
+
+/// Opens a new file in the folder of `temporary`, for reading and writing. Throws Error{kIo}.
+int OpenUnnamed(const std::filesystem::path& temporary);
+
+/// A path that opens the same file, for libraries that open files themselves.
+std::filesystem::path PathOfUnnamed(int descriptor, const std::filesystem::path& temporary);
+
+/// Gives the file the name `temporary` if it has none yet. Throws Error{kIo}.
+void NameUnnamed(int descriptor, const std::filesystem::path& temporary);
+
+/// Removes what killed writers of `path` left next to it. Their locks ended with them; a writer
+/// that is alive keeps its file.
+void RemoveLeftOvers(const std::filesystem::path& path);
 
 }  // namespace dp_bench::core

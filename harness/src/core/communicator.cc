@@ -17,6 +17,13 @@ std::string Communicator::FromRoot(const std::string& bytes) {
   return std::move(AllGather(is_root() ? bytes : std::string()).front());
 }
 
+int Communicator::AllReduceMax(int value) {
+  for (const std::string& of_rank : AllGather(std::to_string(value))) {
+    value = std::max(value, std::stoi(of_rank));
+  }
+  return value;
+}
+
 void Communicator::Abort(int exit_code) {
   EndOthers(exit_code);
   std::_Exit(exit_code);

@@ -28,16 +28,17 @@ class Communicator {
   virtual void AllReduceSum(std::span<float> values) = 0;
   virtual void AllReduceSum(std::span<double> values) = 0;
 
-  virtual int AllReduceMax(int value) = 0;
-
-  /// The bytes of every rank, in the order of ranks.
+  /// The bytes of every rank, in the order of ranks. Waits without using the processor, as do the
+  /// functions below.
   virtual std::vector<std::string> AllGather(const std::string& bytes) = 0;
-
-  /// Waits without using the processor.
-  virtual void Barrier() = 0;
 
   /// Ends all ranks at once, without running destructors. The run's exit code becomes `exit_code`.
   [[noreturn]] void Abort(int exit_code);
+
+  /// The largest value of any rank.
+  int AllReduceMax(int value);
+
+  void Barrier() { AllGather(""); }
 
   /// The value of rank 0; the argument of the other ranks is ignored.
   std::string FromRoot(const std::string& bytes);
@@ -53,9 +54,7 @@ class SingleProcess final : public Communicator {
   int size() const override { return 1; }
   void AllReduceSum(std::span<float> /*values*/) override {}
   void AllReduceSum(std::span<double> /*values*/) override {}
-  int AllReduceMax(int value) override { return value; }
   std::vector<std::string> AllGather(const std::string& bytes) override { return {bytes}; }
-  void Barrier() override {}
 
  private:
   void EndOthers(int /*exit_code*/) override {}

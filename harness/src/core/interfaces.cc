@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "dp_bench/config_keys.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/dataset_writer.h"
 #include "dp_bench/env.h"
@@ -14,15 +15,14 @@ namespace dp_bench {
 namespace {
 
 KeySpec ReadKeySpec(const Config& config, const std::string& name) {
-  const std::string type = config.GetChoice("type", {"low_dim", "rgb", "depth"},
-                                            "numbers, a colour image or a depth image");
-  KeySpec key{.name = name,
-              .shape = config.Require<std::vector<std::int64_t>>(
-                  "shape", "shape of one time step; images are [C, H, W]")};
-  if (type == "rgb") key.type = KeyType::kRgb;
-  if (type == "depth") key.type = KeyType::kDepth;
-
-  const char* default_dtype = type == "rgb" ? "uint8" : "float32";
+  KeySpec key{.name = name};
+  ConfigKeys(config).Choice(
+      "type", &key.type,
+      {{"low_dim", KeyType::kLowDim}, {"rgb", KeyType::kRgb}, {"depth", KeyType::kDepth}},
+      "numbers, a colour image or a depth image");
+  key.shape = config.Require<std::vector<std::int64_t>>(
+      "shape", "shape of one time step; images are [C, H, W]");
+  const char* default_dtype = key.type == KeyType::kRgb ? "uint8" : "float32";
   key.dtype = ParseDType(config.Get<std::string>(
       "dtype", default_dtype,
       "float32, uint8 or uint16; rgb keys are uint8 by default. Depth as uint16 is in millimetres, "
@@ -30,10 +30,10 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
 
   const bool is_image = key.type != KeyType::kLowDim;
   if (key.NumElements() <= 0 || (is_image && key.shape.size() != 3)) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("{} is {}; a {} key needs {}", config.Where("shape"), ToString(key.shape), type,
-                    is_image ? "[C, H, W], all positive" : "at least one positive size"));
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{} is {}; a {} key needs {}", config.Where("shape"),
+                            ToString(key.shape), Name(key.type),
+                            is_image ? "[C, H, W], all positive" : "at least one positive size"));
   }
   return key;
 }
@@ -145,19 +145,15 @@ ShapeMeta ShapeMeta::FromConfig(const Config& config) {
 }
 
 Horizons Horizons::FromConfig(const Config& config) {
-  const Horizons defaults;
-  Horizons h{.horizon = static_cast<int>(config.GetInRange(
-                 "horizon", std::int64_t{defaults.horizon}, 1, 4096, "T, predicted steps")),
-             .n_obs_steps = static_cast<int>(config.GetInRange(
-                 "n_obs_steps", std::int64_t{defaults.n_obs_steps}, 1, 256, "To, observed steps")),
-             .n_action_steps = static_cast<int>(
-                 config.GetInRange("n_action_steps", std::int64_t{defaults.n_action_steps}, 1, 4096,
-                                   "Ta, executed steps; at most horizon - n_obs_steps + 1"))};
-  const auto n_dropped = config.GetOptionalInRange(
-      "drop_n_last_frames", std::int64_t{0}, std::int64_t{1} << 20,
-      "last steps of an episode that are not the current step of a training sequence; none: "
-      "horizon - n_action_steps - n_obs_steps + 1");
-  if (n_dropped) h.drop_n_last_frames = static_cast<int>(*n_dropped);
+  Horizons h;
+  const ConfigKeys keys(config);
+  keys("horizon", &h.horizon, 1, 4096, "T, predicted steps");
+  keys("n_obs_steps", &h.n_obs_steps, 1, 256, "To, observed steps");
+  keys("n_action_steps", &h.n_action_steps, 1, 4096,
+       "Ta, executed steps; at most horizon - n_obs_steps + 1");
+  keys("drop_n_last_frames", &h.drop_n_last_frames, 0, std::int64_t{1} << 20,
+       "last steps of an episode that are not the current step of a training sequence; none: "
+       "horizon - n_action_steps - n_obs_steps + 1");
   if (h.n_action_steps > h.horizon - h.n_obs_steps + 1) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("{} is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie "

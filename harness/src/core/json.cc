@@ -234,39 +234,48 @@ std::map<std::string, JsonView> JsonView::Members() const {
 }
 
 template <class T>
-T JsonView::As() const {
-  const auto refuse = [this](std::string_view wanted) {
-    Fail(fmt::format("expected {}, found {}", wanted, Show(*json_)));
+T ReadJson(const Json& value, const RefuseJson& refuse) {
+  const auto require = [&](bool is_wanted, std::string_view wanted) {
+    if (!is_wanted) refuse(wanted, value);
   };
   if constexpr (IsVector<T>::value) {
-    if (!json_->is_array()) refuse("an array");
+    require(value.is_array(), "an array");
     T values;
-    values.reserve(json_->size());
-    for (const Json& element : *json_) {
-      values.push_back(JsonView(element, *this, place_).template As<typename T::value_type>());
+    values.reserve(value.size());
+    for (const Json& element : value) {
+      values.push_back(ReadJson<typename T::value_type>(element, refuse));
     }
     return values;
-  } else if constexpr (std::is_same_v<T, std::map<std::string, double>>) {
+  } else if constexpr (std::is_same_v<T, bool>) {
+    require(value.is_boolean(), "true or false");
+    return value.get<bool>();
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    require(value.is_string(), "a string");
+    return value.get<std::string>();
+  } else if constexpr (std::is_floating_point_v<T>) {
+    const double number = value.is_number() ? value.get<double>() : HUGE_VAL;
+    require(std::abs(number) <= static_cast<double>(std::numeric_limits<T>::max()), "a number");
+    return static_cast<T>(number);
+  } else {
+    using Limits = std::numeric_limits<T>;
+    require(value.is_number_integer(), "an integer");
+    const std::optional<T> number = ToInteger<T>(value);
+    require(number.has_value(),
+            fmt::format("an integer from {} to {}", Limits::min(), Limits::max()));
+    return *number;
+  }
+}
+
+template <class T>
+T JsonView::As() const {
+  if constexpr (std::is_same_v<T, std::map<std::string, double>>) {
     T values;
     for (const auto& [key, view] : Members()) values[key] = view.template As<double>();
     return values;
-  } else if constexpr (std::is_same_v<T, bool>) {
-    if (!json_->is_boolean()) refuse("true or false");
-    return json_->get<bool>();
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    if (!json_->is_string()) refuse("a string");
-    return json_->get<std::string>();
-  } else if constexpr (std::is_floating_point_v<T>) {
-    const double value = json_->is_number() ? json_->get<double>() : HUGE_VAL;
-    if (std::abs(value) > static_cast<double>(std::numeric_limits<T>::max())) refuse("a number");
-    return static_cast<T>(value);
   } else {
-    const std::optional<T> value = ToInteger<T>(*json_);
-    if (!value) {
-      refuse(fmt::format("an integer from {} to {}", std::numeric_limits<T>::min(),
-                         std::numeric_limits<T>::max()));
-    }
-    return *value;
+    return ReadJson<T>(*json_, [this](std::string_view wanted, const Json& found) {
+      Fail(fmt::format("expected {}, found {}", wanted, Show(found)));
+    });
   }
 }
 
@@ -275,8 +284,9 @@ T JsonView::Get(std::string_view key) const {
   return At(key).As<T>();
 }
 
-#define DPB_INSTANTIATE_JSON_READS(...)                   \
-  template __VA_ARGS__ JsonView::As<__VA_ARGS__>() const; \
+#define DPB_INSTANTIATE_JSON_READS(...)                                       \
+  template __VA_ARGS__ ReadJson<__VA_ARGS__>(const Json&, const RefuseJson&); \
+  template __VA_ARGS__ JsonView::As<__VA_ARGS__>() const;                     \
   template __VA_ARGS__ JsonView::Get<__VA_ARGS__>(std::string_view) const;
 
 DPB_INSTANTIATE_JSON_READS(bool)
@@ -291,8 +301,10 @@ DPB_INSTANTIATE_JSON_READS(std::vector<std::uint64_t>)
 DPB_INSTANTIATE_JSON_READS(std::vector<double>)
 DPB_INSTANTIATE_JSON_READS(std::vector<std::string>)
 DPB_INSTANTIATE_JSON_READS(std::vector<std::vector<float>>)
-DPB_INSTANTIATE_JSON_READS(std::map<std::string, double>)
 
 #undef DPB_INSTANTIATE_JSON_READS
+
+template std::map<std::string, double> JsonView::As() const;
+template std::map<std::string, double> JsonView::Get(std::string_view) const;
 
 }  // namespace dp_bench::core

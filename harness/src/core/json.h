@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -37,6 +38,14 @@ nlohmann::json TryParseJson(std::string_view text);
 
 /// The value as JSON, cut to 60 characters, for messages.
 std::string ShortDump(const nlohmann::json& value);
+
+/// Throws: `found` is not what was `wanted`.
+using RefuseJson = std::function<void(std::string_view wanted, const nlohmann::json& found)>;
+
+/// A value as a T, as JsonView::As reads it (but no map). Nothing is converted: 1.0 is not an
+/// integer, 1 is not a bool, and an integer must fit.
+template <class T>
+T ReadJson(const nlohmann::json& value, const RefuseJson& refuse);
 
 /// A value within a parsed file, for strict reads: nothing is converted, and an integer must fit
 /// its type. Every error names the file, the place, what was expected and what was found. The
@@ -86,5 +95,75 @@ class JsonView {
   ErrorCode code_;
   std::string place_;  // "tasks.0.test"
 };
+
+/// The fields of an object, written or read: a function that names the fields of a struct with
+/// their members does both. A member is of a type that JsonView::Get reads.
+class JsonFields {
+ public:
+  explicit JsonFields(nlohmann::json* written) : written_(written) {}
+  explicit JsonFields(const JsonView& read) : read_(&read) {}
+
+  template <class T>
+  void operator()(const char* key, T* member) const {
+    if (written_ != nullptr) {
+      (*written_)[key] = *member;
+    } else {
+      *member = read_->Get<T>(key);
+    }
+  }
+
+  /// None is null, and may be missing.
+  template <class T>
+  void operator()(const char* key, std::optional<T>* member) const {
+    if (written_ != nullptr) {
+      (*written_)[key] = *member ? nlohmann::json(**member) : nlohmann::json();
+    } else {
+      *member = read_->GetOptional<T>(key);
+    }
+  }
+
+  /// One that may be missing or null: the member keeps its value.
+  template <class T>
+  void Lenient(const char* key, T* member) const {
+    if (written_ != nullptr || read_->Has(key)) (*this)(key, member);
+  }
+
+  /// The same; a member that is T{} is not written.
+  template <class T>
+  void IfSet(const char* key, T* member) const {
+    if (written_ == nullptr || *member != T{}) Lenient(key, member);
+  }
+
+  /// An object with fields of its own, named by `visit(fields)`.
+  template <class Visit>
+  void Object(const char* key, const Visit& visit) const {
+    if (written_ != nullptr) {
+      visit(JsonFields(&(*written_)[key]));
+    } else {
+      const JsonView object = read_->At(key);
+      visit(JsonFields(object));
+    }
+  }
+
+ private:
+  nlohmann::json* written_ = nullptr;  // one of both
+  const JsonView* read_ = nullptr;
+};
+
+/// A struct as an object; `visit(fields, &value)` names its fields.
+template <class T, class Visit>
+nlohmann::json ToFields(T value, const Visit& visit) {
+  nlohmann::json json = nlohmann::json::object();
+  visit(JsonFields(&json), &value);
+  return json;
+}
+
+/// The inverse.
+template <class T, class Visit>
+T FromFields(const JsonView& json, const Visit& visit) {
+  T value;
+  visit(JsonFields(json), &value);
+  return value;
+}
 
 }  // namespace dp_bench::core

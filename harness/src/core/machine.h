@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dp_bench::core {
@@ -55,6 +57,21 @@ class CostMeter {
   double start_cpu_s_;
   double energy_j_ = 0.0;
   std::vector<EnergyCounter> counters_;
+};
+
+/// [bytes]; 0 if the system does not report it.
+std::int64_t AvailableMemory();
+
+// An allocation that the system or a device refused, with what was being allocated.
+
+/// Passes through the plugin guards like std::bad_alloc: the plugin is not at fault.
+class OutOfMemory : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(std::string what) : what_(std::move(what)) {}
+  const char* what() const noexcept override { return what_.c_str(); }
+
+ private:
+  std::string what_;
 };
 
 }  // namespace dp_bench::core

@@ -13,7 +13,6 @@
 
 #include "core/atomic_file.h"
 #include "core/system_error.h"
-#include "core/unnamed_file.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::core {

@@ -6,7 +6,6 @@
 #include <bit>
 #include <concepts>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,15 +58,6 @@ class ProtoEncoder {
   }
 
   void AddMessage(int field, const ProtoEncoder& message) { AddBytes(field, message.message_); }
-
-  /// A repeated double with [packed = true].
-  void AddPackedDoubles(int field, std::span<const double> values) {
-    AddTag(field, kLengthDelimited);
-    AddVarint(values.size_bytes());
-    for (const double value : values) {
-      AppendLittleEndian(std::bit_cast<std::uint64_t>(value), &message_);
-    }
-  }
 
   /// Returns the bytes of the message and leaves the encoder empty.
   std::string Take() { return std::exchange(message_, {}); }

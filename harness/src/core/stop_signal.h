@@ -2,7 +2,11 @@
 // exit for everything else.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <memory>
 
 namespace dp_bench::core {
 
@@ -21,5 +25,24 @@ bool ReleaseStopSignals();
 
 /// Makes SIGUSR1 set the flag, which requests a snapshot, instead of ending the program.
 std::atomic<bool>& CatchSnapshotSignal();
+
+/// A stack of its own for the signal handlers of the current thread, until its destruction: after
+/// an overflow the usual one is full.
+class SignalStack {
+ public:
+  SignalStack() {
+    const stack_t stack = {.ss_sp = memory_->data(), .ss_flags = 0, .ss_size = memory_->size()};
+    sigaltstack(&stack, &before_);
+  }
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+  ~SignalStack() { sigaltstack(&before_, nullptr); }
+
+ private:
+  using Memory = std::array<std::byte, std::size_t{64} << 10>;  // AVX-512 state alone takes 3 KB
+
+  const std::unique_ptr<Memory> memory_ = std::make_unique<Memory>();
+  stack_t before_ = {};
+};
 
 }  // namespace dp_bench::core

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/signal_stack.h"
+#include "core/stop_signal.h"
 
 namespace dp_bench::core {
 

@@ -246,8 +246,8 @@ CollectReport Collect(const CollectRequest& request, const CollectProgressFn& pr
 }
 
 TakeoverConfig TakeoverConfig::FromConfig(const Config& config) {
-  TakeoverConfig c{
-      .checkpoint = config.Require<std::string>("checkpoint", "checkpoint or run of the policy")};
+  TakeoverConfig c = {.checkpoint = {}, .max_steps = 100};
+  c.checkpoint = config.Require<std::string>("checkpoint", "checkpoint or run of the policy");
   const ConfigKeys keys(config);
   keys("max_steps", &c.max_steps, 1, 1'000'000,
        "it acts for 0 to this many steps, a number drawn anew for each episode");

@@ -19,7 +19,7 @@
 #include "dp_bench/policy.h"
 #include "policy/noise_scheduler.h"
 #include "train/optimizer.h"
-#include "train/sampling_trace.h"
+#include "train/process_stages.h"
 
 namespace dp_bench::diagnose {
 

@@ -19,12 +19,14 @@
 #include "planner/policy_weights.h"
 #include "run/checkpoint.h"
 #include "run/episode_log.h"
+#include "run/manifest.h"
 #include "run/run_files.h"
 #include "run/run_folder.h"
-#include "run/run_id.h"
-#include "run/seed_use.h"
 #include "task/key_check.h"
-#include "task/manifest.h"
+#include "task/output_folder.h"
+#include "train/checkpoint_schedule.h"
+#include "train/train_config.h"
+#include "train/train_state.h"
 
 namespace dp_bench::evaluate {
 namespace fs = std::filesystem;
@@ -34,18 +36,57 @@ constexpr std::size_t kMaxEpisodeBytes = std::size_t{64} << 20;
 
 int NTest(const nlohmann::json& config) { return run::ReportSeeds(config).n; }
 
+// The weights that `dp_bench run` evaluated: those that its training ended with. They stay the
+// same only once the training is over.
+run::CheckpointChoice WeightsOfRun(const run::RunFolder& run) {
+  const std::string path = run.path.string();
+  const auto refuse = [&](const std::string& why) {
+    throw Error(
+        ErrorCode::kUsage,
+        fmt::format("'{0}' has no evaluation that can be continued: {1}. Evaluate its policy "
+                    "in a folder of its own: dp_bench eval --checkpoint {0} "
+                    "env_runner.n_test=N",
+                    path, why));
+  };
+  if (run.config.empty()) refuse(fmt::format("it has no {}", run::kConfigFile));
+  if (run.eval_log.is_null() && !fs::exists(run.path / run::kJournalFile)) {
+    refuse("nothing was evaluated, or not to its end (dp_bench run --resume continues a run)");
+  }
+  const Config config = Config::FromJson(run.config, run.config_file().string());
+  if (!train::CheckpointConfig::FromConfig(config.Sub("checkpoint")).save_last_ckpt) {
+    refuse("checkpoint.save_last_ckpt is false, so the weights were not kept");
+  }
+  const fs::path latest = run.path / run::kCheckpointsFolder / run::kLatest;
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(latest);
+  const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
+  const auto state = train::TrainState::FromJson(checkpoint.state(), latest.string());
+  const bool is_over =
+      state.epoch >= training.num_epochs ||
+      (training.early_stop && train::EarlyStop(*training.early_stop).IsOver(state.early_stop));
+  if (!is_over) {
+    refuse(fmt::format("its training is at epoch {} of {} (dp_bench run --resume continues it)",
+                       state.epoch, training.num_epochs));
+  }
+  return {fs::absolute(latest), training.use_ema ? "ema" : "model"};
+}
+
+// With more seeds for the evaluation of a run, the config still says how many its training had.
+task::ExperimentOptions KeepSelection(task::ExperimentOptions options, const run::RunFolder& run) {
+  if (options.overrides.empty()) return options;
+  const nlohmann::json config = core::ParseJson(run.config, run.config_file().string());
+  const int n = run::SelectionSeeds(config).n;
+  options.overrides.push_back(fmt::format("env_runner.n_selection={}", n));
+  return options;
+}
+
 }  // namespace
 
 run::RunFolder TakeFromFolder(CheckpointEvaluationOptions* options) {
-  const auto evaluated = run::EvaluatedCheckpoint(run::ReadRunManifest(options->resume));
-  if (!evaluated) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("'{}' is not the folder of an evaluation: its {} names no checkpoint",
-                            options->resume.string(), run::kManifestFile));
-  }
   run::RunFolder run = run::ReadRunFolder(options->resume);
-  options->checkpoint = evaluated->folder;
-  options->weights = evaluated->weights;
+  const auto evaluated = run::EvaluatedCheckpoint(run.manifest);
+  const run::CheckpointChoice choice = evaluated ? *evaluated : WeightsOfRun(run);
+  options->checkpoint = choice.folder;
+  options->weights = choice.weights;
   options->experiment.config = run.config_file();
   if (run.config.empty()) run::RequireFinished(run);
   return run;
@@ -62,7 +103,9 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
   }
   if (options_.resume.empty()) ProvideRealtimeLatency(&options_, ranks_);
   const run::Checkpoint checkpoint = run::Checkpoint::Open(options_.checkpoint);
-  experiment_ = std::make_unique<task::Experiment>(options_.experiment);
+  is_of_training_ = resumed && !run::EvaluatedCheckpoint(resumed->manifest);
+  experiment_ = std::make_unique<task::Experiment>(
+      is_of_training_ ? KeepSelection(options_.experiment, *resumed) : options_.experiment);
   if (resumed) RequireExtension(*resumed);
   policy_ = experiment_->LoadPolicy(checkpoint, options_.weights);
   if (folder_ == nullptr) folder_ = std::make_unique<task::OutputFolder>(*experiment_, ranks_);
@@ -159,8 +202,9 @@ std::string CheckpointEvaluation::ContinueHead(const std::string& manifest) {
 
 // The manifest has the hash of the config, so it is written first.
 void CheckpointEvaluation::WriteHead() {
-  std::string manifest = task::MakeManifest(
-      *experiment_, ranks_.size(), run::CheckpointChoice{options_.checkpoint, options_.weights});
+  std::optional<run::CheckpointChoice> checkpoint;  // the manifest of a training names none
+  if (!is_of_training_) checkpoint = {options_.checkpoint, options_.weights};
+  std::string manifest = task::MakeManifest(*experiment_, ranks_.size(), checkpoint);
   if (options_.resume.empty()) {
     if (ranks_.is_root()) {
       task::WarnOfChangedPlugins(options_.checkpoint, manifest);
@@ -213,9 +257,7 @@ int CheckpointEvaluation::Report(const run::RunResult& result) {
   if (!ranks_.is_root()) return 0;
   const run::PlanningRecord planning = evaluation_->RecordPlanning(*policy_, experiment_->device());
   RecordCost(meter_, folder(), ranks_);
-  const int exit_code = ReportEvaluation(result, planning, folder());
-  fs::remove(folder() / run::kJournalFile);
-  return exit_code;
+  return ReportEvaluation(result, planning, folder());
 }
 
 }  // namespace dp_bench::evaluate

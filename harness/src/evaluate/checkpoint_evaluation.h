@@ -23,15 +23,16 @@ struct CheckpointEvaluationOptions {
   task::ExperimentOptions experiment;  // without a config: the checkpoint's
   std::filesystem::path checkpoint;
   std::filesystem::path output;  // empty: a new run folder
-  std::filesystem::path
-      resume;               // folder of an interrupted evaluation, instead of checkpoint and output
-  bool overwrites = false;  // replaces an evaluation in `output`
+  /// Folder of an interrupted evaluation, or of a run whose evaluation gets more seeds; instead of
+  /// checkpoint and output.
+  std::filesystem::path resume;
+  bool overwrites = false;      // replaces an evaluation in `output`
   std::string weights = "ema";  // or "model"
 };
 
 /// Takes checkpoint, weights and config from the folder to resume, and returns its files. Throws
-/// Error{kUsage} if it is not the folder of an evaluation, Error{kData} if its files are not of one
-/// run.
+/// Error{kUsage} unless it is the folder of an evaluation, or of a run whose training is over and
+/// was evaluated; Error{kData} if its files are not of one run.
 run::RunFolder TakeFromFolder(CheckpointEvaluationOptions* options);
 
 class CheckpointEvaluation {
@@ -77,6 +78,7 @@ class CheckpointEvaluation {
   std::unique_ptr<task::Experiment> experiment_;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Evaluation> evaluation_;
+  bool is_of_training_ = false;                 // the folder to resume is that of a run
   std::vector<run::EpisodeRecord> found_;       // of the folder to resume
   std::optional<run::EpisodeJournal> journal_;  // none with several ranks
 };

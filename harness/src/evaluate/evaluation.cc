@@ -25,12 +25,12 @@
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
 #include "rollout/shared_run.h"
+#include "run/checkpoint.h"
 #include "run/episode_log.h"
 #include "run/run_cost.h"
 #include "run/run_files.h"
 #include "run/run_folder.h"
-#include "run/store.h"
-#include "task/manifest.h"
+#include "task/output_folder.h"
 
 namespace dp_bench::evaluate {
 namespace {
@@ -42,7 +42,10 @@ control::EnvRunnerConfig ReadConfig(const task::Experiment& experiment, std::opt
   control::EnvRunnerConfig config =
       control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
   config.n_videos = n_videos.value_or(config.n_videos);
-  if (test_seeds == TestSeeds::kSelection) config.test_start_seed = config.selection_start_seed;
+  if (test_seeds == TestSeeds::kSelection) {
+    config.test_start_seed = config.selection_start_seed;
+    config.n_test = config.n_selection.value_or(config.n_test);
+  }
   return config;
 }
 
@@ -181,10 +184,11 @@ int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& pl
   for (const std::string& missing : run::MissingFilms(result.records)) {
     core::PrintResult("{}\n", missing);
   }
-  for (const run::EpisodeRecord& record : result.records) {
-    if (record.failure_reason) return ExitCodeFor(ErrorCode::kEnv);
-  }
-  return 0;
+  std::filesystem::remove(output_dir / run::kJournalFile);
+  const bool is_broken = std::ranges::any_of(result.records, [](const run::EpisodeRecord& record) {
+    return record.failure_reason.has_value();
+  });
+  return is_broken ? ExitCodeFor(ErrorCode::kEnv) : 0;
 }
 
 void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,

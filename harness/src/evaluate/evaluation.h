@@ -74,8 +74,8 @@ std::map<std::string, double> MetricsOf(const run::RunResult& result);
 std::map<std::string, RgbImage> FilmStripsOf(const run::RunResult& result,
                                              const std::filesystem::path& output_dir);
 
-/// Writes results and report into the run folder, which has manifest and config, and prints the
-/// tables. Returns the exit code: 0, or 5 if an episode failed.
+/// Writes results and report into the run folder, which has manifest and config, removes its
+/// journal, and prints the tables. Returns the exit code: 0, or 5 if an episode failed.
 int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& planning,
                      const std::filesystem::path& output_dir);
 

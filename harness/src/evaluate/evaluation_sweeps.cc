@@ -32,9 +32,9 @@
 #include "report/gate_output.h"
 #include "report/html_report.h"
 #include "rollout/perturbed_env.h"
+#include "run/manifest.h"
 #include "run/run_files.h"
 #include "run/run_folder.h"
-#include "run/seed_use.h"
 #include "task/key_check.h"
 #include "task/sweep.h"
 

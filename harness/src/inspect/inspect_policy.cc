@@ -9,7 +9,7 @@
 
 #include "core/console.h"
 #include "core/json.h"
-#include "core/memory.h"
+#include "core/machine.h"
 #include "dp_bench/error.h"
 #include "planner/create_from_checkpoint.h"
 #include "policy/normalize_mode.h"
@@ -17,7 +17,6 @@
 #include "report/render.h"
 #include "train/batches.h"
 #include "train/fit_normalizer.h"
-#include "train/module_sizes.h"
 #include "train/step_memory.h"
 #include "train/train_config.h"
 

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "core/unnamed_file.h"
 #include "dp_bench/error.h"
 #include "media/av_ptr.h"
 

@@ -99,19 +99,6 @@ std::string DescribeWrapper(const TensorMap& wanted, const ArrayMap& found) {
                      prefix);
 }
 
-/// Copies all of `tensors` into `wanted`, or throws before copying any.
-void LoadStrictly(const TensorMap& wanted, const ArrayMap& tensors, std::string_view origin,
-                  std::string_view advice) {
-  const std::vector<std::string> problems = Differences(wanted, tensors);
-  if (!problems.empty()) {
-    throw Error(ErrorCode::kCheckpoint,
-                fmt::format("the weights of '{}' do not fit the policy:{}\n  {}\n{}", origin,
-                            DescribeWrapper(wanted, tensors), fmt::join(problems, "\n  "), advice));
-  }
-  const torch::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : wanted) tensor.copy_(ToTensor(tensors.find(name)->second));
-}
-
 void CopyToArray(const torch::Tensor& tensor, Array* array) {
   const DType dtype = ToDType(tensor.scalar_type());
   if (array->dtype() != dtype || tensor.sizes() != at::IntArrayRef(array->shape())) {
@@ -160,9 +147,21 @@ void CopyModuleState(const torch::nn::Module& module, ArrayMap* arrays) {
   CopyToArrays(NamedTensors(module), arrays);
 }
 
+void LoadTensors(const TensorMap& wanted, const ArrayMap& tensors, std::string_view what,
+                 std::string_view advice) {
+  const std::vector<std::string> problems = Differences(wanted, tensors);
+  if (!problems.empty()) {
+    throw Error(ErrorCode::kCheckpoint,
+                fmt::format("{} do not fit the policy:{}\n  {}\n{}", what,
+                            DescribeWrapper(wanted, tensors), fmt::join(problems, "\n  "), advice));
+  }
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : wanted) tensor.copy_(ToTensor(tensors.find(name)->second));
+}
+
 void LoadModuleState(torch::nn::Module& module, const ArrayMap& tensors, std::string_view origin) {
-  LoadStrictly(NamedTensors(module), tensors, origin,
-               "Create the policy from the config of that checkpoint.");
+  LoadTensors(NamedTensors(module), tensors, fmt::format("the weights of '{}'", origin),
+              "Create the policy from the config of that checkpoint.");
 }
 
 std::size_t LoadSelectedState(torch::nn::Module& module, const ArrayMap& tensors,
@@ -177,9 +176,9 @@ std::size_t LoadSelectedState(torch::nn::Module& module, const ArrayMap& tensors
   const auto is_left_out = [&](const auto& item) { return !names.contains(item.first); };
   std::erase_if(wanted, is_left_out);
   std::erase_if(found, is_left_out);
-  LoadStrictly(wanted, found, origin,
-               "Exclude with exclude_keys the tensors that should keep their initial values, or "
-               "change the policy's config.");
+  LoadTensors(wanted, found, fmt::format("the weights of '{}'", origin),
+              "Exclude with exclude_keys the tensors that should keep their initial values, or "
+              "change the policy's config.");
   return wanted.size();
 }
 

@@ -20,9 +20,13 @@ ArrayMap ModuleState(const torch::nn::Module& module);
 /// without a new allocation.
 void CopyModuleState(const torch::nn::Module& module, ArrayMap* arrays);
 
-/// Copies the tensors into the module, on any device. Strict: if tensors are missing, unknown or of
-/// another shape, throws Error{kCheckpoint} listing all of them, and copies none. The message names
-/// `origin`.
+/// Copies the tensors into those of `wanted`, on any device. Strict: if tensors are missing,
+/// unknown or of another shape, throws Error{kCheckpoint} listing all of them, and copies none. The
+/// message says `what` they are ("the weights of 'x'") and ends with the advice.
+void LoadTensors(const TensorMap& wanted, const ArrayMap& tensors, std::string_view what,
+                 std::string_view advice);
+
+/// The same for a module. The message names `origin`.
 void LoadModuleState(torch::nn::Module& module, const ArrayMap& tensors, std::string_view origin);
 
 /// Selects tensors of a module by regular expressions (ECMAScript) that are searched in their

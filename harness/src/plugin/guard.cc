@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/memory.h"
+#include "core/machine.h"
 #include "plugin/env_guard.h"
 #include "plugin/spec_check.h"
 

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/memory.h"
+#include "core/machine.h"
 #include "dp_bench/error.h"
 #include "policy/device.h"
 

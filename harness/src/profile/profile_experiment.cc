@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/memory.h"
+#include "core/machine.h"
 #include "planner/scope_timer.h"
 #include "policy/device.h"
 #include "report/render.h"

@@ -15,7 +15,7 @@
 #include "run/planning.h"
 #include "task/experiment.h"
 #include "train/step_memory.h"
-#include "train/step_timer.h"
+#include "train/train_step.h"
 
 namespace dp_bench::profile {
 

@@ -82,15 +82,6 @@ class MpiCommunicator final : public Communicator {
   void AllReduceSum(std::span<float> values) override { Sum(values, MPI_FLOAT); }
   void AllReduceSum(std::span<double> values) override { Sum(values, MPI_DOUBLE); }
 
-  int AllReduceMax(int value) override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    int result = 0;
-    Check(MPI_Iallreduce(&value, &result, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &request),
-          "a maximum");
-    Wait(request, "a maximum");
-    return result;
-  }
-
   std::vector<std::string> AllGather(const std::string& bytes) override {
     const std::vector<int> sizes = AllGatherSizes(static_cast<int>(bytes.size()));
     std::vector<int> offsets(sizes.size());
@@ -108,12 +99,6 @@ class MpiCommunicator final : public Communicator {
           all.substr(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(sizes[i])));
     }
     return parts;
-  }
-
-  void Barrier() override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    Check(MPI_Ibarrier(MPI_COMM_WORLD, &request), "a barrier");
-    Wait(request, "a barrier");
   }
 
  private:

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "run/episode_record.h"
 #include "run/perturbation_effects.h"
 #include "run/planning.h"
 #include "run/run_folder.h"
-#include "run/run_result.h"
 
 namespace dp_bench::report {
 

@@ -21,8 +21,8 @@
 #include "report/evaluation_text.h"
 #include "report/film_plots.h"
 #include "report/render.h"
+#include "run/manifest.h"
 #include "run/run_cost.h"
-#include "run/run_id.h"
 
 namespace dp_bench::report {
 namespace {

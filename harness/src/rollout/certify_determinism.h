@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "dp_bench/env.h"
-#include "run/determinism.h"
+#include "run/manifest.h"
 
 namespace dp_bench::rollout {
 

@@ -16,7 +16,6 @@
 #include "dp_bench/spec.h"
 #include "rollout/episode_slot.h"
 #include "run/episode_record.h"
-#include "run/run_result.h"
 
 namespace dp_bench::rollout {
 

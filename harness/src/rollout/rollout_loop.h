@@ -13,7 +13,7 @@
 #include "control/chunk_planner.h"
 #include "core/thread_pool.h"
 #include "rollout/episode_slot.h"
-#include "run/run_result.h"
+#include "run/episode_record.h"
 
 namespace dp_bench::rollout {
 

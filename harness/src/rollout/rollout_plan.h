@@ -10,7 +10,7 @@
 #include "control/env_runner_config.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
-#include "run/obs_ranges.h"
+#include "run/episode_record.h"
 
 namespace dp_bench::rollout {
 

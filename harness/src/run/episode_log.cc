@@ -12,16 +12,13 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
+#include "run/manifest.h"
 #include "run/run_files.h"
-#include "run/run_id.h"
-#include "run/seed_use.h"
 
 namespace dp_bench::run {
 namespace {
 
 using Json = nlohmann::json;  // sorts keys; doubles survive a round trip bit for bit
-
-Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json MetricsToJson(const EpisodeRecord& record, std::span<const std::string> names) {
   Json metrics = Json::object();
@@ -58,48 +55,39 @@ void AppendSplit(const RunResult& result, const std::string& split, Json* log) {
   }
 }
 
-std::string TextOrEmpty(const core::JsonView& row, const char* key) {
-  return row.GetOptional<std::string>(key).value_or("");
+void VisitCourse(const core::JsonFields& fields, EpisodeCourse* c) {
+  fields("first_reward", &c->first_reward);
+  fields("last_reward", &c->last_reward);
+  fields("best_step", &c->best_step);
+  fields("is_terminated", &c->is_terminated);
+  fields.IfSet("lost_step", &c->lost_step);
+  fields.IfSet("unseen_step", &c->unseen_step);
+  fields.IfSet("unseen_key", &c->unseen_key);
 }
 
-Json CourseToJson(const EpisodeCourse& course) {
-  Json row = {{"first_reward", course.first_reward},
-              {"last_reward", course.last_reward},
-              {"best_step", course.best_step},
-              {"is_terminated", course.is_terminated}};
-  if (course.lost_step) row["lost_step"] = *course.lost_step;
-  if (!course.unseen_step) return row;
-  row["unseen_step"] = *course.unseen_step;
-  row["unseen_key"] = course.unseen_key;
-  return row;
-}
-
-EpisodeCourse ToCourse(const core::JsonView& row) {
-  return {.first_reward = row.Get<double>("first_reward"),
-          .last_reward = row.Get<double>("last_reward"),
-          .best_step = row.Get<int>("best_step"),
-          .lost_step = row.GetOptional<int>("lost_step"),
-          .is_terminated = row.Get<bool>("is_terminated"),
-          .unseen_step = row.GetOptional<int>("unseen_step"),
-          .unseen_key = TextOrEmpty(row, "unseen_key")};
+// All but the metrics, whose names are not in the record.
+void VisitRecord(const core::JsonFields& fields, EpisodeRecord* c) {
+  fields("episode", &c->episode);
+  fields("split", &c->split);
+  fields("seed", &c->seed);
+  fields("score", &c->score);
+  fields("success", &c->success);
+  fields("n_steps", &c->n_steps);
+  fields.IfSet("n_stale_steps", &c->n_stale_steps);
+  fields.Lenient("trace_hash", &c->trace_hash);
+  fields("failure_reason", &c->failure_reason);
+  std::optional<std::string> video;  // null if there is none
+  if (!c->video.empty()) video = c->video;
+  fields("video", &video);
+  c->video = video.value_or("");
+  fields.IfSet("video_error", &c->video_error);
 }
 
 EpisodeRecord ToRecord(const core::JsonView& row, std::span<const std::string> metric_names) {
-  EpisodeRecord record;
-  record.episode = row.Get<int>("episode");
-  record.split = row.Get<std::string>("split");
-  record.seed = row.Get<std::uint64_t>("seed");
-  record.score = row.Get<double>("score");
-  record.success = row.Get<bool>("success");
-  record.n_steps = row.Get<int>("n_steps");
-  record.n_stale_steps = row.GetOptional<int>("n_stale_steps").value_or(0);
-  record.trace_hash = TextOrEmpty(row, "trace_hash");
-  record.video = TextOrEmpty(row, "video");
-  record.video_error = TextOrEmpty(row, "video_error");
-  const std::string reason = TextOrEmpty(row, "failure_reason");
-  if (!reason.empty()) record.failure_reason = reason;
-  if (row.Has("course")) record.course = ToCourse(row.At("course"));
-
+  auto record = core::FromFields<EpisodeRecord>(row, VisitRecord);
+  if (row.Has("course")) {
+    record.course = core::FromFields<EpisodeCourse>(row.At("course"), VisitCourse);
+  }
   if (metric_names.empty() || !row.Has("metrics")) return record;
   const core::JsonView metrics = row.At("metrics");
   if (metrics.json().empty()) return record;  // no step was executed
@@ -127,19 +115,9 @@ std::string WholeRows(const std::filesystem::path& file) {
 }  // namespace
 
 std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names) {
-  Json row = {{"episode", record.episode},
-              {"split", record.split},
-              {"seed", record.seed},
-              {"score", record.score},
-              {"success", record.success},
-              {"n_steps", record.n_steps},
-              {"trace_hash", record.trace_hash},
-              {"failure_reason", TextOrNull(record.failure_reason.value_or(""))},
-              {"video", TextOrNull(record.video)},
-              {"metrics", MetricsToJson(record, metric_names)}};
-  if (record.n_stale_steps > 0) row["n_stale_steps"] = record.n_stale_steps;
-  if (record.course) row["course"] = CourseToJson(*record.course);
-  if (!record.video_error.empty()) row["video_error"] = record.video_error;
+  Json row = core::ToFields(record, VisitRecord);
+  row["metrics"] = MetricsToJson(record, metric_names);
+  if (record.course) row["course"] = core::ToFields(*record.course, VisitCourse);
   return Dump(row, -1);
 }
 
@@ -207,14 +185,13 @@ void WriteResults(const std::filesystem::path& folder, const RunResult& result,
   WritePlanning(folder, planning);
 }
 
-EpisodeJournal::Content EpisodeJournal::Read(const std::filesystem::path& file,
-                                             const std::string& run_id) {
-  Content content = {.head = "", .rows = WholeRows(file)};
-  const std::size_t line = content.rows.find('\n');
-  if (line == std::string::npos) return content;
-  const std::string found = RunIdOf(content.rows.substr(0, line));
-  if (found.empty()) return content;  // written before version 0.2
-  if (found != run_id) {
+std::vector<EpisodeRecord> EpisodeJournal::ReadEpisodes(
+    const std::filesystem::path& file, const std::vector<std::string>& metric_names,
+    const std::string& run_id) {
+  std::string rows = WholeRows(file);
+  const std::size_t head = std::min(rows.find('\n'), rows.size());
+  const std::string found = RunIdOf(rows.substr(0, head));
+  if (!found.empty() && found != run_id) {
     throw Error(
         ErrorCode::kData,
         fmt::format("'{}' has episodes of run {}, but the manifest.json next to it is of {}. "
@@ -223,38 +200,19 @@ EpisodeJournal::Content EpisodeJournal::Read(const std::filesystem::path& file,
                     file.string(), found,
                     run_id.empty() ? "a run without an id" : "run " + run_id));
   }
-  content.head = content.rows.substr(0, line + 1);
-  content.rows.erase(0, line + 1);
-  return content;
+  // the line stays, empty, so that messages have the right numbers of the others
+  if (!found.empty()) rows.erase(0, head);
+  return ParseEpisodes(rows, file.string(), metric_names);
 }
 
 EpisodeJournal::EpisodeJournal(const std::filesystem::path& file,
                                std::vector<std::string> metric_names, const std::string& run_id)
-    : EpisodeJournal(file, std::move(metric_names), run_id, Read(file, run_id)) {}
-
-EpisodeJournal::EpisodeJournal(const std::filesystem::path& file,
-                               std::vector<std::string> metric_names, const std::string& run_id,
-                               const Content& content)
     : metric_names_(std::move(metric_names)),
-      found_(Parse(file, metric_names_, content)),
-      log_(file, static_cast<std::int64_t>(content.head.size() + content.rows.size())) {
+      found_(ReadEpisodes(file, metric_names_, run_id)),
+      log_(file, std::ssize(WholeRows(file))) {
   if (run_id.empty() || log_.position() > 0) return;
   log_.Append(nlohmann::json{{kRunIdKey, run_id}}.dump());
   log_.Sync();
-}
-
-std::vector<EpisodeRecord> EpisodeJournal::Parse(const std::filesystem::path& file,
-                                                 const std::vector<std::string>& metric_names,
-                                                 const Content& content) {
-  // an empty line for the head keeps line numbers in messages right
-  return ParseEpisodes((content.head.empty() ? "" : "\n") + content.rows, file.string(),
-                       metric_names);
-}
-
-std::vector<EpisodeRecord> EpisodeJournal::ReadEpisodes(
-    const std::filesystem::path& file, const std::vector<std::string>& metric_names,
-    const std::string& run_id) {
-  return Parse(file, metric_names, Read(file, run_id));
 }
 
 void EpisodeJournal::Append(const EpisodeRecord& record) {

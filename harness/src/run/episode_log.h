@@ -13,7 +13,6 @@
 #include "core/json_log.h"
 #include "run/episode_record.h"
 #include "run/planning.h"
-#include "run/run_result.h"
 
 namespace dp_bench::run {
 
@@ -38,7 +37,7 @@ std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records);
 /// n_stale_steps if not 0, <split>/mean_<metric> over the episodes that have the metric, and per
 /// seed <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are sorted.
 /// test/n_selection_seeds: test seeds on which the training was evaluated, if any. With a `run_id`
-/// (run/run_id.h) also the id and the SHA-256 of EpisodesJsonl.
+/// (run/manifest.h) also the id and the SHA-256 of EpisodesJsonl.
 std::string EvalLogJson(const RunResult& result, int n_selection_seeds = 0,
                         const std::string& run_id = "");
 
@@ -52,7 +51,7 @@ void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& resul
 void WriteResults(const std::filesystem::path& folder, const RunResult& result,
                   const PlanningRecord& planning);
 
-/// The first line is {"run_id": "..."} if the run has an id (run/run_id.h). Rows are in the order
+/// The first line is {"run_id": "..."} if the run has an id (run/manifest.h). Rows are in the order
 /// in which episodes end. Errors of the file system throw Error{kIo} with the path.
 class EpisodeJournal {
  public:
@@ -73,18 +72,6 @@ class EpisodeJournal {
   void Append(const EpisodeRecord& record);
 
  private:
-  struct Content {
-    std::string head;  // the line that names the run; may be missing
-    std::string rows;  // complete ones
-  };
-  static Content Read(const std::filesystem::path& file, const std::string& run_id);
-  static std::vector<EpisodeRecord> Parse(const std::filesystem::path& file,
-                                          const std::vector<std::string>& metric_names,
-                                          const Content& content);
-
-  EpisodeJournal(const std::filesystem::path& file, std::vector<std::string> metric_names,
-                 const std::string& run_id, const Content& content);
-
   std::vector<std::string> metric_names_;
   std::vector<EpisodeRecord> found_;
   std::mutex mutex_;

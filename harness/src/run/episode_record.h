@@ -1,17 +1,33 @@
 // Jobs for the EnvRunner and their results: one record per episode, including failed ones.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "dp_bench/spec.h"
-#include "run/obs_ranges.h"
 
 namespace dp_bench::run {
+
+/// The range of the observations in the training data: of one low-dimensional key, per element in
+/// storage order. The policy never saw anything outside.
+struct ObsRange {
+  std::vector<double> low;
+  std::vector<double> high;
+
+  /// Whether any element is outside of its range by more than 5 % of the range. For an element that
+  /// is constant in the data the margin is 1e-3 of its size, and at least 1e-3. NaN is outside.
+  bool IsLeftBy(std::span<const float> values) const;
+};
+
+/// By observation key. Missing keys are not checked.
+using ObsRanges = std::map<std::string, ObsRange, std::less<>>;
 
 // A few numbers about the course of an episode, updated while it runs. They tell kinds of failure
 // apart and say when a failure began.
@@ -102,5 +118,31 @@ struct SplitSummary {
 };
 
 SplitSummary Summarize(std::span<const EpisodeRecord> records, std::string_view split);
+
+/// Of a run of the EnvRunner.
+struct RunProgress {
+  int n_done = 0;
+  int n_episodes = 0;
+  int n_failed = 0;
+  double mean_score = 0.0;  // of the finished episodes
+  std::int64_t n_env_steps = 0;
+};
+
+/// How a caller observes or stops a run. Each may be empty.
+struct RunHooks {
+  std::function<void(const RunProgress&)> progress = {};      // on the calling thread
+  const std::atomic<bool>* stop = nullptr;                    // once set, no further plan starts
+  std::function<void(const EpisodeRecord&)> on_episode = {};  // when an episode ends, on any thread
+};
+
+struct RunResult {
+  std::vector<EpisodeRecord> records;     // in seed list order, train first
+  std::vector<std::string> metric_names;  // for EpisodeRecord::metrics
+  std::int64_t n_env_steps = 0;
+  std::int64_t n_plans = 0;  // micro-batches planned
+  double plan_s = 0.0;       // in the planner
+  double wall_s = 0.0;
+  bool is_interrupted = false;  // records has only the finished episodes
+};
 
 }  // namespace dp_bench::run

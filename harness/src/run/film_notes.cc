@@ -21,12 +21,16 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxNotesBytes = std::uint64_t{256} << 20;
 constexpr std::int64_t kMaxDims = 1'000'000;  // of an empty array too
 
-template <class T>
-void Add(const char* name, Shape shape, const std::vector<T>& values, ArrayMap* arrays) {
-  Array array(DTypeOf<T>::value, std::move(shape));
-  DPB_ASSERT(array.as<T>().size() == values.size());
-  std::ranges::copy(values, array.as<T>().begin());
-  arrays->emplace(name, std::move(array));
+// Calls array(name, shape, &values) for each array of the file.
+template <class Notes, class Visit>
+void VisitArrays(Notes* notes, std::int64_t n_plans, std::int64_t n_steps, const Visit& array) {
+  array("reward", Shape{n_steps}, &notes->reward);
+  array("success", Shape{n_steps}, &notes->success);
+  array("plan_step", Shape{n_plans}, &notes->plan_step);
+  array("plan", Shape{n_plans, notes->n_action_steps, notes->action_dim}, &notes->plan);
+  if (notes->n_marks == 0) return;
+  array("plan_marks", Shape{n_plans, notes->n_action_steps, notes->n_marks, 2}, &notes->plan_marks);
+  array("state_marks", Shape{n_steps + 1, notes->n_marks, 2}, &notes->state_marks);
 }
 
 // The arrays of one file. Take checks dtype and shape.
@@ -106,23 +110,20 @@ FilmNotes NotesFrom(const NotesReader& reader) {
   const Shape& plan_shape = reader.ShapeOf("plan", 3);
   const std::int64_t n_plans = plan_shape[0];
   FilmNotes notes{.n_action_steps = plan_shape[1], .action_dim = plan_shape[2]};
-  notes.reward = reader.Take<double>("reward", {n_steps});
-  notes.success = reader.Take<std::uint8_t>("success", {n_steps});
-  notes.plan_step = reader.Take<std::int64_t>("plan_step", {n_plans});
-  notes.plan = reader.Take<float>("plan", plan_shape);
+  if (reader.Has("plan_marks") || reader.Has("state_marks")) {
+    notes.n_marks = reader.ShapeOf("state_marks", 3)[1];
+    if (notes.n_marks == 0) reader.Fail("state_marks", "has no marks; expected at least one");
+  }
+  VisitArrays(&notes, n_plans, n_steps,
+              [&]<class T>(const char* name, const Shape& shape, std::vector<T>* values) {
+                *values = reader.Take<T>(name, shape);
+              });
   RequireFinite(reader, "reward", notes.reward);
   RequireFinite(reader, "plan", notes.plan);
   RequirePlanSteps(reader, notes);
   if (std::ranges::any_of(notes.success, [](std::uint8_t flag) { return flag > 1; })) {
     reader.Fail("success", "has other numbers than 0 and 1");
   }
-  if (!reader.Has("plan_marks") && !reader.Has("state_marks")) return notes;
-
-  notes.n_marks = reader.ShapeOf("state_marks", 3)[1];
-  if (notes.n_marks == 0) reader.Fail("state_marks", "has no marks; expected at least one");
-  notes.plan_marks =
-      reader.Take<float>("plan_marks", {n_plans, notes.n_action_steps, notes.n_marks, 2});
-  notes.state_marks = reader.Take<float>("state_marks", {n_steps + 1, notes.n_marks, 2});
   RequireMarks(reader, "plan_marks", notes.plan_marks);
   RequireMarks(reader, "state_marks", notes.state_marks);
   return notes;
@@ -149,14 +150,13 @@ void WriteFilmNotes(const fs::path& path, const FilmNotes& notes) {
   const auto n_plans = static_cast<std::int64_t>(notes.plan_step.size());
   const auto n_steps = static_cast<std::int64_t>(notes.reward.size());
   ArrayMap arrays;
-  Add("plan_step", {n_plans}, notes.plan_step, &arrays);
-  Add("plan", {n_plans, notes.n_action_steps, notes.action_dim}, notes.plan, &arrays);
-  Add("reward", {n_steps}, notes.reward, &arrays);
-  Add("success", {n_steps}, notes.success, &arrays);
-  if (notes.n_marks > 0) {
-    Add("plan_marks", {n_plans, notes.n_action_steps, notes.n_marks, 2}, notes.plan_marks, &arrays);
-    Add("state_marks", {n_steps + 1, notes.n_marks, 2}, notes.state_marks, &arrays);
-  }
+  VisitArrays(&notes, n_plans, n_steps,
+              [&]<class T>(const char* name, const Shape& shape, const std::vector<T>* values) {
+                Array array(DTypeOf<T>::value, shape);
+                DPB_ASSERT(array.as<T>().size() == values->size());
+                std::ranges::copy(*values, array.as<T>().begin());
+                arrays.emplace(name, std::move(array));
+              });
   WriteSafetensors(path, arrays);
 }
 

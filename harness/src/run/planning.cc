@@ -29,29 +29,35 @@ PlanningSummary SummarizePlanning(const PlanningLatency& planning, double deadli
   return summary;
 }
 
-Json ToJson(const PlanningSummary& planning) {
-  Json stages = Json::object();
-  for (const auto& [name, summary] : planning.stages) stages[name] = ToJson(summary);
-  return {{"batch_size", planning.batch_size},
-          {"chunk", ToJson(planning.chunk)},
-          {"share_late", planning.share_late},
-          {"stages", stages}};
+void VisitLatency(const core::JsonFields& fields, LatencySummary* c) {
+  fields("n", &c->n);
+  for (const auto& [key, seconds] : {std::pair("p50_ms", &c->p50_s),
+                                     {"p95_ms", &c->p95_s},
+                                     {"p99_ms", &c->p99_s},
+                                     {"max_ms", &c->max_s}}) {
+    double ms = 1e3 * *seconds;
+    fields(key, &ms);
+    *seconds = 1e-3 * ms;
+  }
 }
 
-LatencySummary ToLatency(const core::JsonView& json) {
-  return {.n = json.Get<int>("n"),
-          .p50_s = 1e-3 * json.Get<double>("p50_ms"),
-          .p95_s = 1e-3 * json.Get<double>("p95_ms"),
-          .p99_s = 1e-3 * json.Get<double>("p99_ms"),
-          .max_s = 1e-3 * json.Get<double>("max_ms")};
+void VisitPlanning(const core::JsonFields& fields, PlanningSummary* c) {
+  fields("batch_size", &c->batch_size);
+  fields.Object("chunk", [&](const core::JsonFields& chunk) { VisitLatency(chunk, &c->chunk); });
+  fields("share_late", &c->share_late);
+}
+
+Json ToJson(const PlanningSummary& planning) {
+  Json json = core::ToFields(planning, VisitPlanning);
+  json["stages"] = Json::object();
+  for (const auto& [name, summary] : planning.stages) json["stages"][name] = ToJson(summary);
+  return json;
 }
 
 PlanningSummary ToPlanning(const core::JsonView& json) {
-  PlanningSummary planning = {.batch_size = json.Get<int>("batch_size"),
-                              .chunk = ToLatency(json.At("chunk")),
-                              .share_late = json.Get<double>("share_late")};
+  auto planning = core::FromFields<PlanningSummary>(json, VisitPlanning);
   for (const auto& [name, stage] : json.At("stages").Members()) {
-    planning.stages[name] = ToLatency(stage);
+    planning.stages[name] = core::FromFields<LatencySummary>(stage, VisitLatency);
   }
   return planning;
 }
@@ -120,13 +126,7 @@ double ShareLate(std::span<const double> seconds, double deadline_s) {
   return static_cast<double>(n_late) / static_cast<double>(seconds.size());
 }
 
-Json ToJson(const LatencySummary& summary) {
-  return {{"n", summary.n},
-          {"p50_ms", 1e3 * summary.p50_s},
-          {"p95_ms", 1e3 * summary.p95_s},
-          {"p99_ms", 1e3 * summary.p99_s},
-          {"max_ms", 1e3 * summary.max_s}};
-}
+Json ToJson(const LatencySummary& summary) { return core::ToFields(summary, VisitLatency); }
 
 PolicyLatencySummary Summarize(const PolicyLatency& latency) {
   const double deadline_s = 1.0 / latency.control_hz;

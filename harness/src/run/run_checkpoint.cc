@@ -13,8 +13,9 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
+#include "run/checkpoint.h"
+#include "run/manifest.h"
 #include "run/run_files.h"
-#include "run/store.h"
 
 namespace dp_bench::run {
 namespace {
@@ -30,20 +31,13 @@ nlohmann::json ReadJsonHead(const fs::path& file) {
   return core::TryParseJson(core::ReadTextFile(file, kMaxHeadBytes));
 }
 
-std::string TextIn(const nlohmann::json& json, const char* pointer, const std::string& otherwise) {
-  const nlohmann::json::json_pointer place(pointer);
-  const bool is_text = json.is_object() && json.contains(place) && json[place].is_string();
-  return is_text ? json[place].get<std::string>() : otherwise;
-}
-
 // The earliest epoch first.
 std::vector<fs::path> CheckpointsOfEpochs(const fs::path& checkpoints) {
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(checkpoints)) {
-    const bool is_of_epoch = entry.path().filename().string().starts_with(kEpochBegin);
-    if (is_of_epoch && IsCheckpointFolder(entry.path())) paths.push_back(entry.path());
+  for (const fs::path& path : core::EntriesOf(checkpoints)) {
+    const bool is_of_epoch = path.filename().string().starts_with(kEpochBegin);
+    if (is_of_epoch && IsCheckpointFolder(path)) paths.push_back(path);
   }
-  std::ranges::sort(paths);
   return paths;
 }
 
@@ -54,8 +48,9 @@ struct Ranking {
 
 Ranking RankingOf(const fs::path& checkpoints) {
   const nlohmann::json config = ReadJsonHead(checkpoints.parent_path() / kConfigFile);
-  Ranking ranking = {.key = TextIn(config, "/checkpoint/topk/monitor_key", "test_mean_score"),
-                     .is_max = TextIn(config, "/checkpoint/topk/mode", "max") == "max"};
+  Ranking ranking = {.key = TextAt(config, "/checkpoint/topk/monitor_key"),
+                     .is_max = TextAt(config, "/checkpoint/topk/mode") != "min"};
+  if (ranking.key.empty()) ranking.key = "test_mean_score";
   std::ranges::replace(ranking.key, '/', '_');
   return ranking;
 }
@@ -101,13 +96,10 @@ std::optional<ChosenCheckpoint> LatestIn(const fs::path& checkpoints) {
 
 [[noreturn]] void ThrowNoCheckpoint(const fs::path& path) {
   std::vector<std::string> seeds;
-  for (const auto& entry : fs::directory_iterator(path)) {
-    const bool is_seed = entry.path().filename().string().starts_with("seed_");
-    if (is_seed && fs::is_directory(entry.path() / kCheckpointsFolder)) {
-      seeds.push_back(entry.path().string());
-    }
+  for (const fs::path& entry : core::EntriesOf(path)) {
+    const bool is_seed = entry.filename().string().starts_with("seed_");
+    if (is_seed && fs::is_directory(entry / kCheckpointsFolder)) seeds.push_back(entry.string());
   }
-  std::ranges::sort(seeds);
   if (!seeds.empty()) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("'{}' has trainings of several seeds; give one of them: {}",
@@ -124,8 +116,8 @@ std::optional<ChosenCheckpoint> LatestIn(const fs::path& checkpoints) {
 
 bool IsCheckpointFolder(const fs::path& folder) {
   if (fs::exists(folder / kEpisodesFile) || !fs::exists(folder / kManifestFile)) return false;
-  return std::ranges::any_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
-    return entry.path().extension() == ".safetensors";
+  return std::ranges::any_of(core::EntriesOf(folder), [](const fs::path& path) {
+    return path.extension() == ".safetensors";
   });
 }
 
@@ -140,8 +132,7 @@ ChosenCheckpoint FindCheckpoint(const fs::path& path, CheckpointOrder order) {
       if (chosen) return *chosen;
     }
   }
-  const std::string evaluated =
-      TextIn(ReadJsonHead(path / kManifestFile), "/checkpoint/folder", "");
+  const std::string evaluated = TextAt(ReadJsonHead(path / kManifestFile), "/checkpoint/folder");
   if (evaluated.empty()) ThrowNoCheckpoint(path);
   return {evaluated, "the one that the evaluation in " + path.string() + " rolled out"};
 }

@@ -13,8 +13,8 @@
 #include "core/json.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
+#include "run/manifest.h"
 #include "run/run_files.h"
-#include "run/run_id.h"
 
 namespace dp_bench::run {
 namespace {
@@ -41,20 +41,9 @@ bool IsOfEpisode(const std::string& name) {
   return is_split && (name.ends_with(".mp4") || name.ends_with(".safetensors"));
 }
 
-std::vector<fs::path> EntriesIn(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> entries;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    entries.push_back(entry.path());
-  }
-  if (error) core::ThrowSystemError("list the folder", folder, error);
-  std::ranges::sort(entries);
-  return entries;
-}
-
 bool HasEpisodeFiles(const fs::path& folder) {
   if (!fs::is_directory(folder)) return false;
-  return std::ranges::any_of(EntriesIn(folder), [](const fs::path& path) {
+  return std::ranges::any_of(core::EntriesOf(folder), [](const fs::path& path) {
     return IsOfEpisode(path.filename().string());
   });
 }
@@ -73,11 +62,11 @@ bool IsOfRun(const fs::path& path) {
 // The run folders of its perturbation arms and latencies.
 std::vector<fs::path> EvaluationsBelow(const fs::path& folder) {
   std::vector<fs::path> below;
-  for (const fs::path& entry : EntriesIn(folder)) {
+  for (const fs::path& entry : core::EntriesOf(folder)) {
     if (!fs::is_directory(entry)) continue;
     if (entry.filename().string().starts_with(kLatencyPrefix)) below.push_back(entry);
     if (entry.filename() == kArmsFolder)
-      std::ranges::copy(EntriesIn(entry), std::back_inserter(below));
+      std::ranges::copy(core::EntriesOf(entry), std::back_inserter(below));
   }
   std::erase_if(below, [](const fs::path& path) {
     return !fs::is_directory(path) || LookIntoRun(path).evaluation.empty();
@@ -105,7 +94,7 @@ void RemoveFile(const fs::path& path) {
 // Removes the episodes' files in a folder, then the folder if it is empty.
 void RemoveEpisodeFiles(const fs::path& folder) {
   if (!fs::is_directory(folder)) return;
-  for (const fs::path& path : EntriesIn(folder)) {
+  for (const fs::path& path : core::EntriesOf(folder)) {
     if (IsOfEpisode(path.filename().string())) RemoveFile(path);
   }
   if (fs::is_empty(folder)) RemoveFile(folder);
@@ -132,7 +121,7 @@ RunContents LookIntoRun(const fs::path& folder) {
   for (const std::string_view name : kTrainingNames) {
     if (fs::exists(folder / name)) contents.training.emplace_back(name);
   }
-  for (const fs::path& path : EntriesIn(folder)) {
+  for (const fs::path& path : core::EntriesOf(folder)) {
     const std::string name = path.filename().string();
     const bool is_seed = name.starts_with("seed_") && fs::exists(path / kManifestFile);
     if (path.extension() == ".safetensors" || is_seed) contents.training.push_back(name);

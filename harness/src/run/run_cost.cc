@@ -20,29 +20,20 @@ using Json = nlohmann::json;
 constexpr std::size_t kMaxCostBytes = std::size_t{1} << 20;
 constexpr const char* kProcesses = "processes";
 
-Json ToJson(const core::Cost& cost) {
-  return {{"wall_s", cost.wall_s},
-          {"cpu_s", cost.cpu_s},
-          {"peak_memory_bytes", cost.peak_bytes},
-          {"energy_j", cost.energy_j ? Json(*cost.energy_j) : Json()},
-          {"load_average", cost.load.average},
-          {"n_processors", cost.load.n_processors}};
-}
-
-core::Cost CostFrom(const core::JsonView& json) {
-  return {.wall_s = json.Get<double>("wall_s"),
-          .cpu_s = json.Get<double>("cpu_s"),
-          .peak_bytes = json.Get<std::int64_t>("peak_memory_bytes"),
-          .energy_j = json.GetOptional<double>("energy_j"),
-          .load = {.average = json.Get<double>("load_average"),
-                   .n_processors = json.Get<int>("n_processors")}};
+void VisitCost(const core::JsonFields& fields, core::Cost* c) {
+  fields("wall_s", &c->wall_s);
+  fields("cpu_s", &c->cpu_s);
+  fields("peak_memory_bytes", &c->peak_bytes);
+  fields("energy_j", &c->energy_j);
+  fields("load_average", &c->load.average);
+  fields("n_processors", &c->load.n_processors);
 }
 
 std::vector<core::Cost> CostsIn(std::string_view text, const std::string& origin) {
   const Json json = core::ParseJson(text, origin);
   std::vector<core::Cost> costs;
   for (const core::JsonView& entry : core::JsonView(json, origin).Elements(kProcesses)) {
-    costs.push_back(CostFrom(entry));
+    costs.push_back(core::FromFields<core::Cost>(entry, VisitCost));
   }
   return costs;
 }
@@ -61,7 +52,7 @@ void AddCost(const std::filesystem::path& folder, const core::Cost& cost) {
   }
   costs.push_back(cost);
   Json entries = Json::array();
-  for (const core::Cost& entry : costs) entries.push_back(ToJson(entry));
+  for (const core::Cost& entry : costs) entries.push_back(core::ToFields(entry, VisitCost));
   core::WriteFileAtomically(file, std::string_view(Json{{kProcesses, entries}}.dump(2) + "\n"));
 }
 

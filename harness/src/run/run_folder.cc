@@ -18,11 +18,10 @@
 #include "core/json.h"
 #include "core/regular_file.h"
 #include "dp_bench/error.h"
-#include "run/determinism.h"
 #include "run/episode_log.h"
+#include "run/manifest.h"
 #include "run/run_cost.h"
 #include "run/run_files.h"
-#include "run/run_id.h"
 
 namespace dp_bench::run {
 namespace {
@@ -134,7 +133,9 @@ std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
   const Json manifest = core::TryParseJson(folder.manifest);
   const bool is_of_run = manifest.is_object() && manifest.contains("plugins");
   if (missing.empty() || !is_of_run) return "";  // a checkpoint has a different kind of manifest
-  const bool is_evaluation = manifest.contains("checkpoint");
+  // the evaluation of a run has a journal if it is being extended
+  const bool is_evaluation =
+      manifest.contains("checkpoint") || fs::exists(folder.path / kJournalFile);
   const std::string path = folder.path.string();
   if (folder.config.empty() && is_evaluation) {
     return fmt::format(

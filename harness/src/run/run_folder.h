@@ -12,9 +12,9 @@
 #include "core/machine.h"
 #include "run/episode_record.h"
 #include "run/film_notes.h"
+#include "run/manifest.h"
 #include "run/perturbation_effects.h"
 #include "run/planning.h"
-#include "run/seed_use.h"
 
 namespace dp_bench::run {
 
@@ -59,8 +59,8 @@ struct RunFolder {
 };
 
 /// Throws Error{kData} naming file and line if a file is invalid, or naming two files that are not
-/// of the same run (run/run_id.h; not checked for folders of versions before 0.2), Error{kIo} if a
-/// file cannot be read. Incomplete lines of the log are skipped and noted.
+/// of the same run (run/manifest.h; not checked for folders of versions before 0.2), Error{kIo} if
+/// a file cannot be read. Incomplete lines of the log are skipped and noted.
 RunFolder ReadRunFolder(const std::filesystem::path& path);
 
 /// If the evaluation has no result yet, throws Error{kData} with the command that continues it.

@@ -59,107 +59,64 @@ struct Entry {
   std::uint64_t end = 0;
 };
 
+std::string NotValid(const fs::path& path) {
+  return fmt::format("'{}' is not a valid safetensors file", path.string());
+}
+
 [[noreturn]] void FailFormat(const fs::path& path, const std::string& what) {
-  throw Error(ErrorCode::kCheckpoint,
-              fmt::format("'{}' is not a valid safetensors file: {}", path.string(), what));
+  throw Error(ErrorCode::kCheckpoint, fmt::format("{}: {}", NotValid(path), what));
 }
 
-Json ParseHeader(const fs::path& path, const std::string& text) {
-  if (text.empty() || text.front() != '{') FailFormat(path, "the header does not begin with '{'");
-  try {
-    return core::ParseJson(text, "the header", ErrorCode::kCheckpoint);
-  } catch (const Error& error) {
-    FailFormat(path, error.what());
-  }
-}
-
-const Json& Field(const fs::path& path, const std::string& name, const Json& json,
-                  const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end()) FailFormat(path, fmt::format("tensor '{}' has no '{}'", name, key));
-  return *found;
-}
-
-const StoredType& ReadType(const fs::path& path, const std::string& name, const Json& json) {
-  const Json& field = Field(path, name, json, "dtype");
-  if (!field.is_string()) FailFormat(path, fmt::format("tensor '{}': dtype is not a string", name));
-  const std::string text = field.get<std::string>();
+const StoredType& ReadType(const core::JsonView& tensor) {
+  const auto text = tensor.Get<std::string>("dtype");
   const auto* known = std::ranges::find(kStoredTypes, text, &StoredType::name);
   if (known != kStoredTypes.end()) return *known;
-  FailFormat(path, fmt::format("tensor '{}' has dtype '{}'; supported: U8, U16, I32, I64, F16, "
-                               "BF16, F32, F64",
-                               name, text));
+  tensor.Fail(
+      fmt::format("has dtype '{}'; supported: U8, U16, I32, I64, F16, BF16, F32, F64", text));
 }
 
-/// A list of at most kMaxRank unsigned integers below 2^63.
-Shape ReadIntegers(const fs::path& path, const std::string& name, const Json& json,
-                   const char* key) {
-  const Json& field = Field(path, name, json, key);
-  Shape values;
-  bool is_valid = field.is_array() && field.size() <= kMaxRank;
-  if (is_valid) {
-    for (const Json& value : field) {
-      is_valid = is_valid && value.is_number_unsigned() && value.get<std::uint64_t>() <= INT64_MAX;
-      if (is_valid) values.push_back(value.get<std::int64_t>());
-    }
+Shape ReadSizes(const core::JsonView& tensor, const char* key) {
+  Shape sizes = tensor.Get<Shape>(key);
+  const bool is_negative = std::ranges::any_of(sizes, [](std::int64_t n) { return n < 0; });
+  if (is_negative || sizes.size() > kMaxRank) {
+    tensor.Fail(fmt::format("{} is not a list of at most {} sizes", key, kMaxRank));
   }
-  if (!is_valid) {
-    FailFormat(path, fmt::format("tensor '{}': {} is not a list of at most {} sizes", name, key,
-                                 kMaxRank));
-  }
-  return values;
+  return sizes;
 }
 
 /// Checked product of the shape and the element size.
-std::uint64_t ByteSize(const fs::path& path, const Entry& entry) {
+std::uint64_t ByteSize(const core::JsonView& tensor, const Entry& entry) {
   std::uint64_t bytes = entry.type->size;
   for (const std::int64_t size : entry.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) {
-      FailFormat(path,
-                 fmt::format("tensor '{}': shape {} overflows", entry.name, ToString(entry.shape)));
+      tensor.Fail(fmt::format("shape {} overflows", ToString(entry.shape)));
     }
   }
   return bytes;
 }
 
-Entry ReadEntry(const fs::path& path, const std::string& name, const Json& json) {
-  if (!json.is_object())
-    FailFormat(path, fmt::format("tensor '{}' is not described by an object", name));
-  Entry entry;
-  entry.name = name;
-  entry.type = &ReadType(path, name, json);
-  entry.shape = ReadIntegers(path, name, json, "shape");
-  const Shape offsets = ReadIntegers(path, name, json, "data_offsets");
-  if (json.size() != 3 || offsets.size() != 2 || offsets[0] > offsets[1]) {
-    FailFormat(path,
-               fmt::format("tensor '{}' needs dtype, shape and data_offsets [begin, end]", name));
+Entry ReadEntry(const std::string& name, const core::JsonView& tensor) {
+  Entry entry = {.name = name, .type = &ReadType(tensor), .shape = ReadSizes(tensor, "shape")};
+  const Shape offsets = ReadSizes(tensor, "data_offsets");
+  if (tensor.json().size() != 3 || offsets.size() != 2 || offsets[0] > offsets[1]) {
+    tensor.Fail("needs dtype, shape and data_offsets [begin, end]");
   }
   entry.begin = static_cast<std::uint64_t>(offsets[0]);
   entry.end = static_cast<std::uint64_t>(offsets[1]);
-  const std::uint64_t wanted = ByteSize(path, entry);
+  const std::uint64_t wanted = ByteSize(tensor, entry);
   if (entry.end - entry.begin != wanted) {
-    FailFormat(path, fmt::format("tensor '{}' of shape {} needs {} bytes, data_offsets give {}",
-                                 name, ToString(entry.shape), wanted, entry.end - entry.begin));
+    tensor.Fail(fmt::format("shape {} needs {} bytes, data_offsets give {}", ToString(entry.shape),
+                            wanted, entry.end - entry.begin));
   }
   return entry;
 }
 
-std::map<std::string, std::string> ReadMetadata(const fs::path& path, const Json& json) {
-  std::map<std::string, std::string> metadata;
-  if (!json.is_object()) FailFormat(path, "__metadata__ is not an object");
-  for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) FailFormat(path, fmt::format("metadata '{}' is not a string", key));
-    metadata[key] = value.get<std::string>();
-  }
-  return metadata;
-}
-
 /// The tensors in file order; they must fill the buffer exactly.
-std::vector<Entry> ReadEntries(const fs::path& path, const Json& header,
+std::vector<Entry> ReadEntries(const fs::path& path, const core::JsonView& header,
                                std::uint64_t buffer_bytes) {
   std::vector<Entry> entries;
-  for (const auto& [name, json] : header.items()) {
-    if (name != kMetadataKey) entries.push_back(ReadEntry(path, name, json));
+  for (const auto& [name, tensor] : header.Members()) {
+    if (name != kMetadataKey) entries.push_back(ReadEntry(name, tensor));
   }
   std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(e.begin, e.end); });
   std::uint64_t position = 0;
@@ -221,9 +178,16 @@ Safetensors ReadFrom(Source& file, const fs::path& path) {
   // check the whole header before allocating tensors
   std::string text(header_bytes, '\0');
   file.ReadExactly(std::as_writable_bytes(std::span(text)));
-  const Json header = ParseHeader(path, text);
+  if (!text.starts_with('{')) FailFormat(path, "the header does not begin with '{'");
+  const std::string what = NotValid(path);
+  const Json json = core::ParseJson(text, what, ErrorCode::kCheckpoint);
+  const core::JsonView header(json, what, ErrorCode::kCheckpoint);
   Safetensors result;
-  if (header.contains(kMetadataKey)) result.metadata = ReadMetadata(path, header[kMetadataKey]);
+  if (json.contains(kMetadataKey)) {
+    for (const auto& [key, value] : header.At(kMetadataKey).Members()) {
+      result.metadata[key] = value.template As<std::string>();
+    }
+  }
   const std::vector<Entry> entries =
       ReadEntries(path, header, file.size() - sizeof(header_bytes) - header_bytes);
 

@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <utility>
 
 #include "config/dataset_format.h"
+#include "core/atomic_file.h"
 #include "core/console.h"
 #include "data/key_check.h"
 #include "data/replay_writer.h"
@@ -22,6 +24,61 @@
 #include "plugin/catalogue.h"
 
 namespace dp_bench::task {
+
+namespace {
+
+using nlohmann::json;
+
+json KeysIn(const std::string& text) {
+  if (text.starts_with('{')) {
+    json keys = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!keys.is_object()) {
+      throw Error(ErrorCode::kUsage, fmt::format("--keys {}: this is not an object in JSON", text));
+    }
+    return keys;
+  }
+  json keys = json::object();
+  std::istringstream names(text);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name.empty() || keys.contains(name)) {
+      throw Error(
+          ErrorCode::kUsage,
+          fmt::format("--keys {}: expected names, each once, such as agent_pos,action", text));
+    }
+    keys[name] = json::object();
+  }
+  return keys;
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> OpenDataset(const std::filesystem::path& path,
+                                     const DatasetReading& reading,
+                                     plugin::PluginCatalogue& catalogue) {
+  const std::string reader = catalogue.ReaderOf(path);
+  json params = {{"path", path.string()}};
+  if (!reading.keys.empty()) params["keys"] = KeysIn(reading.keys);
+  if (reading.tolerance_s) {
+    if (reader != config::kLeRobotFormat) {
+      throw Error(ErrorCode::kUsage, fmt::format("--tolerance is for LeRobot datasets; {} is {}",
+                                                 path.string(), config::FormatOfReader(reader)));
+    }
+    params["tolerance_s"] = *reading.tolerance_s;
+  }
+  return catalogue.Create<Dataset>(reader, Config::FromJson(params.dump(), path.string()));
+}
+
+double RateOf(const Dataset& dataset, const std::filesystem::path& path,
+              const DatasetReading& reading) {
+  const double recorded = dataset.spec().fps;
+  if (!reading.fps || recorded == *reading.fps) return recorded;
+  if (recorded == 0.0) return *reading.fps;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--fps {}: {} says that it has {} Hz; --fps is for datasets that do not "
+                          "say their rate",
+                          *reading.fps, path.string(), recorded));
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,12 +86,6 @@ using nlohmann::json;
 
 constexpr const char* kAction = "action";
 constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;  // read at a time
-
-// The last part of the path.
-fs::path NameOf(const fs::path& source) {
-  const fs::path path = fs::absolute(source).lexically_normal();
-  return path.has_filename() ? path.filename() : path.parent_path().filename();
-}
 
 struct Source {
   fs::path path;
@@ -158,7 +209,7 @@ std::string Identify(const DatasetConversion& request, std::span<const Source> s
   std::vector<std::string> names;
   for (const Source& source : sources) {
     const std::span<const std::int64_t> ends = source.dataset->episode_ends();
-    names.push_back(fmt::format("{} ({} episodes, {} steps)", NameOf(source.path).string(),
+    names.push_back(fmt::format("{} ({} episodes, {} steps)", core::NameOf(source.path).string(),
                                 ends.size(), ends.back()));
   }
   std::string text = fmt::format("{}", fmt::join(names, ", "));
@@ -373,7 +424,7 @@ class Conversion {
     const Source& source = sources_[piece.source];
     std::string task = source.dataset->Task(piece.episode);
     if (!task.empty()) return task;
-    return request_.task.empty() ? NameOf(source.path).stem().string() : request_.task;
+    return request_.task.empty() ? core::NameOf(source.path).stem().string() : request_.task;
   }
 
   // False if it was stopped.

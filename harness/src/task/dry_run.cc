@@ -8,13 +8,13 @@
 
 #include "core/console.h"
 #include "core/exit_code.h"
-#include "core/memory.h"
+#include "core/machine.h"
 #include "core/stop_signal.h"
 #include "core/temporary_folder.h"
 #include "data/collector.h"
 #include "dp_bench/error.h"
 #include "dp_bench/policy.h"
-#include "run/store.h"
+#include "run/checkpoint.h"
 #include "task/collection.h"
 #include "train/fit_normalizer.h"
 #include "train/step_memory.h"
@@ -104,10 +104,7 @@ MemoryNeed EstimateMemory(const Experiment& asked) {
   const std::unique_ptr<Policy> policy = asked.CreatePolicy();
   policy->SetNormalizer(train::NeutralNormalizer(
       asked.spec().shape_meta, train::NormalizerConfig::FromConfig(config.Sub("normalizer"))));
-  const train::HeldMemory held = train::MeasureHeldMemory(
-      policy->module(), training.use_ema,
-      train::CheckpointConfig::FromConfig(config.Sub("checkpoint")).background,
-      train::OptimizerConfig::FromConfig(config.Sub("optimizer")));
+  const train::HeldMemory held = train::MeasureHeldMemory(policy->module(), config);
   const train::StepMemoryModel memory(*policy, training.mixed_precision);
   return {.batch_size = loader.batch_size,
           .small_batch_size = memory.measured()[0].batch_size,

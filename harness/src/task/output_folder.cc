@@ -1,15 +1,36 @@
 #include "task/output_folder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/utsname.h>
+#include <torch/version.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "control/env_runner_config.h"
+#include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/json.h"
+#include "core/machine.h"
+#include "core/sha256.h"
 #include "core/system_error.h"
+#include "dp_bench/build_id.h"
+#include "dp_bench/error.h"
+#include "graph/graph_policy.h"
+#include "rollout/certify_determinism.h"
+#include "run/manifest.h"
 #include "run/run_contents.h"
+#include "run/run_files.h"
 
 namespace dp_bench::task {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,6 +97,167 @@ void OutputFolder::RemoveMade() {
     fs::remove(*folder, not_empty);
   }
   made_.clear();
+}
+
+namespace {
+
+constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
+
+bool HasPictures(const ShapeMeta& shapes) {
+  return std::ranges::any_of(shapes.obs,
+                             [](const KeySpec& key) { return key.type != KeyType::kLowDim; });
+}
+
+// Of the policy: that of LibTorch, or the name of another backend.
+std::string PlanningDevice(const Experiment& experiment) {
+  return graph::ReadBackend(experiment.config().Sub("policy")) == graph::Backend::kOpenVino
+             ? "openvino"
+             : experiment.device().str();
+}
+
+// "version 1.0.0, sha256 973b6ec0eaa4".
+std::string DescribeFile(const nlohmann::json& plugin) {
+  const auto text = [&plugin](const char* key) {
+    const nlohmann::json value = plugin.value(key, nlohmann::json());
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  return fmt::format("version {}, sha256 {:.12}", text("version"), text("sha256"));
+}
+
+// The entry of a manifest's list of plugins; null if it has none.
+nlohmann::json FindPlugin(const nlohmann::json& manifest, const std::string& kind,
+                          const std::string& name) {
+  const nlohmann::json plugins = manifest.value("plugins", nlohmann::json::array());
+  for (const nlohmann::json& plugin : plugins) {
+    if (!plugin.is_object()) continue;
+    if (plugin.value("kind", nlohmann::json()) == kind &&
+        plugin.value("name", nlohmann::json()) == name)
+      return plugin;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string MakeManifest(const Experiment& experiment, int n_ranks,
+                         const std::optional<run::CheckpointChoice>& checkpoint) {
+  nlohmann::json plugins = nlohmann::json::array();
+  for (const char* section : {"policy", "env", "dataset"}) {
+    if (std::string_view(section) == "env" && !experiment.has_env()) continue;
+    const std::string name = std::string_view(section) == "dataset"
+                                 ? experiment.dataset_plugin()
+                                 : experiment.config().Sub(section).Get<std::string>("plugin");
+    for (const plugin::PluginInfo& info : experiment.catalogue().List()) {
+      if (info.name != name || plugin::KindName(info.kind) != section) continue;
+      plugins.push_back({{"kind", section},
+                         {"name", name},
+                         {"version", info.version},
+                         {"file", info.file.filename().string()},
+                         {"sha256", info.Sha256()}});
+    }
+  }
+  utsname system{};
+  uname(&system);
+  nlohmann::json manifest = {
+      {"dp_bench", kVersion},
+      {"core_build_id", kCoreBuildId},
+      {"torch_build_id", kTorchBuildId},
+      {"plugins", plugins},
+      {run::kOutcomeClassKey,
+       run::OutcomeClass({.device = PlanningDevice(experiment),
+                          .cpu = core::ProcessorName(),
+                          .has_avx2_and_fma = core::HasAvx2AndFma(),
+                          .has_pictures = HasPictures(experiment.spec().shape_meta)})},
+      {"machine",
+       {{"cpu", core::ProcessorName()},
+        {"ranks", n_ranks},
+        {"threads", std::thread::hardware_concurrency()},
+        {"system", std::string(system.sysname) + " " + system.release}}},
+  };
+  const auto config = nlohmann::json::parse(experiment.config().ToJson());
+  run::SeedUse seeds = {.report = run::ReportSeeds(config),
+                        .selection = run::SelectionSeeds(config)};
+  if (checkpoint) {
+    seeds.selection = run::SelectionSeeds(
+        core::ReadJsonFile(checkpoint->folder / run::kConfigFile, kMaxManifestBytes));
+    manifest["checkpoint"] = {
+        {"folder", std::filesystem::absolute(checkpoint->folder).lexically_normal().string()},
+        {"weights", checkpoint->weights},
+        {"sha256", CheckpointHash(checkpoint->folder)}};
+  }
+  manifest["seeds"] = run::ToJson(seeds);
+  return manifest.dump(2) + "\n";
+}
+
+std::string CheckpointHash(const std::filesystem::path& checkpoint) {
+  return core::Sha256Hex(core::ReadFile(checkpoint / run::kManifestFile, kMaxManifestBytes));
+}
+
+std::string WithCertificate(const Experiment& experiment, const std::string& manifest) {
+  const auto config = control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+  if (!config.certify) return manifest;
+  const run::DeterminismCertificate certificate = rollout::CertifyDeterminism(
+      [&] { return experiment.CreateEnv(); }, {.first_seed = config.test_start_seed});
+  if (certificate.difference) {
+    core::LogWarning(run::Describe(certificate) + "; comparisons treat its episodes as unpaired");
+  }
+  nlohmann::json json = nlohmann::json::parse(manifest);
+  json[run::kDeterminismKey] = run::ToJson(certificate);
+  return json.dump(2) + "\n";
+}
+
+void WarnOfChangedPlugins(const std::filesystem::path& checkpoint, const std::string& manifest) {
+  const std::filesystem::path file = run::FindRunOf(checkpoint) / run::kManifestFile;
+  if (!std::filesystem::is_regular_file(file)) return;
+  const nlohmann::json trained = core::ReadJsonFile(file, kMaxManifestBytes);
+  if (!trained.is_object()) return;
+  const nlohmann::json now = nlohmann::json::parse(manifest);
+  for (const nlohmann::json& plugin : now.at("plugins")) {
+    const auto kind = plugin.at("kind").get<std::string>();
+    const auto name = plugin.at("name").get<std::string>();
+    const nlohmann::json before = FindPlugin(trained, kind, name);
+    if (kind == "dataset" || before.is_null() ||
+        before.value("sha256", nlohmann::json()) == plugin.at("sha256")) {
+      continue;
+    }
+    core::LogWarning(fmt::format(
+        "the {} plugin '{}' changed since the training: {} then, {} now. The results may differ "
+        "from those of the training for this reason alone.",
+        kind, name, DescribeFile(before), DescribeFile(plugin)));
+  }
+}
+
+std::string WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
+                         const Config& config, core::Communicator& ranks) {
+  const std::string text = config.ToJson() + "\n";
+  std::string with_id = run::WithRunId(manifest, text);
+  if (ranks.is_root()) run::WriteRunHead(folder, with_id, text);
+  return with_id;
+}
+
+std::string RequireSameManifest(const std::filesystem::path& folder, const std::string& manifest) {
+  std::string found = run::ReadRunManifest(folder);
+  auto begun = core::ParseJson(run::WithoutRunId(found), (folder / run::kManifestFile).string());
+  auto wanted = nlohmann::json::parse(manifest);
+  if (begun.is_object()) begun.erase(run::kDeterminismKey);
+  for (auto* json : {&begun, &wanted}) {
+    if (json->is_object()) json->erase("seeds");  // the config has them
+  }
+  const auto before = begun.flatten();
+  const auto now = wanted.flatten();
+  std::vector<std::string> places;
+  for (const auto& change : nlohmann::json::diff(before, now)) {
+    // without the leading slash; an empty manifest gives a key without one
+    const nlohmann::json::json_pointer path_in_flat(change.at("path").get<std::string>());
+    places.push_back(path_in_flat.empty() ? ""
+                                          : path_in_flat.back().substr(std::min<std::size_t>(
+                                                1, path_in_flat.back().size())));
+  }
+  if (places.empty()) return found;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("'{}' was begun with another {}; its remaining episodes would not match "
+                          "the others. Start over in another --output folder.",
+                          folder.string(), fmt::join(places, ", ")));
 }
 
 }  // namespace dp_bench::task

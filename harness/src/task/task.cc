@@ -13,18 +13,17 @@
 #include <utility>
 
 #include "config/dataset_format.h"
-#include "config/document.h"
-#include "config/loader.h"
 #include "config/name.h"
+#include "core/atomic_file.h"
 #include "core/console.h"
-#include "core/memory.h"
+#include "core/machine.h"
 #include "data/collector.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
 #include "plugin/isolated_env.h"
 #include "rollout/shape_match.h"
+#include "task/collection.h"
 #include "task/config_reference.h"
-#include "task/takeover.h"
 
 namespace dp_bench::task {
 namespace {
@@ -44,18 +43,10 @@ std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options,
   if (NamesNothing(options)) {
     throw Error(ErrorCode::kUsage, "nothing to do: give --env, or --config (see --help)");
   }
-  config::ConfigRequest request = {.policy = options.policy,
-                                   .env = options.env,
-                                   .obs = options.obs,
-                                   .takes_env_only = options.takes_env_only,
-                                   .task = options.task,
-                                   .dataset = options.dataset,
-                                   .is_collected = IsCollected(options.dataset),
-                                   .config = options.config,
-                                   .overrides = options.overrides,
-                                   .config_dirs = options.config_dirs,
-                                   .defaults = &WithDefaults,
-                                   .readers = &catalogue};
+  config::ConfigRequest request = options;
+  request.is_collected = IsCollected(options.dataset);
+  request.defaults = &WithDefaults;
+  request.readers = &catalogue;
   if (options.config.empty() && options.env.empty()) {  // nothing to roll out in
     request.overrides.insert(request.overrides.begin(), "training.rollout_every=0");
   }
@@ -95,9 +86,8 @@ std::shared_ptr<config::ConfigDocument> LoadForOneRun(const ExperimentOptions& o
 // "pusht_206" for "data/pusht 206.zarr".
 std::string NameOfDataset(const Config& config) {
   const Config params = config.Sub("dataset").Sub("params");
-  fs::path path = params.Has("path") ? params.Get<std::string>("path") : "";
-  path = fs::absolute(path).lexically_normal();
-  std::string name = (path.has_filename() ? path : path.parent_path()).stem().string();
+  const std::string path = params.Has("path") ? params.Get<std::string>("path") : "";
+  std::string name = core::NameOf(path).stem().string();
   constexpr std::string_view kAllowed =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   std::ranges::replace_if(

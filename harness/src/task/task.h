@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "config/document.h"
+#include "config/loader.h"
 #include "data/collector.h"
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
@@ -16,27 +18,14 @@
 #include "plugin/catalogue.h"
 #include "plugin/isolated_env.h"
 #include "rollout/perturbed_env.h"
-#include "task/multi_run.h"
-
-namespace dp_bench::config {
-class ConfigDocument;
-}
+#include "task/sweep.h"
 
 namespace dp_bench::task {
 
-/// Command-line options of an experiment.
-struct ExperimentOptions {
-  std::string policy;
-  std::string env;
-  std::string obs;
-  bool takes_env_only = false;  // with `env`, for the config of a checkpoint; see ConfigRequest
-  std::string task;
-  std::string dataset;
-  std::string device;
-  std::filesystem::path config;
-  std::optional<bool> isolate;         // env_runner.isolate
-  std::vector<std::string> overrides;  // "a.b.c=value"
-  std::vector<std::filesystem::path> config_dirs;
+/// Command-line options of an experiment. `is_collected` and `defaults` are left out.
+struct ExperimentOptions : config::ConfigRequest {
+  std::string device;           // training.device
+  std::optional<bool> isolate;  // env_runner.isolate
   std::vector<std::filesystem::path> plugin_dirs;
 };
 

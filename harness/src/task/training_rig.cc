@@ -7,18 +7,15 @@
 #include <vector>
 
 #include "dp_bench/error.h"
+#include "train/batches.h"
 #include "train/fit_normalizer.h"
 
 namespace dp_bench::task {
 namespace {
 
-data::BatchLoaderOptions LoaderOptions(const Policy& policy,
-                                       const train::DataLoaderConfig& config) {
-  data::BatchLoaderOptions options = {.batch_size = config.batch_size,
-                                      .drop_last = true,
-                                      .n_obs_steps = policy.n_train_obs_steps(),
-                                      .n_threads = config.num_workers};
-  for (const KeySpec& key : policy.spec().shape_meta.obs) options.keys.push_back(key.name);
+data::BatchLoaderOptions FullBatches(const Policy& policy, const train::DataLoaderConfig& config) {
+  data::BatchLoaderOptions options = train::LoaderOptions(policy, config);
+  options.drop_last = true;
   return options;
 }
 
@@ -35,7 +32,7 @@ TrainingRig::TrainingRig(const Experiment& experiment, const Dataset& dataset)
                                   .grad_scaler = grad_scaler_})),
       loader_(std::make_unique<data::BatchLoader>(
           dataset, data::MakeTrainingSampler(dataset, experiment.spec().horizons),
-          LoaderOptions(policy(), loading_))) {
+          FullBatches(policy(), loading_))) {
   data::RequireSequences(dataset, experiment.spec().horizons);
   if (loader_->num_batches() == 0) {
     throw Error(ErrorCode::kData,

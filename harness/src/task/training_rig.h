@@ -10,7 +10,6 @@
 #include "dp_bench/dataset.h"
 #include "dp_bench/policy.h"
 #include "task/experiment.h"
-#include "train/step_timer.h"
 #include "train/train_config.h"
 #include "train/train_step.h"
 

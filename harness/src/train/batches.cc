@@ -75,6 +75,15 @@ data::HostBatch DrawBatch(const PolicySpec& spec, std::int64_t n_rows, std::int6
 
 }  // namespace
 
+data::BatchLoaderOptions LoaderOptions(const Policy& policy, const DataLoaderConfig& config) {
+  data::BatchLoaderOptions options = {.batch_size = config.batch_size,
+                                      .shuffle = config.shuffle,
+                                      .n_obs_steps = policy.n_train_obs_steps(),
+                                      .n_threads = config.num_workers};
+  for (const KeySpec& key : policy.spec().shape_meta.obs) options.keys.push_back(key.name);
+  return options;
+}
+
 Batch ToBatch(const data::HostBatch& host, const ShapeMeta& shape_meta, torch::Device device) {
   return {.obs = policy::ObsToDevice(host.obs, shape_meta, device),
           .action = policy::ToDevice(host.action, device),

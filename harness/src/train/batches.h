@@ -9,8 +9,12 @@
 #include "dp_bench/policy.h"
 #include "dp_bench/spec.h"
 #include "dp_bench/tensor.h"
+#include "train/train_config.h"
 
 namespace dp_bench::train {
+
+/// For the batches that `policy` trains on.
+data::BatchLoaderOptions LoaderOptions(const Policy& policy, const DataLoaderConfig& config);
 
 /// Uses ObsToDevice and ToDevice; is_pad becomes bool. `host` must outlive a batch on the CPU.
 Batch ToBatch(const data::HostBatch& host, const ShapeMeta& shape_meta, torch::Device device);

@@ -4,22 +4,123 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <exception>
+#include <utility>
 #include <vector>
 
 #include "core/console.h"
-#include "run/store.h"
+#include "dp_bench/error.h"
+#include "run/checkpoint.h"
 
 namespace dp_bench::train {
+
+CheckpointWriter::CheckpointWriter(run::CheckpointStore& store, bool is_background,
+                                   std::function<void()> sync_log)
+    : store_(store), is_background_(is_background), sync_log_(std::move(sync_log)) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  try {
+    Finish();
+  } catch (const std::exception& error) {
+    core::LogWarning(error.what());
+  }
+}
+
+void CheckpointWriter::Save(CheckpointSave save,
+                            const std::function<void(run::CheckpointContents*)>& copy) {
+  Finish();
+  copy(&contents_);
+  if (is_background_) {
+    in_flight_ = std::async(std::launch::async, [this, save = std::move(save)] { Write(save); });
+  } else {
+    Write(save);
+    contents_ = {};
+  }
+}
+
+void CheckpointWriter::ThrowIfFailed() {
+  const bool has_ended = in_flight_.valid() &&
+                         in_flight_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  if (has_ended) in_flight_.get();
+}
+
+void CheckpointWriter::Finish() {
+  if (in_flight_.valid()) in_flight_.get();
+}
+
+void CheckpointWriter::Write(const CheckpointSave& save) {
+  try {
+    sync_log_();
+    // after any crash, each checkpoint in the newest table exists
+    if (save.best) store_.Save(*save.best, contents_);
+    if (save.kept) store_.Save(*save.kept, contents_);
+    if (save.is_latest) store_.Save(run::kLatest, contents_);
+    if (save.remove) store_.Remove(*save.remove);
+  } catch (Error& error) {
+    // the training may have advanced far since it started this save
+    error.AddContext(
+        fmt::format("while a checkpoint was saved in '{}'; the complete ones there "
+                    "are kept, --resume continues from the last of them",
+                    store_.folder().string()));
+    throw;
+  }
+}
+
 namespace {
 
-// as for checkpoint.topk.monitor_key, so that both accept the same names
+// Of a metric in the name of a folder, which cannot have slashes; both spellings name it in a
+// config.
 std::string Spelling(std::string name) {
   std::ranges::replace(name, '/', '_');
   return name;
 }
 
+double FindMetric(const std::string& wanted, const std::map<std::string, double>& metrics) {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : metrics) {
+    if (Spelling(key) == Spelling(wanted)) {
+      if (std::isfinite(value)) return value;
+      throw Error(ErrorCode::kNumeric,
+                  fmt::format("the metric '{}' is {}: no checkpoint can be ranked "
+                              "by it",
+                              key, value));
+    }
+    names.push_back(key);
+  }
+  throw Error(ErrorCode::kConfig, fmt::format("checkpoint.topk.monitor_key '{}' is not among the "
+                                              "metrics: {}",
+                                              wanted, fmt::join(names, ", ")));
+}
+
 }  // namespace
+
+bool TopK::IsMonitored(const std::map<std::string, double>& metrics) const {
+  return std::ranges::any_of(metrics, [&](const auto& metric) {
+    return Spelling(metric.first) == Spelling(config_.monitor_key);
+  });
+}
+
+std::optional<TopK::Decision> TopK::Offer(int epoch, const std::map<std::string, double>& metrics) {
+  if (config_.k == 0) return std::nullopt;
+  const double value = FindMetric(config_.monitor_key, metrics);
+  Decision decision{.save = fmt::format("{}-{}={:.3f}", run::EpochName(epoch),
+                                        Spelling(config_.monitor_key), value),
+                    .remove = std::nullopt};
+
+  if (table_.size() >= static_cast<std::size_t>(config_.k)) {
+    // names begin with the epoch, so the first of equal values is the earliest
+    const auto worst = std::ranges::min_element(
+        table_, {}, [&](const auto& item) { return config_.is_max ? item.second : -item.second; });
+    const bool is_better = config_.is_max ? value > worst->second : value < worst->second;
+    if (!is_better) return std::nullopt;
+    decision.remove = worst->first;
+    table_.erase(worst);
+  }
+  table_[decision.save] = value;
+  return decision;
+}
 
 void EarlyStop::Observe(int epoch, const std::map<std::string, double>& metrics, bool is_all_due,
                         EarlyStopState* state) {

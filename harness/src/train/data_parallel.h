@@ -54,8 +54,6 @@ class DataParallel {
   /// The value of rank 0.
   std::string FromRoot(const std::string& text) const { return ranks_.FromRoot(text); }
 
-  void Barrier() const { ranks_.Barrier(); }
-
   /// Throws Error{kConfig} if `module` has batch norms. They compute their statistics over a rank's
   /// rows, so the result would depend on the number of ranks.
   void RequireNoBatchNorm(const torch::nn::Module& module) const;

@@ -10,7 +10,6 @@
 #include "policy/stage_recorder.h"
 #include "train/batches.h"
 #include "train/process_stages.h"
-#include "train/sampling_trace.h"
 
 namespace dp_bench::train {
 namespace {
@@ -52,7 +51,7 @@ std::optional<EpochResults> EpochEvaluation::Run(const EvalFn& evaluate, Policy&
   if (parts_.val_loader && config.IsDue(config.val_every, epoch)) {
     results.metrics["val_loss"] = ValidationLoss(policy);
   }
-  if (config.IsDue(config.sample_every, epoch)) SampleActions(eval_policy, epoch, &results);
+  if (config.IsDue(config.sample_every, epoch)) results.metrics.merge(SampleActions(eval_policy));
   return results;
 }
 
@@ -80,25 +79,14 @@ double EpochEvaluation::ValidationLoss(Policy& policy) {
   return parts_.parallel.MeanOverRows(mean, n_samples);
 }
 
-void EpochEvaluation::SampleActions(Policy& policy, int epoch, EpochResults* results) {
+std::map<std::string, double> EpochEvaluation::SampleActions(Policy& policy) {
   SamplingTrace trace;
   const auto n_rows = static_cast<std::int64_t>(parts_.sampled.indices.size());
-  results->metrics["train_action_mse_error"] =
+  const double error =
       parts_.parallel.MeanOverRows(n_rows > 0 ? OwnActionMse(policy, &trace) : 0.0, n_rows);
-  results->metrics.merge(SamplingNumbers(trace, parts_.parallel));
-  if (!IsPictureDue(epoch) || trace.steps().empty()) return;
-  const Batch batch = ToBatch(parts_.sampled, policy.spec().shape_meta, torch::kCPU);
-  Normalizer normalizer = *parts_.normalizer;
-  normalizer.To(torch::kCPU);
-  results->pictures.emplace("sampling/denoising",
-                            DrawDenoising(trace, normalizer.Normalize("action", batch.action)));
-}
-
-bool EpochEvaluation::IsPictureDue(int epoch) const {
-  const TrainingConfig& config = parts_.config;
-  if (parts_.denoising_every == 0 || !parts_.parallel.is_root()) return false;
-  return epoch / config.sample_every % parts_.denoising_every == 0 ||
-         epoch + 1 == config.num_epochs;
+  std::map<std::string, double> numbers = SamplingNumbers(trace, parts_.parallel);
+  numbers["train_action_mse_error"] = error;
+  return numbers;
 }
 
 double EpochEvaluation::OwnActionMse(Policy& policy, SamplingTrace* trace) {

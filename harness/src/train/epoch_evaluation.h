@@ -14,7 +14,7 @@
 #include "dp_bench/env.h"
 #include "dp_bench/policy.h"
 #include "train/data_parallel.h"
-#include "train/sampling_trace.h"
+#include "train/process_stages.h"
 #include "train/train_config.h"
 
 namespace dp_bench::train {
@@ -30,9 +30,8 @@ using EvalFn = std::function<std::optional<Scores>(Policy& policy, int epoch)>;
 
 /// The results that were due at the end of an epoch.
 struct EpochResults {
-  std::optional<Scores> scores;                // of the rollouts
-  std::map<std::string, double> metrics;       // theirs, and those without rollouts
-  std::map<std::string, RgbImage> pictures{};  // of sampled actions, by tag for TensorBoard
+  std::optional<Scores> scores;           // of the rollouts
+  std::map<std::string, double> metrics;  // theirs, and those without rollouts
 };
 
 class EpochEvaluation {
@@ -45,7 +44,6 @@ class EpochEvaluation {
     std::unique_ptr<data::BatchLoader> val_loader;  // null without validation episodes
     data::HostBatch sampled;                        // the rows whose actions are sampled
     const Normalizer* normalizer = nullptr;         // of the policies; needed for sampling
-    int denoising_every = 0;                        // logging.denoising_every
   };
 
   explicit EpochEvaluation(Parts parts) : parts_(std::move(parts)) {}
@@ -58,9 +56,8 @@ class EpochEvaluation {
 
  private:
   double ValidationLoss(Policy& policy);
-  void SampleActions(Policy& policy, int epoch, EpochResults* results);
-  double OwnActionMse(Policy& policy, SamplingTrace* trace);  // over this rank's rows
-  bool IsPictureDue(int epoch) const;
+  std::map<std::string, double> SampleActions(Policy& policy);  // numbers for the log
+  double OwnActionMse(Policy& policy, SamplingTrace* trace);    // over this rank's rows
 
   Parts parts_;
 };

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -16,12 +17,125 @@
 
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/crc32c.h"
+#include "core/proto_encoder.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
 #include "media/png.h"
-#include "train/event_proto.h"
 
 namespace dp_bench::train {
+
+namespace {
+
+using core::ProtoEncoder;
+
+namespace event_field {
+constexpr int kWallTime = 1;
+constexpr int kStep = 2;
+constexpr int kFileVersion = 3;
+constexpr int kSummary = 5;
+constexpr int kSessionLog = 7;
+}  // namespace event_field
+
+namespace value_field {  // of Summary.Value
+constexpr int kTag = 1;
+constexpr int kSimpleValue = 2;
+constexpr int kImage = 4;
+constexpr int kTensor = 8;
+constexpr int kMetadata = 9;
+}  // namespace value_field
+
+constexpr std::int64_t kSessionStart = 1;
+constexpr std::int64_t kColorspaceRgb = 3;
+constexpr std::int64_t kDataTypeString = 7;
+
+ProtoEncoder EventAt(EventTime time) {
+  ProtoEncoder event;
+  event.AddDouble(event_field::kWallTime, time.wall_time);
+  event.AddInt64(event_field::kStep, time.step);
+  return event;
+}
+
+ProtoEncoder ValueOf(std::string_view tag) {
+  ProtoEncoder value;
+  value.AddBytes(value_field::kTag, tag);
+  return value;
+}
+
+// An Event with a Summary of one value.
+std::string SummaryEvent(EventTime time, const ProtoEncoder& value) {
+  ProtoEncoder summary;
+  summary.AddMessage(1, value);
+  ProtoEncoder event = EventAt(time);
+  event.AddMessage(event_field::kSummary, summary);
+  return event.Take();
+}
+
+// tensorflow/core/lib/hash/crc32c.h masks the CRC, because the CRC of bytes that contain their own
+// CRC would be degenerate.
+std::uint32_t MaskedCrc32c(std::string_view bytes) {
+  return std::rotr(core::Crc32c(bytes), 15) + 0xA282EAD8;
+}
+
+}  // namespace
+
+std::string FileVersionEvent(double wall_time) {
+  ProtoEncoder event = EventAt({.wall_time = wall_time});
+  event.AddBytes(event_field::kFileVersion, "brain.Event:2");
+  return event.Take();
+}
+
+std::string SessionStartEvent(EventTime time) {
+  ProtoEncoder session_log;
+  session_log.AddInt64(1, kSessionStart);
+  ProtoEncoder event = EventAt(time);
+  event.AddMessage(event_field::kSessionLog, session_log);
+  return event.Take();
+}
+
+std::string ScalarEvent(EventTime time, std::string_view tag, float value) {
+  ProtoEncoder summary_value = ValueOf(tag);
+  summary_value.AddFloat(value_field::kSimpleValue, value);
+  return SummaryEvent(time, summary_value);
+}
+
+std::string ImageEvent(EventTime time, std::string_view tag, int width, int height,
+                       std::string_view png) {
+  ProtoEncoder image;
+  image.AddInt64(1, height);
+  image.AddInt64(2, width);
+  image.AddInt64(3, kColorspaceRgb);
+  image.AddBytes(4, png);
+  ProtoEncoder value = ValueOf(tag);
+  value.AddMessage(value_field::kImage, image);
+  return SummaryEvent(time, value);
+}
+
+std::string TextEvent(EventTime time, std::string_view tag, std::string_view text) {
+  ProtoEncoder tensor;
+  tensor.AddInt64(1, kDataTypeString);
+  tensor.AddMessage(2, ProtoEncoder());  // a shape without axes
+  tensor.AddBytes(8, text);
+  ProtoEncoder plugin_data;
+  plugin_data.AddBytes(1, "text");
+  ProtoEncoder metadata;
+  metadata.AddMessage(1, plugin_data);
+
+  ProtoEncoder value = ValueOf(tag);
+  value.AddMessage(value_field::kTensor, tensor);
+  value.AddMessage(value_field::kMetadata, metadata);
+  return SummaryEvent(time, value);
+}
+
+void AppendTfRecord(std::string_view data, std::string* out) {
+  std::string length;
+  core::AppendLittleEndian(std::uint64_t{data.size()}, &length);
+  *out += length;
+  core::AppendLittleEndian(MaskedCrc32c(length), out);
+  *out += data;
+  core::AppendLittleEndian(MaskedCrc32c(data), out);
+}
+
 namespace fs = std::filesystem;
 namespace {
 
@@ -51,11 +165,9 @@ std::int64_t SecondsOf(const std::string& name) {
 /// machine with a slow clock.
 std::int64_t SecondsForNewFile(const fs::path& folder) {
   auto seconds = static_cast<std::int64_t>(WallTime());
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    seconds = std::max(seconds, SecondsOf(it->path().filename().string()) + 1);
+  for (const fs::path& path : core::EntriesOf(folder)) {
+    seconds = std::max(seconds, SecondsOf(path.filename().string()) + 1);
   }
-  if (error) core::ThrowSystemError("list", folder, error);
   return seconds;
 }
 
@@ -90,11 +202,6 @@ EventWriter::~EventWriter() {
 
 void EventWriter::AddScalar(std::string_view tag, double value, std::int64_t step) {
   Append(ScalarEvent({WallTime(), step}, tag, static_cast<float>(value)));
-}
-
-void EventWriter::AddHistogram(std::string_view tag, std::span<const float> values,
-                               std::int64_t step) {
-  Append(HistogramEvent({WallTime(), step}, tag, MakeHistogram(values)));
 }
 
 void EventWriter::AddImage(std::string_view tag, const RgbImage& image, std::int64_t step) {

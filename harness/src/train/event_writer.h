@@ -4,13 +4,42 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "dp_bench/env.h"
 
 namespace dp_bench::train {
+
+/// The time of an event in seconds since 1970, and its step, the x axis of the curves.
+struct EventTime {
+  double wall_time = 0.0;
+  std::int64_t step = 0;
+};
+
+// Event messages as TensorBoard defines them (event.proto, summary.proto, tensor.proto). Strings
+// are UTF-8. Each of the following functions returns the bytes of one message.
+
+/// The first event of every file.
+std::string FileVersionEvent(double wall_time);
+
+/// SessionLog START: readers drop data of earlier files in the folder at `time.step` and beyond.
+std::string SessionStartEvent(EventTime time);
+
+std::string ScalarEvent(EventTime time, std::string_view tag, float value);
+
+/// An RGB image as the bytes of a PNG file.
+std::string ImageEvent(EventTime time, std::string_view tag, int width, int height,
+                       std::string_view png);
+
+/// Markdown, as a string tensor without axes for the text plugin.
+std::string TextEvent(EventTime time, std::string_view tag, std::string_view text);
+
+/// Appends `data` as one record to `out`: TFRecord framing
+/// (tensorflow/core/lib/io/record_writer.h), in which a reader detects damaged and incomplete
+/// records. All numbers are little endian:
+///   uint64 length | uint32 masked CRC-32C of length | data | uint32 masked CRC-32C of data
+void AppendTfRecord(std::string_view data, std::string* out);
 
 /// Appends to a new file. Events wait in a buffer of 64 KiB: a reader sees them after Flush, or
 /// once the buffer is full. For one thread. Every file system error throws Error{kIo} with the
@@ -33,10 +62,6 @@ class EventWriter {
 
   /// One point of a curve, stored as float32. TensorBoard shows NaN and infinities as such.
   void AddScalar(std::string_view tag, double value, std::int64_t step);
-
-  /// The distribution of any number of values. For values that are not finite see
-  /// MakeHistogram.
-  void AddHistogram(std::string_view tag, std::span<const float> values, std::int64_t step);
 
   /// An image, stored as PNG.
   void AddImage(std::string_view tag, const RgbImage& image, std::int64_t step);

@@ -12,9 +12,9 @@
 #include <set>
 #include <utility>
 
-#include "dp_bench/array.h"
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
+#include "planner/policy_weights.h"
 
 namespace dp_bench::train {
 namespace {
@@ -168,11 +168,6 @@ void FreezeParameters(torch::nn::Module& module, const OptimizerConfig& config) 
 }
 
 std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
-                                                double weight_decay) {
-  return MakeParameterGroups(module, OptimizerConfig{.weight_decay = weight_decay});
-}
-
-std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
                                                 const OptimizerConfig& config) {
   const std::vector<ParameterRule>& rules = config.param_groups;
   const RuleSearch search(rules);
@@ -321,38 +316,13 @@ TensorMap Optimizer::StateDict() const {
   return state;
 }
 
-void Optimizer::LoadStateDict(const TensorMap& state) {
-  const torch::NoGradGuard no_grad;
+void Optimizer::LoadStateDict(const ArrayMap& state) {
   RequireSameKind(state);
-  TensorMap ours = StateDict();
-  for (const auto& [name, tensor] : state) {
-    if (!ours.contains(name)) {
-      throw Error(
-          ErrorCode::kCheckpoint,
-          fmt::format("the optimiser's state has '{}', which belongs to no parameter of this "
-                      "policy; was the checkpoint written with another config?",
-                      name));
-    }
-  }
-  for (auto& [name, tensor] : ours) {
-    const auto found = state.find(name);
-    if (found == state.end()) {
-      throw Error(ErrorCode::kCheckpoint,
-                  fmt::format("the optimiser's state has no '{}'; was the checkpoint written with "
-                              "another config?",
-                              name));
-    }
-    if (found->second.sizes() != tensor.sizes()) {
-      throw Error(
-          ErrorCode::kCheckpoint,
-          fmt::format("the optimiser's state '{}' has shape {}, this policy needs {}", name,
-                      ToString(found->second.sizes().vec()), ToString(tensor.sizes().vec())));
-    }
-    tensor.copy_(found->second);
-  }
+  planner::LoadTensors(StateDict(), state, "the tensors of the optimizer",
+                       "Was the checkpoint written with another config?");
 }
 
-void Optimizer::RequireSameKind(const TensorMap& state) const {
+void Optimizer::RequireSameKind(const ArrayMap& state) const {
   for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kSgd}) {
     for (const std::string& name : OptimizerConfig{.kind = kind}.StateNames()) {
       if (std::ranges::find(state_names_, name) != state_names_.end()) continue;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/array.h"
 #include "dp_bench/config.h"
 #include "dp_bench/tensor.h"
 #include "train/train_state.h"
@@ -64,16 +65,12 @@ struct ParameterGroup {
 /// matches no parameter, and if nothing is left to train.
 void FreezeParameters(torch::nn::Module& module, const OptimizerConfig& config);
 
-/// The trainable parameters of `module` in two groups. Matrices and kernels get `weight_decay`.
-/// Parameters of at most one dimension (biases, norms) and embeddings do not; embeddings are the
-/// weights of torch::nn::Embedding and parameters whose name contains "pos_emb" or "embedding".
-/// Empty groups are left out.
-std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
-                                                double weight_decay);
-
-/// As above, with the config's weight decay. After those two groups come two for each rule, with
-/// the parameters for which it is the first match. They have its learning rate, and its weight
-/// decay for matrices and kernels.
+/// The trainable parameters of `module` in two groups. Matrices and kernels get the config's weight
+/// decay. Parameters of at most one dimension (biases, norms) and embeddings do not; embeddings are
+/// the weights of torch::nn::Embedding and parameters whose name contains "pos_emb" or "embedding".
+/// After those two groups come two for each rule, with the parameters for which it is the first
+/// match. They have its learning rate, and its weight decay for matrices and kernels. Empty groups
+/// are left out.
 std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
                                                 const OptimizerConfig& config);
 
@@ -102,9 +99,9 @@ class Optimizer {
   TensorMap StateDict() const;
 
   /// Copies the values. Throws Error{kCheckpoint} if the state is that of another kind of
-  /// optimizer, and naming the first tensor that is missing, has another shape or belongs to no
+  /// optimizer, and naming all tensors that are missing, have another shape or belong to no
   /// parameter.
-  void LoadStateDict(const TensorMap& state);
+  void LoadStateDict(const ArrayMap& state);
 
  private:
   // The parameters of a group that have a gradient now.
@@ -117,7 +114,7 @@ class Optimizer {
   Active ActiveOf(std::size_t group) const;
   void StepAdam(const Active& active, const ParameterGroup& group, double lr) const;
   void StepSgd(const Active& active, const ParameterGroup& group, double lr) const;
-  void RequireSameKind(const TensorMap& state) const;
+  void RequireSameKind(const ArrayMap& state) const;
 
   OptimizerConfig config_;
   std::vector<std::string> state_names_;

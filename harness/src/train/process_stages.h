@@ -1,9 +1,10 @@
-// The diffusion process of a loss, from the stages that the policy noted (dp_bench/stage_trace.h):
-// its tensors, the predicted x_0, and their ranges for the log. Includes LibTorch.
+// What a policy noted (dp_bench/stage_trace.h): the diffusion process of a loss, with the predicted
+// x_0 and its ranges for the log, and what sampling does step by step. Includes LibTorch.
 #pragma once
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "dp_bench/env.h"
 #include "policy/noise_scheduler.h"
 #include "train/data_parallel.h"
 
@@ -52,5 +54,46 @@ std::map<std::string, double> RangesOf(const NamedTensors& tensors, const DataPa
 /// timesteps.
 std::map<std::string, double> ProcessRanges(const ProcessStages& stages,
                                             const DataParallel& parallel);
+
+/// One denoising step of all rows, in normalized units.
+struct SamplingStep {
+  double timestep = 0.0;  // of a diffusion, or the time of another objective
+  double min = 0.0;       // of the sample that the step makes
+  double max = 0.0;
+  double mean = 0.0;
+  double std = 0.0;
+  double x_0_min = 0.0;  // of the predicted x_0, after clipping
+  double x_0_max = 0.0;
+  double x_0_std = 0.0;
+  double x_0_change = 0.0;     // root mean square, since the step before; 0 for the first step
+  std::int64_t n_clipped = 0;  // values of x_0 that were clipped; 0 without clip_sample
+  std::int64_t n_values = 0;   // of x_0
+
+  double clipped_share() const {
+    return n_values == 0 ? 0.0 : static_cast<double>(n_clipped) / static_cast<double>(n_values);
+  }
+};
+
+/// Pass its Note to a policy::StageRecorder around one PredictAction.
+class SamplingTrace {
+ public:
+  /// Keeps the stages of the reverse process and ignores the others.
+  void Note(std::string_view stage, const torch::Tensor& tensor);
+
+  /// Empty if the policy does not denoise.
+  const std::vector<SamplingStep>& steps() const { return steps_; }
+
+  /// The noise, and what each step makes of it: 1 + steps().size() tensors [B, T, Da] on the CPU.
+  const std::vector<torch::Tensor>& samples() const { return samples_; }
+
+ private:
+  SamplingStep next_;
+  torch::Tensor x_0_;  // of the latest step
+  std::vector<SamplingStep> steps_;
+  std::vector<torch::Tensor> samples_;
+};
+
+/// All steps together: n_clipped and n_values.
+SamplingStep ClippedInAll(const std::vector<SamplingStep>& steps);
 
 }  // namespace dp_bench::train

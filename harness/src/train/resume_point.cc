@@ -6,6 +6,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -14,17 +16,19 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/json_log.h"
+#include "core/regular_file.h"
 #include "core/system_error.h"
 #include "dp_bench/error.h"
+#include "run/checkpoint.h"
+#include "run/manifest.h"
 #include "run/run_checkpoint.h"
 #include "run/run_contents.h"
 #include "run/run_files.h"
-#include "run/run_id.h"
-#include "run/store.h"
 #include "train/train_config.h"
 #include "train/train_state.h"
 
 namespace dp_bench::train {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -64,14 +68,10 @@ bool IsLater(const TrainState& a, const TrainState& b) {
 // In alphabetical order.
 std::vector<std::string> CheckpointNames(const fs::path& checkpoints) {
   std::vector<std::string> names;
-  if (!fs::is_directory(checkpoints)) return names;
-  for (const auto& entry : fs::directory_iterator(checkpoints)) {
-    const std::string name = entry.path().filename().string();
-    if (!core::IsTemporaryName(name) && run::IsCheckpointFolder(entry.path())) {
-      names.push_back(name);
-    }
+  for (const fs::path& path : core::EntriesOf(checkpoints)) {
+    const std::string name = path.filename().string();
+    if (!core::IsTemporaryName(name) && run::IsCheckpointFolder(path)) names.push_back(name);
   }
-  std::ranges::sort(names);
   return names;
 }
 
@@ -105,9 +105,7 @@ void LinkOrCopyAll(const fs::path& from, const fs::path& to) {
     return;
   }
   core::CreateFolders(to);
-  for (const auto& entry : fs::directory_iterator(from)) {
-    LinkOrCopyAll(entry.path(), to / entry.path().filename());
-  }
+  for (const fs::path& path : core::EntriesOf(from)) LinkOrCopyAll(path, to / path.filename());
 }
 
 void CopyIfPresent(const fs::path& from, const fs::path& to) {
@@ -278,8 +276,8 @@ std::optional<fs::path> RewindRun(const fs::path& run_folder, const run::Checkpo
   std::error_code missing;
   if (!fs::equivalent(chosen.folder(), latest, missing)) {
     store.Replace(run::kLatest, [&](const fs::path& folder) {
-      for (const auto& entry : fs::directory_iterator(chosen.folder())) {
-        LinkOrCopy(entry.path(), folder / entry.path().filename());
+      for (const fs::path& path : core::EntriesOf(chosen.folder())) {
+        LinkOrCopy(path, folder / path.filename());
       }
     });
   }
@@ -294,6 +292,73 @@ std::optional<fs::path> RewindRun(const fs::path& run_folder, const run::Checkpo
                               state.global_step, aside->string()));
   }
   return aside;
+}
+
+namespace {
+
+constexpr std::size_t kBlockBytes = 1U << 20;
+constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();
+
+void CopyStart(const fs::path& from, const fs::path& to, std::int64_t n_bytes) {
+  core::RegularFile file(from);
+  core::AtomicFile copy(to);
+  std::vector<std::byte> block(kBlockBytes);
+  while (n_bytes > 0) {
+    const auto wanted = static_cast<std::size_t>(std::min<std::int64_t>(n_bytes, kBlockBytes));
+    const std::size_t n = file.Read(std::span(block).first(wanted));
+    if (n == 0) break;
+    copy.Write(std::span(block).first(n));
+    n_bytes -= static_cast<std::int64_t>(n);
+  }
+  copy.Commit();
+}
+
+}  // namespace
+
+fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
+                       const run::CheckpointContents& contents, std::int64_t log_bytes) {
+  if (tag.empty() || tag.front() == '.' || tag.find('/') != std::string::npos) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("the tag '{}' of a snapshot is not a valid folder name", tag));
+  }
+  const fs::path folder = run_folder / kSnapshotFolder;
+  run::CheckpointStore(folder).Replace(tag, [&](const fs::path& snapshot) {
+    const fs::path checkpoint = snapshot / run::kCheckpointsFolder / run::kLatest;
+    core::CreateFolders(checkpoint);
+    run::WriteCheckpointFiles(checkpoint, contents);
+    core::WriteFileAtomically(snapshot / run::kConfigFile, contents.config);
+    CopyStart(run_folder / run::kTrainingLogFile, snapshot / run::kTrainingLogFile, log_bytes);
+  });
+  return folder / tag;
+}
+
+void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder,
+                        const fs::path& checkpoint) {
+  if (fs::exists(run_folder)) {
+    throw Error(ErrorCode::kUsage, fmt::format("'{}' exists already; give a new folder for the "
+                                               "continued training",
+                                               run_folder.string()));
+  }
+  const std::optional<run::Checkpoint> chosen =
+      checkpoint.empty() ? run::CheckpointStore(snapshot / run::kCheckpointsFolder).OpenLatest()
+                         : run::Checkpoint::Open(checkpoint);
+  if (!chosen) {
+    throw Error(ErrorCode::kCheckpoint,
+                fmt::format("'{}' has no checkpoint to continue from", snapshot.string()));
+  }
+  core::AtomicFolder run(run_folder);
+  const fs::path latest = run.temporary() / run::kCheckpointsFolder / run::kLatest;
+  core::CreateFolders(latest);
+  for (const fs::path& file : core::EntriesOf(chosen->folder())) {
+    if (fs::is_regular_file(file)) CopyStart(file, latest / file.filename(), kWhole);
+  }
+  run::Checkpoint::Open(latest);  // the other run may have replaced files meanwhile
+  core::WriteFileAtomically(run.temporary() / run::kConfigFile, chosen->config());
+  // the checkpoint records how much of the log counts
+  if (fs::exists(snapshot / run::kTrainingLogFile)) {
+    CopyStart(snapshot / run::kTrainingLogFile, run.temporary() / run::kTrainingLogFile, kWhole);
+  }
+  run.Commit();
 }
 
 }  // namespace dp_bench::train

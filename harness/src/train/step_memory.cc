@@ -1,10 +1,10 @@
-// See step_memory.h.
 #include "train/step_memory.h"
 
 #include <c10/core/Allocator.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "dp_bench/error.h"
 #include "policy/guarded_policy.h"
@@ -35,8 +35,7 @@ void ProvideGradients(torch::nn::Module& module) {
 
 }  // namespace
 
-HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema, bool copies_checkpoints,
-                             const OptimizerConfig& optimizer) {
+HeldMemory MeasureHeldMemory(const torch::nn::Module& module, const Config& config) {
   HeldMemory memory;
   for (const torch::Tensor& parameter : module.parameters()) {
     const auto n = static_cast<std::int64_t>(parameter.nbytes());
@@ -46,16 +45,13 @@ HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema, bool
   for (const torch::Tensor& buffer : module.buffers()) {
     memory.parameters += static_cast<std::int64_t>(buffer.nbytes());
   }
+  const auto optimizer = OptimizerConfig::FromConfig(config.Sub("optimizer"));
   memory.optimizer = std::ssize(optimizer.StateNames()) * memory.gradients;
-  if (use_ema) memory.ema = memory.parameters;
-  if (copies_checkpoints) memory.checkpoint = memory.parameters + memory.optimizer + memory.ema;
+  if (TrainingConfig::FromConfig(config.Sub("training")).use_ema) memory.ema = memory.parameters;
+  if (CheckpointConfig::FromConfig(config.Sub("checkpoint")).background) {
+    memory.checkpoint = memory.parameters + memory.optimizer + memory.ema;
+  }
   return memory;
-}
-
-HeldMemory MeasureHeldMemory(const torch::nn::Module& module, const Config& config) {
-  return MeasureHeldMemory(module, TrainingConfig::FromConfig(config.Sub("training")).use_ema,
-                           CheckpointConfig::FromConfig(config.Sub("checkpoint")).background,
-                           OptimizerConfig::FromConfig(config.Sub("optimizer")));
 }
 
 StepMemory MeasureStepMemory(Policy& policy, std::int64_t batch_size, MixedPrecision precision) {
@@ -132,5 +128,47 @@ MemoryPeak::~MemoryPeak() = default;
 std::int64_t MemoryPeak::current() const { return counter_->current(); }
 
 std::int64_t MemoryPeak::peak() const { return counter_->peak(); }
+
+namespace {
+
+void Append(const torch::nn::Module& parent, int depth, int n_levels,
+            std::vector<ModuleSize>* rows) {
+  if (depth == n_levels) return;
+  const auto children = parent.named_children();
+  if (children.is_empty() && depth > 0)
+    return;  // the weight and bias of a layer get no separate rows
+  for (const auto& parameter : parent.named_parameters(/*recurse=*/false)) {
+    rows->push_back({parameter.key(), depth, parameter.value().numel()});
+  }
+  for (const auto& child : children) {
+    std::string name = child.key();
+    const torch::nn::Module* module = child.value().get();
+    std::shared_ptr<torch::nn::Module> only;
+    while (module->children().size() == 1 && module->parameters(/*recurse=*/false).empty()) {
+      const auto below = module->named_children();
+      name += "." + below.front().key();
+      only = below.front().value();
+      module = only.get();
+    }
+    const std::int64_t n = NumParameters(*module);
+    if (n == 0) continue;
+    rows->push_back({std::move(name), depth, n});
+    Append(*module, depth + 1, n_levels, rows);
+  }
+}
+
+}  // namespace
+
+std::vector<ModuleSize> ModuleSizes(const torch::nn::Module& root, int n_levels) {
+  std::vector<ModuleSize> rows;
+  Append(root, /*depth=*/0, n_levels, &rows);
+  return rows;
+}
+
+std::int64_t NumParameters(const torch::nn::Module& module) {
+  std::int64_t n = 0;
+  for (const torch::Tensor& parameter : module.parameters()) n += parameter.numel();
+  return n;
+}
 
 }  // namespace dp_bench::train

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "dp_bench/policy.h"
@@ -51,11 +52,7 @@ struct HeldMemory {
   std::int64_t total() const { return parameters + gradients + optimizer + ema + checkpoint; }
 };
 
-/// `copies_checkpoints`: checkpoint.background.
-HeldMemory MeasureHeldMemory(const torch::nn::Module& module, bool use_ema, bool copies_checkpoints,
-                             const OptimizerConfig& optimizer = {});
-
-/// The same with what the config of a run says.
+/// With what the config of a run says.
 HeldMemory MeasureHeldMemory(const torch::nn::Module& module, const Config& config);
 
 /// The additional memory of one step [bytes].
@@ -111,5 +108,21 @@ class StepMemoryModel {
 };
 
 inline double Mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+// The parameters of a network by module.
+
+/// One module, or one parameter that belongs directly to a module with children.
+struct ModuleSize {
+  std::string name;  // relative to its parent; chains of single children are joined: "a.b"
+  int depth = 0;     // 0: a child of the root
+  std::int64_t n_parameters = 0;
+};
+
+/// The modules below `root` that have parameters, each followed by its children, down to `n_levels`
+/// levels. The rows of one level below the same parent add up to that parent.
+std::vector<ModuleSize> ModuleSizes(const torch::nn::Module& root, int n_levels);
+
+/// The number of values in all parameters.
+std::int64_t NumParameters(const torch::nn::Module& module);
 
 }  // namespace dp_bench::train

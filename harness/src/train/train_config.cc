@@ -133,10 +133,6 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   c.mixed_precision = precision ? *precision : BestPrecision(c.device);
   keys("gradient_accumulate_every", &c.gradient_accumulate_every, 1, kMaxCount,
        "batches whose gradients are summed for one update");
-  keys("auto_batch", &c.auto_batch,
-       "before a new training, find the largest divisor of dataloader.batch_size that fits into "
-       "memory, and accumulate gradients so that an update has as many samples as without. The "
-       "run's config.json has the numbers that were found, which a resumed training keeps");
   keys("max_grad_norm", &c.max_grad_norm, 0.0, 1e30,
        "longer gradients are scaled to this norm; 0 = off");
   keys("use_ema", &c.use_ema, "average the weights and evaluate the average");
@@ -238,6 +234,15 @@ void RequireCheckpointTag(const std::string& tag, std::string_view where) {
                           where, tag));
 }
 
+TopKConfig TopKConfig::FromConfig(const Config& config) {
+  TopKConfig c;
+  const ConfigKeys keys(config);
+  keys("monitor_key", &c.monitor_key, "a metric of `logs.json.txt`; / and _ are the same");
+  keys.Choice("mode", &c.is_max, {{"max", true}, {"min", false}}, "whether more or less is better");
+  keys("k", &c.k, 0, 1000, "number of checkpoints; 0 = none");
+  return c;
+}
+
 NamedCheckpoint NamedCheckpoint::FromConfig(const Config& config) {
   NamedCheckpoint c;
   const ConfigKeys keys(config);
@@ -255,8 +260,7 @@ NamedCheckpoint NamedCheckpoint::FromConfig(const Config& config) {
 CheckpointConfig CheckpointConfig::FromConfig(const Config& config) {
   CheckpointConfig c;
   const ConfigKeys keys(config);
-  c.topk =
-      run::TopKConfig::FromConfig(config.Sub("topk", "which of the best checkpoints are kept"));
+  c.topk = TopKConfig::FromConfig(config.Sub("topk", "which of the best checkpoints are kept"));
   keys("save_last_ckpt", &c.save_last_ckpt, "keep the latest checkpoint, `latest`");
   keys("keep_every", &c.keep_every, 0, kMaxCount,
        "keep the checkpoints of epochs 0, n, 2n, … and of the last one for good; 0 = none");
@@ -282,11 +286,6 @@ LoggingConfig LoggingConfig::FromConfig(const Config& config) {
        "period in steps of the ranges of a loss in the log, which `diagnose` reads: "
        "`train_x0_min`, `_max`, `_mean`, `_std`, and the same for noise, t, predicted_x0, the "
        "network's inputs xt and condition and its output; and of `param_norm`; 0 = never");
-  keys("denoising_every", &c.denoising_every, 0, kMaxCount,
-       "samplings of training.sample_every between two images of how the sampled actions emerge "
-       "from noise, in TensorBoard; 0 = never");
-  keys("histogram_every", &c.histogram_every, 0, kMaxCount,
-       "period of the distributions of weights and gradients, in epochs; 0 = never");
   keys(
       "n_rollouts", &c.n_rollouts, 0, kMaxCount,
       "episodes of each split that are filmed at each evaluation of a training. "

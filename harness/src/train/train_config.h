@@ -16,7 +16,6 @@
 
 #include "dp_bench/config.h"
 #include "planner/policy_weights.h"
-#include "run/top_k.h"
 #include "train/lr_scheduler.h"
 
 namespace dp_bench::train {
@@ -74,7 +73,6 @@ struct TrainingConfig {
   LrScheduleConfig lr_schedule;
   MixedPrecision mixed_precision = MixedPrecision::kNo;
   std::int64_t gradient_accumulate_every = 1;
-  bool auto_batch = false;
   double max_grad_norm = 0.0;
   bool use_ema = true;
   int rollout_every = 50;
@@ -136,6 +134,15 @@ struct CheckpointParts {
 /// `where` is for the message.
 void RequireCheckpointTag(const std::string& tag, std::string_view where);
 
+/// "checkpoint.topk".
+struct TopKConfig {
+  std::string monitor_key = "test_mean_score";
+  bool is_max = true;
+  int k = 5;
+
+  static TopKConfig FromConfig(const Config& config);
+};
+
 /// "checkpoint.save_at": a checkpoint after one epoch, in `path` or under `tag`.
 struct NamedCheckpoint {
   int epoch = 0;
@@ -147,7 +154,7 @@ struct NamedCheckpoint {
 
 /// "checkpoint".
 struct CheckpointConfig {
-  run::TopKConfig topk;
+  TopKConfig topk;
   bool save_last_ckpt = true;
   int keep_every = 0;
   std::vector<NamedCheckpoint> save_at;
@@ -162,8 +169,6 @@ struct LoggingConfig {
   bool tensorboard = true;
   int every = 10;
   int ranges_every = 50;
-  int denoising_every = 10;
-  int histogram_every = 0;
   int n_rollouts = 1;
 
   static LoggingConfig FromConfig(const Config& config);

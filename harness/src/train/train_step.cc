@@ -154,7 +154,6 @@ bool TrainStep::UpdateWeights(const StepPlace& place, const data::HostBatch& hos
   result->grad_norm = optimizer_->ClipGradNorm(max_norm).item<double>();
   RequireFinite(*result->grad_norm, "gradient norm", place, host);
   optimizer_->Step(result->lr);
-  if (place.before_gradients_go) place.before_gradients_go();
   optimizer_->ZeroGrad();
   return true;
 }

@@ -1,4 +1,4 @@
-// Lines, points and histograms behind train/training_log.h.
+// Lines and points behind train/training_log.h.
 #include "train/training_log.h"
 
 #include <fmt/format.h>
@@ -73,12 +73,6 @@ double SumOfSquares(std::span<const float> values) {
   }
   for (const double value : values.subspan(n_in_lanes)) sums[0] += value * value;
   return std::accumulate(sums.begin(), sums.end(), 0.0);
-}
-
-void AddHistogram(const std::string& tag, const torch::Tensor& tensor, std::int64_t global_step,
-                  EventWriter* events) {
-  const torch::Tensor values = tensor.detach().to(torch::kCPU, torch::kFloat32).contiguous();
-  events->AddHistogram(tag, ValuesOf(values), global_step);
 }
 
 }  // namespace
@@ -170,20 +164,6 @@ double TrainingLog::ParamNorm() const {
     sum += torch::stack(torch::_foreach_norm(others, 2)).square().sum().item<double>();
   }
   return std::sqrt(sum);
-}
-
-void TrainingLog::AddHistograms(std::int64_t global_step) {
-  if (!events_) return;
-  timer_.Lap(StepPhase::kOptimizer);
-  for (const ParameterGroup& group : groups_) {
-    for (std::size_t i = 0; i < group.parameters.size(); ++i) {
-      const torch::Tensor& parameter = group.parameters[i];
-      AddHistogram("weights/" + group.names[i], parameter, global_step, &*events_);
-      if (!parameter.grad().defined()) continue;
-      AddHistogram("gradients/" + group.names[i], parameter.grad(), global_step, &*events_);
-    }
-  }
-  timer_.Start();
 }
 
 void TrainingLog::AddPictures(std::int64_t global_step,

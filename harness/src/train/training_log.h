@@ -15,9 +15,9 @@
 #include "core/json_log.h"
 #include "train/event_writer.h"
 #include "train/optimizer.h"
-#include "train/step_timer.h"
 #include "train/train_config.h"
 #include "train/train_state.h"
+#include "train/train_step.h"
 
 namespace dp_bench::train {
 
@@ -52,12 +52,6 @@ class TrainingLog {
   /// too.
   void AddEpochEnd(const TrainState& state, const TrainStepResult& step,
                    const std::map<std::string, double>& metrics);
-
-  /// The distributions `weights/<name>` and `gradients/<name>`. Call it between the update of the
-  /// weights and ZeroGrad: it logs the new weights and the clipped gradients behind them.
-  /// Parameters without a gradient have no gradient distribution. The time for this belongs to no
-  /// phase.
-  void AddHistograms(std::int64_t global_step);
 
   /// Images by tag, only for TensorBoard.
   void AddPictures(std::int64_t global_step, const std::map<std::string, RgbImage>& pictures);

@@ -15,24 +15,12 @@
 #include "data/split.h"
 #include "dp_bench/error.h"
 #include "policy/device.h"
+#include "train/batches.h"
 
 namespace dp_bench::train {
 namespace {
 
 constexpr std::int64_t kMaxSampleRows = 64;  // of the batch whose actions are sampled and compared
-
-data::BatchLoaderOptions LoaderOptions(const Policy& policy, const DataLoaderConfig& config,
-                                       std::uint64_t seed, data::Shard shard) {
-  data::BatchLoaderOptions options;
-  options.shard = shard;
-  options.batch_size = config.batch_size;
-  options.shuffle = config.shuffle;
-  options.seed = seed;
-  options.n_obs_steps = policy.n_train_obs_steps();
-  for (const KeySpec& key : policy.spec().shape_meta.obs) options.keys.push_back(key.name);
-  options.n_threads = config.num_workers;
-  return options;
-}
 
 /// The latest colour images of the first row of a batch, under "batch/<key>".
 std::map<std::string, RgbImage> FirstPictures(const data::HostBatch& host) {
@@ -113,8 +101,13 @@ void Workspace::CreateLoaders() {
   data::RequireSequences(parts_.dataset, spec.horizons, split.train);
   const data::SequenceSampler sampler =
       data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.train);
-  data::BatchLoaderOptions options =
-      LoaderOptions(step_->policy(), loader_config_, config_.seed, shard);
+  const auto options_of = [&](const DataLoaderConfig& config) {
+    data::BatchLoaderOptions options = LoaderOptions(step_->policy(), config);
+    options.seed = config_.seed;
+    options.shard = shard;
+    return options;
+  };
+  data::BatchLoaderOptions options = options_of(loader_config_);
   train_loader_ = std::make_unique<data::BatchLoader>(parts_.dataset, sampler, options);
   batches_per_epoch_ =
       std::min(train_loader_->num_batches(),
@@ -126,15 +119,11 @@ void Workspace::CreateLoaders() {
   }
 
   EpochEvaluation::Parts evaluation = {
-      .config = config_,
-      .parallel = parallel_,
-      .device = device_,
-      .normalizer = &normalizer_,
-      .denoising_every = logging_config_.tensorboard ? logging_config_.denoising_every : 0};
+      .config = config_, .parallel = parallel_, .device = device_, .normalizer = &normalizer_};
   if (n_val > 0) {
     evaluation.val_loader = std::make_unique<data::BatchLoader>(
         parts_.dataset, data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.val),
-        LoaderOptions(step_->policy(), val_config, config_.seed, shard));
+        options_of(val_config));
   }
 
   if (config_.sample_every > 0) {  // the first rows of the first epoch, as upstream
@@ -217,7 +206,7 @@ bool Workspace::TrainEpoch() {
 TrainStepResult Workspace::TakeStep(data::HostBatch& host) {
   const double base_lr = step_->optimizer().config().lr;
   const bool is_last_of_epoch = state_.batch_in_epoch + 1 == batches_per_epoch_;
-  StepPlace place = {
+  const StepPlace place = {
       .epoch = state_.epoch,
       .global_step = state_.global_step,
       .window_rows = WindowRows(),
@@ -227,9 +216,6 @@ TrainStepResult Workspace::TakeStep(data::HostBatch& host) {
             LrFactor(config_.lr_schedule, state_.optimizer_step, num_training_steps(), base_lr),
       .has_ranges = logging_config_.ranges_every > 0 &&
                     state_.global_step % logging_config_.ranges_every == 0};
-  if (is_last_of_epoch && config_.IsDue(logging_config_.histogram_every, state_.epoch)) {
-    place.before_gradients_go = [this] { log_->AddHistograms(state_.global_step); };
-  }
   TrainStepResult result = RunStep(host, place);
   n_samples_ += result.n_rows;
   state_.train_loss_sum += result.loss;
@@ -274,7 +260,6 @@ void Workspace::FinishEpoch(const EvalFn& evaluate) {
     ++n_rollouts_;
     log_->AddPictures(state_.global_step, results->scores->pictures);
   }
-  log_->AddPictures(state_.global_step, results->pictures);
   log_->AddEpochEnd(state_, last_step_, results->metrics);
   results->metrics["train_loss"] = report_.train_loss;
   auto save = schedule_.EndEpoch(results->metrics, results->scores.has_value(), &state_);

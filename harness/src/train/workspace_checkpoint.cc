@@ -7,14 +7,13 @@
 
 #include "core/console.h"
 #include "core/json.h"
-#include "core/memory.h"
+#include "core/machine.h"
 #include "dp_bench/error.h"
 #include "planner/policy_weights.h"
 #include "run/run_checkpoint.h"
 #include "train/clip_reach.h"
 #include "train/fit_normalizer.h"
 #include "train/resume_point.h"
-#include "train/snapshot.h"
 #include "train/workspace.h"
 
 namespace dp_bench::train {
@@ -209,7 +208,7 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
                              origin);
     step_->ema()->set_step(state_.ema_step);
   }
-  step_->optimizer().LoadStateDict(planner::ToTensors(checkpoint.ReadTensors(run::kOptimizerFile)));
+  step_->optimizer().LoadStateDict(checkpoint.ReadTensors(run::kOptimizerFile));
   if (IsInWindow() && parallel_.is_root()) {  // the root has those of all ranks
     SetGradients(planner::ToTensors(checkpoint.ReadTensors(run::kGradientsFile)),
                  step_->optimizer().groups(), origin);

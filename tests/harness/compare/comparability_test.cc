@@ -3,7 +3,7 @@
 
 #include "compare/pairing.h"
 #include "harness/compare/run_folders.h"
-#include "run/determinism.h"
+#include "run/manifest.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 

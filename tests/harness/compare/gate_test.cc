@@ -9,7 +9,7 @@
 #include "compare/gate_report.h"
 #include "harness/compare/run_folders.h"
 #include "report/gate_output.h"
-#include "run/determinism.h"
+#include "run/manifest.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 

@@ -81,14 +81,5 @@ TEST(ProtoEncoder, BytesAndMessagesFollowTheirLength) {
   EXPECT_EQ(ToHex(message.Take()).substr(0, 8), "0aac0261");
 }
 
-TEST(ProtoEncoder, RepeatedDoublesArePacked) {
-  ProtoEncoder message;
-  message.AddPackedDoubles(6, std::vector<double>{1.0, 0.0});
-  EXPECT_EQ(ToHex(message.Take()),
-            "3210"
-            "000000000000f03f"
-            "0000000000000000");
-}
-
 }  // namespace
 }  // namespace dp_bench::core

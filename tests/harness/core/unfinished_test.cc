@@ -7,7 +7,6 @@
 
 #include "core/atomic_file.h"
 #include "core/temporary_folder.h"
-#include "core/unnamed_file.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 

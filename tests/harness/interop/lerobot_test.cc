@@ -12,7 +12,7 @@
 #include "interop/policy_folder.h"
 #include "planner/create_from_checkpoint.h"
 #include "planner/policy_weights.h"
-#include "run/seed_use.h"
+#include "run/manifest.h"
 #include "support/error_of.h"
 #include "support/plugin_policy.h"
 #include "support/scratch_folder.h"
@@ -39,7 +39,7 @@ class LerobotPolicies : public testing::TestWithParam<const char*> {
     core::WriteFileAtomically(task, std::string_view(kTask));
     return {.folder = kTests / "data/lerobot" / (std::string("policy_") + GetParam()),
             .output = scratch_.path() / "imported",
-            .experiment = {.config = task, .plugin_dirs = {DPB_PLUGIN_DIR}}};
+            .experiment = {{.config = task}, "", {}, {DPB_PLUGIN_DIR}}};
   }
 
   std::string Fault(ErrorCode code, const task::LerobotImport& request) {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/machine.h"
 #include "support/error_of.h"
 
 namespace dp_bench::plugin {

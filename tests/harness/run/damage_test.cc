@@ -15,7 +15,7 @@
 
 #include "core/atomic_file.h"
 #include "dp_bench/random.h"
-#include "run/store.h"
+#include "run/checkpoint.h"
 #include "support/child_process.h"
 #include "support/error_of.h"
 #include "support/folder_content.h"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "run/determinism.h"
+#include "run/manifest.h"
 
 namespace dp_bench::run {
 namespace {

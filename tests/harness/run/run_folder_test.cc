@@ -9,7 +9,7 @@
 
 #include "core/atomic_file.h"
 #include "run/episode_log.h"
-#include "run/run_id.h"
+#include "run/manifest.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 

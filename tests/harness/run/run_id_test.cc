@@ -1,6 +1,4 @@
 // The id of a run is derived from its config and manifest, and its files contain it.
-#include "run/run_id.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include "core/atomic_file.h"
 #include "core/sha256.h"
 #include "run/episode_log.h"
+#include "run/manifest.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 

@@ -178,12 +178,13 @@ TEST(Safetensors, TellsWhatIsWrongWithAHeader) {
       {"[]", "", "does not begin with '{'"},
       {"{\"a\":", "", "not JSON"},
       {deep, "", "nested deeper"},
-      {R"({"a":[]})", "", "not described by an object"},
-      {R"({"a":{"dtype":"F32","shape":[1]}})", "1234", "no 'data_offsets'"},
+      {R"({"a":[]})", "", "a: expected an object"},
+      {R"({"a":{"dtype":"F32","shape":[1]}})", "1234", "a: the key 'data_offsets' is missing"},
       {R"({"a":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}})", "1234", "dtype 'F8_E4M3'"},
-      {R"({"a":{"dtype":7,"shape":[2],"data_offsets":[0,4]}})", "1234", "dtype is not a string"},
+      {R"({"a":{"dtype":7,"shape":[2],"data_offsets":[0,4]}})", "1234",
+       "a.dtype: expected a string"},
       {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234", "list of at most"},
-      {R"({"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}})", "1234", "list of at most"},
+      {R"({"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}})", "1234", "an integer"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", "1234", "[begin, end]"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}})", "1234", "[begin, end]"},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "1234", "needs 8 bytes"},
@@ -197,7 +198,7 @@ TEST(Safetensors, TellsWhatIsWrongWithAHeader) {
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
        R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
        "1", "twice"},
-      {R"({"__metadata__":{"a":1}})", "", "metadata 'a' is not a string"},
+      {R"({"__metadata__":{"a":1}})", "", "__metadata__.a: expected a string"},
   };
   for (const Case& c : cases) {
     EXPECT_THAT(ErrorFor(scratch.path() / "a", FileWith(c.header, c.buffer)), HasSubstr(c.message))

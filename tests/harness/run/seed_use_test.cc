@@ -1,5 +1,3 @@
-#include "run/seed_use.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rollout/env_runner.h"
+#include "run/manifest.h"
 
 namespace dp_bench::run {
 namespace {

@@ -1,13 +1,9 @@
-// Checkpoint folders: checksums, replacement that survives a kill at every point, the k best
-// checkpoints.
-#include "run/store.h"
-
+// Checkpoint folders: checksums, replacement that survives a kill at every point.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <csignal>
 #include <fstream>
 #include <set>
@@ -15,7 +11,7 @@
 
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
-#include "run/top_k.h"
+#include "run/checkpoint.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
@@ -25,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Key;
 
 CheckpointContents SmallContents(int step) {
   CheckpointContents contents;
@@ -196,50 +191,6 @@ TEST(CheckpointStore, TellsNothingFromDamage) {
   EXPECT_TRUE(store.HasCheckpoints());
   FlipByte(store.folder() / "latest" / "state.json", 0);
   EXPECT_THROW(store.OpenLatest(), Error);
-}
-
-TEST(TopK, KeepsTheKBestUnderTheNamesOfUpstream) {
-  TopK topk({.monitor_key = "test_mean_score", .is_max = true, .k = 2});
-  EXPECT_EQ(topk.Offer(0, {{"test/mean_score", 0.5}})->save, "epoch=0000-test_mean_score=0.500");
-  EXPECT_EQ(topk.Offer(50, {{"test/mean_score", 0.7}})->save, "epoch=0050-test_mean_score=0.700");
-  EXPECT_FALSE(topk.Offer(100, {{"test/mean_score", 0.4}}).has_value());
-  const auto decision = topk.Offer(150, {{"test/mean_score", 0.8712}});
-  EXPECT_EQ(decision->save, "epoch=0150-test_mean_score=0.871");
-  EXPECT_EQ(decision->remove, "epoch=0000-test_mean_score=0.500");
-  EXPECT_THAT(topk.table(), ElementsAre(Key("epoch=0050-test_mean_score=0.700"),
-                                        Key("epoch=0150-test_mean_score=0.871")));
-}
-
-TEST(TopK, AnEqualScoreReplacesNothing) {
-  TopK topk({.monitor_key = "test_mean_score", .is_max = true, .k = 1});
-  topk.Offer(0, {{"test/mean_score", 0.5}});
-  EXPECT_FALSE(topk.Offer(1, {{"test/mean_score", 0.5}}).has_value());
-}
-
-TEST(TopK, ModeMinKeepsTheLowest) {
-  TopK topk({.monitor_key = "val_loss", .is_max = false, .k = 1});
-  topk.Offer(0, {{"val_loss", 0.5}});
-  EXPECT_FALSE(topk.Offer(1, {{"val_loss", 0.6}}).has_value());
-  EXPECT_EQ(topk.Offer(2, {{"val_loss", 0.4}})->save, "epoch=0002-val_loss=0.400");
-}
-
-TEST(TopK, SurvivesAResumeThroughItsTable) {
-  TopK before({.k = 1});
-  before.Offer(0, {{"test/mean_score", 0.5}});
-  TopK after({.k = 1});
-  after.set_table(before.table());
-  EXPECT_FALSE(after.Offer(1, {{"test/mean_score", 0.4}}).has_value());
-}
-
-TEST(TopK, SaysWhichMetricsThereAreAndRefusesNaN) {
-  TopK topk({.monitor_key = "test_mean_reward"});
-  try {
-    topk.Offer(0, {{"test/mean_score", 0.5}, {"val_loss", 1.0}});
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("test/mean_score, val_loss"));
-  }
-  EXPECT_THROW(topk.Offer(0, {{"test/mean_reward", std::nan("")}}), Error);
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
-// What is saved at the end of which epoch.
+// What is saved at the end of which epoch, and the k best checkpoints.
 #include "train/checkpoint_schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
+#include "dp_bench/error.h"
 #include "support/error_of.h"
 
 namespace dp_bench::train {
@@ -13,6 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Key;
 using Metrics = std::map<std::string, double>;
 
 // Ten epochs with a checkpoint every fourth one; nothing is measured unless a test says so.
@@ -105,6 +108,50 @@ TEST(CheckpointSchedule, EachRequestForASnapshotIsTakenOnce) {
   EXPECT_TRUE(schedule.TakeSnapshotRequest());
   EXPECT_FALSE(schedule.TakeSnapshotRequest());
   EXPECT_FALSE(CheckpointSchedule(TenEpochs(), {}, nullptr).TakeSnapshotRequest());
+}
+
+TEST(TopK, KeepsTheKBestUnderTheNamesOfUpstream) {
+  TopK topk({.monitor_key = "test_mean_score", .is_max = true, .k = 2});
+  EXPECT_EQ(topk.Offer(0, {{"test/mean_score", 0.5}})->save, "epoch=0000-test_mean_score=0.500");
+  EXPECT_EQ(topk.Offer(50, {{"test/mean_score", 0.7}})->save, "epoch=0050-test_mean_score=0.700");
+  EXPECT_FALSE(topk.Offer(100, {{"test/mean_score", 0.4}}).has_value());
+  const auto decision = topk.Offer(150, {{"test/mean_score", 0.8712}});
+  EXPECT_EQ(decision->save, "epoch=0150-test_mean_score=0.871");
+  EXPECT_EQ(decision->remove, "epoch=0000-test_mean_score=0.500");
+  EXPECT_THAT(topk.table(), ElementsAre(Key("epoch=0050-test_mean_score=0.700"),
+                                        Key("epoch=0150-test_mean_score=0.871")));
+}
+
+TEST(TopK, AnEqualScoreReplacesNothing) {
+  TopK topk({.monitor_key = "test_mean_score", .is_max = true, .k = 1});
+  topk.Offer(0, {{"test/mean_score", 0.5}});
+  EXPECT_FALSE(topk.Offer(1, {{"test/mean_score", 0.5}}).has_value());
+}
+
+TEST(TopK, ModeMinKeepsTheLowest) {
+  TopK topk({.monitor_key = "val_loss", .is_max = false, .k = 1});
+  topk.Offer(0, {{"val_loss", 0.5}});
+  EXPECT_FALSE(topk.Offer(1, {{"val_loss", 0.6}}).has_value());
+  EXPECT_EQ(topk.Offer(2, {{"val_loss", 0.4}})->save, "epoch=0002-val_loss=0.400");
+}
+
+TEST(TopK, SurvivesAResumeThroughItsTable) {
+  TopK before({.k = 1});
+  before.Offer(0, {{"test/mean_score", 0.5}});
+  TopK after({.k = 1});
+  after.set_table(before.table());
+  EXPECT_FALSE(after.Offer(1, {{"test/mean_score", 0.4}}).has_value());
+}
+
+TEST(TopK, SaysWhichMetricsThereAreAndRefusesNaN) {
+  TopK topk({.monitor_key = "test_mean_reward"});
+  try {
+    topk.Offer(0, {{"test/mean_score", 0.5}, {"val_loss", 1.0}});
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("test/mean_score, val_loss"));
+  }
+  EXPECT_THROW(topk.Offer(0, {{"test/mean_reward", std::nan("")}}), Error);
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // One save in flight, errors that reach the caller, and when which checkpoint is complete.
-#include "train/checkpoint_writer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +16,7 @@
 #include "support/error_of.h"
 #include "support/file_size_limit.h"
 #include "support/scratch_folder.h"
+#include "train/checkpoint_schedule.h"
 
 namespace dp_bench::train {
 namespace {

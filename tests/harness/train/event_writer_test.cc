@@ -17,7 +17,6 @@
 #include "support/event_file.h"
 #include "support/file_size_limit.h"
 #include "support/scratch_folder.h"
-#include "train/event_proto.h"
 
 namespace dp_bench::train {
 namespace {
@@ -33,10 +32,8 @@ TEST(EventWriter, WritesEventsInTheOrderOfTheCalls) {
   EventWriter writer(scratch.path() / "new" / "folder");
   RgbImage image(5, 4);
   std::ranges::fill(image.pixels, std::uint8_t{77});
-  const std::vector<float> weights = {-1.0F, 2.0F, 2.0F};
   writer.AddScalar("train_loss", 0.25, 3);
   writer.AddScalar("lr", std::numeric_limits<double>::quiet_NaN(), 3);
-  writer.AddHistogram("weights", weights, 4);
   writer.AddImage("rollout", image, 5);
   writer.AddText("config", "{}", 0);
   writer.Flush();
@@ -46,7 +43,6 @@ TEST(EventWriter, WritesEventsInTheOrderOfTheCalls) {
       testing::ElementsAre(FileVersionEvent(0.0), SessionStartEvent(Step(0)),
                            ScalarEvent(Step(3), "train_loss", 0.25F),
                            ScalarEvent(Step(3), "lr", std::numeric_limits<float>::quiet_NaN()),
-                           HistogramEvent(Step(4), "weights", MakeHistogram(weights)),
                            ImageEvent(Step(5), "rollout", 5, 4, media::EncodePng(image)),
                            TextEvent(Step(0), "config", "{}")));
 }

@@ -1,12 +1,12 @@
 // How the parameters of a network are divided among its modules.
-#include "train/module_sizes.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 
 #include <memory>
+
+#include "train/step_memory.h"
 
 namespace dp_bench::train {
 namespace {

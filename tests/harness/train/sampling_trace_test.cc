@@ -1,9 +1,7 @@
 // Each denoising step as the stages of a policy tell it.
-#include "train/sampling_trace.h"
-
 #include <gtest/gtest.h>
 
-#include "media/curve_panels.h"
+#include "train/process_stages.h"
 
 namespace dp_bench::train {
 namespace {
@@ -58,22 +56,6 @@ TEST(SamplingTrace, SeesThePredictedX0Change) {
   const SamplingTrace trace = TwoSteps();
   EXPECT_EQ(trace.steps()[0].x_0_change, 0.0);
   EXPECT_EQ(trace.steps()[1].x_0_change, 2.0);
-}
-
-TEST(DenoisingPicture, HasARowPerChunkWithTheRecordedOneAtItsEnd) {
-  const RgbImage picture = DrawDenoising(TwoSteps(), torch::zeros({2, 4, 3}));
-  EXPECT_EQ(picture.width, (3 + 1) * media::kPanelWidth);
-  EXPECT_EQ(picture.height, 2 * media::kPanelHeight);
-}
-
-TEST(DenoisingPicture, ShowsSomeOfManyStepsAndChunks) {
-  SamplingTrace trace;
-  const torch::Tensor sample = torch::zeros({9, 4, 2});
-  trace.Note("noise", sample);
-  for (int i = 0; i < 50; ++i) trace.Note("sample", sample);
-  const RgbImage picture = DrawDenoising(trace, sample);
-  EXPECT_EQ(picture.width, 8 * media::kPanelWidth);
-  EXPECT_EQ(picture.height, 4 * media::kPanelHeight);
 }
 
 }  // namespace

@@ -1,39 +1,45 @@
 // The parts of a training's memory.
 #include "train/step_memory.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <tuple>
 
 namespace dp_bench::train {
 namespace {
 
+Config ConfigOf(bool use_ema, bool background, const std::string& optimizer = "{}") {
+  return Config::FromJson(fmt::format(
+      R"({{"training": {{"use_ema": {}}}, "checkpoint": {{"background": {}}}, "optimizer": {}}})",
+      use_ema, background, optimizer));
+}
+
 TEST(HeldMemory, IsFiveTimesTheParametersWithEma) {
   const torch::nn::Linear linear(10, 5);
   const std::int64_t n = 4 * (10 * 5 + 5);
-  const HeldMemory memory =
-      MeasureHeldMemory(*linear, /*use_ema=*/true, /*copies_checkpoints=*/true);
+  const HeldMemory memory = MeasureHeldMemory(*linear, ConfigOf(true, true));
   EXPECT_EQ(memory.parameters, n);
   EXPECT_EQ(memory.gradients, n);
   EXPECT_EQ(memory.optimizer, 2 * n);
   EXPECT_EQ(memory.ema, n);
   EXPECT_EQ(memory.checkpoint, 4 * n);
   EXPECT_EQ(memory.total(), 9 * n);
-  EXPECT_EQ(MeasureHeldMemory(*linear, /*use_ema=*/true, false).total(), 5 * n);
-  const auto of_sgd = [&](double momentum) {
-    return MeasureHeldMemory(*linear, false, false,
-                             {.kind = OptimizerKind::kSgd, .momentum = momentum})
-        .optimizer;
+  EXPECT_EQ(MeasureHeldMemory(*linear, ConfigOf(true, false)).total(), 5 * n);
+  EXPECT_EQ(MeasureHeldMemory(*linear, ConfigOf(false, false)).total(), 4 * n);
+  const auto of_sgd = [&](const char* momentum) {
+    const std::string sgd = fmt::format(R"({{"name": "sgd", "momentum": {}}})", momentum);
+    return MeasureHeldMemory(*linear, ConfigOf(false, false, sgd)).optimizer;
   };
-  EXPECT_EQ(of_sgd(0.9), n);
-  EXPECT_EQ(of_sgd(0.0), 0);
-  EXPECT_EQ(MeasureHeldMemory(*linear, /*use_ema=*/false, false).total(), 4 * n);
+  EXPECT_EQ(of_sgd("0.9"), n);
+  EXPECT_EQ(of_sgd("0"), 0);
 }
 
 TEST(HeldMemory, OfFrozenParametersHasNoGradients) {
   torch::nn::Linear linear(torch::nn::LinearOptions(10, 5).bias(false));
   linear->weight.requires_grad_(false);
-  const HeldMemory memory = MeasureHeldMemory(*linear, /*use_ema=*/true, false);
+  const HeldMemory memory = MeasureHeldMemory(*linear, ConfigOf(true, false));
   EXPECT_EQ(memory.parameters, 200);
   EXPECT_EQ(memory.gradients, 0);
   EXPECT_EQ(memory.optimizer, 0);

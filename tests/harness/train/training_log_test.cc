@@ -191,21 +191,6 @@ TEST_F(TrainingLogTest, TimesAreMeansOverTheStepsSinceTheLastPoint) {
                     Contains(HasSubstr("perf/resident_memory_mib"))));
 }
 
-TEST_F(TrainingLogTest, HistogramsAreOfWeightsAndOfTheGradientsThatExist) {
-  TrainingLog log = Open({});
-  log.AddHistograms(7);
-  log.Flush();
-  const std::vector<std::string> events = EventsOf(folder());
-  const std::vector<std::string> histograms(events.begin() + 3, events.end());
-  EXPECT_THAT(
-      histograms,
-      ElementsAre(
-          HistogramEvent(Step(7), "weights/linear.weight", MakeHistogram(std::vector{3.0F, 4.0F})),
-          HistogramEvent(Step(7), "gradients/linear.weight",
-                         MakeHistogram(std::vector{-1.0F, 2.0F})),
-          HistogramEvent(Step(7), "weights/linear.bias", MakeHistogram(std::vector{12.0F}))));
-}
-
 TEST_F(TrainingLogTest, AContinuationShadowsTheStepsFromItsCheckpointOn) {
   TrainState state;
   {
@@ -233,7 +218,6 @@ TEST_F(TrainingLogTest, AContinuationShadowsTheStepsFromItsCheckpointOn) {
 TEST_F(TrainingLogTest, WithoutTensorBoardThereIsNoFolder) {
   TrainingLog log = Open({.tensorboard = false, .every = 1});
   log.AddStep({}, step_);
-  log.AddHistograms(0);
   log.Flush();
   EXPECT_FALSE(fs::exists(folder() / "tensorboard"));
 }
@@ -264,21 +248,11 @@ TEST(TrainingLog, ClockAndSettingsOfTensorBoardNeverReachTheJson) {
   const ScratchFolder scratch;
   double now = 0.0;
   Train(scratch.path() / "still", "", R"({"tensorboard": false})", [] { return 0.0; });
-  Train(scratch.path() / "moving", "", R"({"every": 3, "histogram_every": 1})",
-        [&now] { return now += 0.25; });
+  Train(scratch.path() / "moving", "", R"({"every": 3})", [&now] { return now += 0.25; });
   EXPECT_EQ(JsonOf(scratch.path() / "still"), JsonOf(scratch.path() / "moving"));
   // the end of each of the five phases reads the clock once
   EXPECT_THAT(EventsOf(scratch.path() / "moving"),
               Contains(ScalarEvent(Step(3), "perf/step_time", 1.25F)));
-}
-
-TEST(TrainingLog, HistogramsComeInTheEpochsOfTheirPeriodAndInTheLast) {
-  const ScratchFolder scratch;
-  Train(scratch.path(), R"("gradient_accumulate_every": 3)", R"({"histogram_every": 2})",
-        [] { return 0.0; });
-  for (const char* name : {"weights/linear.weight", "gradients/linear.bias"}) {
-    EXPECT_THAT(StepsWith(name, scratch.path()), ElementsAre(9, 29, 39)) << name;
-  }
 }
 
 TEST(TrainingLog, AFullDiskStopsTheTrainingAndItGoesOnFromTheLastCheckpoint) {

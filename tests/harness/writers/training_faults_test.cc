@@ -7,14 +7,14 @@
 #include "core/json_log.h"
 #include "data/replay_writer.h"
 #include "harness/writers/single_fault.h"
-#include "run/store.h"
+#include "run/checkpoint.h"
 #include "support/error_of.h"
 #include "support/event_file.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
-#include "train/checkpoint_writer.h"
+#include "train/checkpoint_schedule.h"
 #include "train/event_writer.h"
-#include "train/snapshot.h"
+#include "train/resume_point.h"
 
 namespace dp_bench {
 namespace {

@@ -18,7 +18,7 @@
 #include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
-#include "train/snapshot.h"
+#include "train/resume_point.h"
 
 namespace dp_bench::train {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "harness/train/workspace/fake_training.h"
-#include "run/store.h"
+#include "run/checkpoint.h"
 #include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"

@@ -19,7 +19,6 @@
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 #include "train/resume_point.h"
-#include "train/snapshot.h"
 #include "train/train_state.h"
 
 namespace dp_bench::train {

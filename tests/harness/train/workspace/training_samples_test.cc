@@ -108,21 +108,6 @@ TEST_F(TrainingSamplesTest, HaveTheirRangeAndTheirClippedValuesInTheLog) {
       << "2 in each of 8 steps of 7 rows with 4 times 2 values";
 }
 
-TEST_F(TrainingSamplesTest, HaveAPictureAtTheirInterval) {
-  Train("plain", R"("sample_every": 1)");
-  EXPECT_THAT(Events("plain"), HasSubstr("sampling/denoising"));
-
-  const auto count = [](const std::string& text) {
-    std::size_t n = 0;
-    for (std::size_t at = 0; (at = text.find("sampling/denoising", at)) != std::string::npos;
-         ++at) {
-      ++n;
-    }
-    return n;
-  };
-  EXPECT_EQ(count(Events("plain")), 2U) << "the first of ten, and the last epoch";
-  Train("none", R"("sample_every": 0)");
-  EXPECT_EQ(count(Events("none")), 0U);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/machine.h"
 #include "dp_bench/error.h"
 #include "harness/train/workspace/fake_training.h"
 #include "planner/policy_weights.h"

@@ -49,7 +49,7 @@ void ExpectLearnsBoth(const char* params, std::uint64_t n_steps = 300) {
                        .action = action.repeat({8, 1, 1}),
                        .is_pad = torch::zeros({16, 8}, torch::kBool)};
   train::Optimizer optimizer({},
-                             train::MakeParameterGroups(policy->module(), /*weight_decay=*/1e-3));
+                             train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-3}));
   for (std::uint64_t step = 0; step < n_steps; ++step) {
     NoiseSource noise = NoiseOfRows(16, step);
     optimizer.ZeroGrad();
@@ -120,7 +120,8 @@ TEST(TransformerPolicy, TrainsAndPredictsFromImages) {
 // upstream's get_optim_groups: decay only on the weights of linear layers and attention
 TEST(TransformerPolicy, NormsBiasesAndPositionsDoNotDecay) {
   const auto policy = MakePolicy(R"({"n_layer": 1, "n_cond_layers": 1})");
-  for (const train::ParameterGroup& group : train::MakeParameterGroups(policy->module(), 1e-3)) {
+  for (const train::ParameterGroup& group :
+       train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-3})) {
     for (const std::string& name : group.names) {
       const bool is_weight = name.ends_with("weight") && name.find("norm") == std::string::npos &&
                              name.find("ln_f") == std::string::npos;

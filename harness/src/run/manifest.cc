@@ -1,0 +1,211 @@
+#include "run/manifest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "control/env_runner_config.h"
+#include "core/atomic_file.h"
+#include "core/json.h"
+#include "core/sha256.h"
+#include "dp_bench/error.h"
+#include "run/run_files.h"
+
+namespace dp_bench::run {
+
+namespace {
+
+constexpr std::size_t kIdDigits = 16;
+constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
+
+}  // namespace
+
+std::string WithRunId(const std::string& manifest, const std::string& config) {
+  auto json = nlohmann::json::parse(WithoutRunId(manifest));
+  auto of_results = json;
+  if (of_results.contains("machine")) of_results["machine"].erase("ranks");
+  auto settings = nlohmann::json::parse(config);
+  if (settings.contains("training")) settings["training"].erase("resume");
+  json[kRunIdKey] = HashOfText(settings.dump() + of_results.dump()).substr(0, kIdDigits);
+  json[kConfigHashKey] = HashOfText(config);
+  return json.dump(2) + "\n";
+}
+
+std::string WithoutRunId(const std::string& manifest) {
+  auto json = core::ParseJson(manifest, kManifestFile);
+  json.erase(kRunIdKey);
+  json.erase(kConfigHashKey);
+  return json.dump(2) + "\n";
+}
+
+void WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
+                  const std::string& config) {
+  core::WriteFileAtomically(folder / kManifestFile, std::string_view(manifest));
+  core::WriteFileAtomically(folder / kConfigFile, std::string_view(config));
+}
+
+std::string ReadRunManifest(const std::filesystem::path& folder) {
+  return core::ReadTextFile(folder / kManifestFile, kMaxManifestBytes);
+}
+
+std::string TextAt(const nlohmann::json& json, const std::string& pointer) {
+  const nlohmann::json::json_pointer place(pointer);
+  const bool is_text = json.is_object() && json.contains(place) && json[place].is_string();
+  return is_text ? json[place].get<std::string>() : std::string();
+}
+
+std::string HashOfText(std::string_view text) {
+  return core::Sha256Hex(std::as_bytes(std::span(text)));
+}
+
+std::string RunIdOf(const std::string& json_text) {
+  return TextAt(core::TryParseJson(json_text), fmt::format("/{}", kRunIdKey));
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+// The value at a JSON pointer of the config; the default if there is none, or null.
+template <class T>
+T ValueAt(const Json& config, const char* place, T otherwise) {
+  const Json::json_pointer pointer(place);
+  if (!config.contains(pointer) || config[pointer].is_null()) return otherwise;
+  return core::JsonView(config[pointer], place).As<T>();
+}
+
+std::string Listed(const SeedRange& range) {
+  if (range.n == 1) return std::to_string(range.first);
+  return fmt::format("{} to {}", range.first,
+                     range.first + static_cast<std::uint64_t>(range.n) - 1);
+}
+
+Json RangeJson(const SeedRange& range) { return {{"first", range.first}, {"n", range.n}}; }
+
+SeedRange RangeFrom(const core::JsonView& json) {
+  const SeedRange range = {.first = json.Get<std::uint64_t>("first"), .n = json.Get<int>("n")};
+  if (range.n < 0) json.Fail("expected a number of seeds, found a negative one");
+  return range;
+}
+
+}  // namespace
+
+int CountShared(const SeedRange& a, const SeedRange& b) {
+  if (b.first < a.first) return CountShared(b, a);
+  const std::uint64_t gap = b.first - a.first;
+  if (gap >= static_cast<std::uint64_t>(a.n)) return 0;
+  return std::min(a.n - static_cast<int>(gap), b.n);
+}
+
+SeedRange ReportSeeds(const Json& config) {
+  const control::EnvRunnerConfig defaults;
+  return {.first = ValueAt(config, "/env_runner/test_start_seed", defaults.test_start_seed),
+          .n = ValueAt(config, "/env_runner/n_test", defaults.n_test)};
+}
+
+SeedRange SelectionSeeds(const Json& config) {
+  SeedRange range = ReportSeeds(config);
+  range.first = ValueAt(config, "/env_runner/selection_start_seed", range.first);
+  range.n = ValueAt(config, "/env_runner/n_selection", range.n);
+  if (ValueAt(config, "/training/rollout_every", 1) == 0) range = {};
+  return range;
+}
+
+Json ToJson(const SeedUse& use) {
+  return {{"report", RangeJson(use.report)},
+          {"selection", RangeJson(use.selection)},
+          {"n_shared", use.n_shared()}};
+}
+
+std::optional<SeedUse> SeedUseOf(const std::string& manifest) {
+  const Json json = core::TryParseJson(manifest);
+  const core::JsonView view(json, kManifestFile);
+  if (!view.Has("seeds")) return std::nullopt;
+  try {
+    const core::JsonView seeds = view.At("seeds");
+    return SeedUse{.report = RangeFrom(seeds.At("report")),
+                   .selection = RangeFrom(seeds.At("selection"))};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::string SeedText(const SeedUse& use) {
+  if (use.report.n == 0) return "";
+  if (use.selection.n == 0) {
+    return fmt::format("Test seeds {}; the training was evaluated on none.", Listed(use.report));
+  }
+  if (use.n_shared() == 0) {
+    return fmt::format("Test seeds {}; the training was evaluated on others, {}.",
+                       Listed(use.report), Listed(use.selection));
+  }
+  return fmt::format(
+      "WARNING: {} of the {} test seeds are seeds on which the training was evaluated ({}). A "
+      "checkpoint that was chosen by its score there looks better than it is: report another "
+      "env_runner.test_start_seed.",
+      use.n_shared(), use.report.n, Listed(use.selection));
+}
+
+std::string OutcomeClass(const OutcomeConditions& conditions) {
+  const std::string observed = conditions.has_pictures ? "images, " : "no images, ";
+  if (conditions.device != "cpu") return observed + conditions.device + ", " + conditions.cpu;
+  const bool is_portable = conditions.has_avx2_and_fma && !conditions.has_pictures;
+  return observed + (is_portable ? "x86-64 with AVX2 and FMA" : conditions.cpu);
+}
+
+std::string OutcomeClassOf(const std::string& manifest) {
+  return TextAt(core::TryParseJson(manifest), fmt::format("/{}", kOutcomeClassKey));
+}
+
+namespace {
+
+void VisitCertificate(const core::JsonFields& fields, DeterminismCertificate* c) {
+  bool is_verified = !c->difference;
+  fields("verified", &is_verified);
+  fields("first_seed", &c->first_seed);
+  fields("n_seeds", &c->n_seeds);
+  fields("n_steps", &c->n_steps);
+  fields("trace_hash", &c->trace_hash);
+  if (is_verified) return;
+  if (!c->difference) c->difference.emplace();
+  fields.Object("first_difference", [&](const core::JsonFields& difference) {
+    difference("condition", &c->difference->condition);
+    difference("step", &c->difference->step);
+    difference("key", &c->difference->key);
+  });
+}
+
+}  // namespace
+
+nlohmann::json ToJson(const DeterminismCertificate& certificate) {
+  return core::ToFields(certificate, VisitCertificate);
+}
+
+std::string Describe(const DeterminismCertificate& certificate) {
+  const std::string scope = fmt::format("{} seeds from {}, up to {} steps", certificate.n_seeds,
+                                        certificate.first_seed, certificate.n_steps);
+  if (!certificate.difference) {
+    return fmt::format("outcomes are a function of the seed: verified ({})", scope);
+  }
+  const SeedDifference& difference = *certificate.difference;
+  return fmt::format(
+      "outcomes are not a function of the seed: {}, step {} first differs in '{}' ({})",
+      difference.condition, difference.step, difference.key, scope);
+}
+
+std::optional<DeterminismCertificate> DeterminismOf(const std::string& manifest) {
+  if (manifest.empty()) return std::nullopt;
+  const nlohmann::json json = core::ParseJson(manifest, kManifestFile);
+  if (!json.contains(kDeterminismKey)) return std::nullopt;
+  try {
+    const core::JsonView view(json, kManifestFile);
+    return core::FromFields<DeterminismCertificate>(view.At(kDeterminismKey), VisitCertificate);
+  } catch (Error& error) {
+    error.AddContext("expected the certificate of an evaluation; evaluate again");
+    throw;
+  }
+}
+
+}  // namespace dp_bench::run
