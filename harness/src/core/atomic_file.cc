@@ -272,7 +272,6 @@ void RemoveUnfinishedAndHold() {
 
 namespace {
 
-
 fs::path LinkOf(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
 
 bool HasName(int descriptor) {

@@ -26,8 +26,8 @@ bool ReleaseStopSignals();
 /// Makes SIGUSR1 set the flag, which requests a snapshot, instead of ending the program.
 std::atomic<bool>& CatchSnapshotSignal();
 
-/// A stack of its own for the signal handlers of the current thread, until its destruction: after an
-/// overflow the usual one is full.
+/// A stack of its own for the signal handlers of the current thread, until its destruction: after
+/// an overflow the usual one is full.
 class SignalStack {
  public:
   SignalStack() {

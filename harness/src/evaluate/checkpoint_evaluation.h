@@ -23,7 +23,7 @@ struct CheckpointEvaluationOptions {
   /// Folder of an interrupted evaluation, or of a run whose evaluation gets more seeds; instead of
   /// checkpoint and output.
   std::filesystem::path resume;
-  bool overwrites = false;  // replaces an evaluation in `output`
+  bool overwrites = false;      // replaces an evaluation in `output`
   std::string weights = "ema";  // or "model"
 };
 
@@ -75,7 +75,7 @@ class CheckpointEvaluation {
   std::unique_ptr<task::Experiment> experiment_;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Evaluation> evaluation_;
-  bool is_of_training_ = false;  // the folder to resume is that of a run
+  bool is_of_training_ = false;                 // the folder to resume is that of a run
   std::vector<run::EpisodeRecord> found_;       // of the folder to resume
   std::optional<run::EpisodeJournal> journal_;  // none with several ranks
 };

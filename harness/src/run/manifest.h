@@ -46,8 +46,8 @@ std::string HashOfText(std::string_view text);
 std::string RunIdOf(const std::string& json);
 
 // The test seeds that a training was evaluated on, and those that a result is reported on. A
-// checkpoint chosen by its score on some seeds looks better on them than it is, because lucky scores
-// are chosen too.
+// checkpoint chosen by its score on some seeds looks better on them than it is, because lucky
+// scores are chosen too.
 
 /// The seeds first, first + 1, ... first + n - 1.
 struct SeedRange {

@@ -120,7 +120,8 @@ TEST(TransformerPolicy, TrainsAndPredictsFromImages) {
 // upstream's get_optim_groups: decay only on the weights of linear layers and attention
 TEST(TransformerPolicy, NormsBiasesAndPositionsDoNotDecay) {
   const auto policy = MakePolicy(R"({"n_layer": 1, "n_cond_layers": 1})");
-  for (const train::ParameterGroup& group : train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-3})) {
+  for (const train::ParameterGroup& group :
+       train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-3})) {
     for (const std::string& name : group.names) {
       const bool is_weight = name.ends_with("weight") && name.find("norm") == std::string::npos &&
                              name.find("ln_f") == std::string::npos;
