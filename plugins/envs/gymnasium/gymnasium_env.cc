@@ -74,7 +74,7 @@ Json ReadMapping(const Config& table) {
     mapping[key]["layout"] = entry.GetChoice(
         "layout", {"auto", "vector", "HWC", "CHW", "HW", "RGBA", "depth", "one_hot"},
         "axes of an image (HW = grey), or vector = numbers; auto: uint8 with three channels is an "
-        "picture");
+        "image");
   }
   return mapping;
 }
