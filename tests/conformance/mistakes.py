@@ -17,6 +17,7 @@ ENV = {
     # the spec, checked when the env is described or created
     "duplicate_keys": (SPEC, "each once, found 'picture' before 'picture'"),
     "unnamed_key": (SPEC, "expected a name for every key"),
+    "observed_action": (SPEC, "expected another name for the observation 'action'"),
     "empty_shape": (SPEC, "'goal': expected a shape with sizes of 1 or more, found []"),
     "zero_size": (SPEC, "'goal': expected a shape with sizes of 1 or more, found [2, 0]"),
     "double_numbers": (SPEC, "'goal': expected float32, as every low_dim key, found [2] float64"),

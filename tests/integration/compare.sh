@@ -37,6 +37,9 @@ PYTHON
   dataloader.batch_size=32 env_runner.n_test=10 env_runner.n_videos=2 env_runner.micro_batch=4 \
   env_runner.max_steps=20 --output real >run.txt 2>&1 || fail "$(cat run.txt)"
 
+echo "an empty file name is no file name"
+expect_exit 2 "--json: expected a value, found none" "${compare[@]}" real real --json ""
+
 echo "a run and its evaluation show no difference"
 "$dp_bench" eval --checkpoint real/checkpoints/latest --output again >eval.txt 2>&1 || fail "$(cat eval.txt)"
 expect_exit 0 "B against A, 10 shared seeds" "${compare[@]}" real again

@@ -1,4 +1,5 @@
 // dp_bench: the program. Chooses the verb, turns errors into messages and exit codes.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -91,6 +92,18 @@ int Exit(const CLI::App& app, const CLI::ParseError& reason) {
   return exit_code == 0 ? 0 : ExitCodeFor(ErrorCode::kUsage);
 }
 
+// An unset variable of a script, as in --json "$RESULT", must not leave out the result.
+void RequireValues(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (!value.empty()) continue;
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("{}: expected a value, found none", option->get_name()));
+    }
+  }
+  for (const CLI::App* verb : app.get_subcommands()) RequireValues(*verb);
+}
+
 void Parse(int argc, char** argv, CLI::App* app, const Verbs& verbs) {
   std::vector<std::string> names;
   for (const auto& [verb, run] : verbs) names.push_back(verb->get_name());
@@ -105,6 +118,7 @@ void Parse(int argc, char** argv, CLI::App* app, const Verbs& verbs) {
     }
     throw;
   }
+  RequireValues(*app);
 }
 
 int Main(int argc, char** argv) {

@@ -38,6 +38,9 @@ bool IsFixed(std::span<const std::int64_t> shape) {
 void CheckKey(const KeySpec& key, bool is_of_env, Problems* problems) {
   const std::string found = fmt::format("{} {}", ToString(key.shape), Name(key.dtype));
   if (key.name.empty()) AddProblem(problems, "expected a name for every key, found none");
+  if (is_of_env && key.name == "action") {  // datasets hold observations and actions side by side
+    AddProblem(problems, "expected another name for the observation 'action': the action has it");
+  }
   if (!IsFixed(key.shape)) {
     AddProblem(problems, "'{}': expected a shape with sizes of 1 or more, found {}", key.name,
                found);

@@ -20,6 +20,7 @@
 #include "core/json.h"
 #include "core/machine.h"
 #include "core/sha256.h"
+#include "core/stop_signal.h"
 #include "core/system_error.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/error.h"
@@ -196,8 +197,11 @@ std::string CheckpointHash(const std::filesystem::path& checkpoint) {
 std::string WithCertificate(const Experiment& experiment, const std::string& manifest) {
   const auto config = control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
   if (!config.certify) return manifest;
+  core::ReleaseStopSignals();  // it may take minutes, and there is nothing yet that could be
+                               // resumed
   const run::DeterminismCertificate certificate = rollout::CertifyDeterminism(
       [&] { return experiment.CreateEnv(); }, {.first_seed = config.test_start_seed});
+  core::CatchStopSignals();
   if (certificate.difference) {
     core::LogWarning(run::Describe(certificate) + "; comparisons treat its episodes as unpaired");
   }

@@ -108,7 +108,7 @@ def proposal(space, kinds=READABLE):
             continue
         layout, _ = likely_layout(part)
         name = re.sub(r"\W", "_", dotted(path)) or ("image" if layout in ("HWC", "CHW") else "state")
-        name = f"obs_{name}" if name[0].isdigit() else name
+        name = f"obs_{name}" if name[0].isdigit() or name == "action" else name  # 'action' is the action's name
         while name in mapping:  # 'a.b' and 'a_b'
             name += "_"
         is_clear = paths.count(dotted(path)) == 1

@@ -37,6 +37,7 @@ void BreakShapes(const std::string& mistake, EnvSpec* spec) {
   std::vector<KeySpec>& obs = spec->shape_meta.obs;
   if (mistake == "duplicate_keys") obs[2].name = obs[1].name;
   if (mistake == "unnamed_key") obs[0].name = "";
+  if (mistake == "observed_action") obs[0].name = "action";
   if (mistake == "empty_shape") obs[0].shape = {};
   if (mistake == "zero_size") obs[0].shape = {2, 0};
   if (mistake == "double_numbers") obs[0].dtype = DType::kFloat64;

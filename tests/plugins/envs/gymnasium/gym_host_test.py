@@ -139,6 +139,11 @@ class GymHost(unittest.TestCase):
             self.refuses("observation 'state': expected values from", space=space, observation=np.array(value))
         self.refuses("observation 'state': expected int64 numbers as in its space, found float64", space=Discrete(4), observation=0.5)
 
+    def test_a_part_that_is_called_action_is_an_observation_of_another_name(self):
+        space = Dict({"pos": Box(-9, 9, (2,), np.float32), "action": Box(-99, 99, (1,), np.float32)})
+        driver = Driver(space=space, observation={"pos": np.zeros(2), "action": np.array([40.0])}).reset()
+        self.assertEqual(driver.read("obs_action"), [40])
+
     def test_tuples_and_nested_parts_have_paths(self):
         space = Dict({"arm": Tuple([Box(-1, 1, (2,)), Dict({"grip": Discrete(2)})]), "a.b": Box(0, 1, ()), "a_b": Box(0, 1, (1,))})
         observation = collections.OrderedDict(arm=([1, 2], {"grip": 1}))
