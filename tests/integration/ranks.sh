@@ -76,6 +76,7 @@ job=$!
 wait_until test -e broken/checkpoints/latest/manifest.json
 kill -TERM "$(rank_pid "$job" 1)"
 expect_interrupted "$job"
+rm out.txt  # of the run before, whose epochs would count
 "${ranks[@]}" train --resume broken >out.txt 2>&1 &
 job=$!
 wait_until grep -q "^epoch" out.txt
@@ -83,6 +84,7 @@ kill -USR2 "$job"
 expect_interrupted "$job"
 
 echo "a rank that is killed ends the other soon, and the last checkpoint resumes"
+rm out.txt
 "${ranks[@]}" train --resume broken >out.txt 2>&1 &
 job=$!
 wait_until grep -q "^epoch" out.txt

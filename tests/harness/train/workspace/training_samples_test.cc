@@ -108,7 +108,5 @@ TEST_F(TrainingSamplesTest, HaveTheirRangeAndTheirClippedValuesInTheLog) {
       << "2 in each of 8 steps of 7 rows with 4 times 2 values";
 }
 
-}
-
 }  // namespace
 }  // namespace dp_bench::train
