@@ -72,14 +72,6 @@ class TrainingSamplesTest : public testing::Test {
     return core::ReadTextFile(scratch_.path() / run / file, 1U << 24);
   }
 
-  std::string Events(const std::string& run) const {
-    std::string events;
-    for (const auto& file : fs::directory_iterator(scratch_.path() / run / "tensorboard")) {
-      events += core::ReadTextFile(file.path(), 1U << 24);
-    }
-    return events;
-  }
-
   const FakeDataset dataset_;
   ScratchFolder scratch_;
 };
