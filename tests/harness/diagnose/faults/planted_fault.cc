@@ -115,22 +115,22 @@ const testing::Environment* const kOneThread = testing::AddGlobalTestEnvironment
 void Nothing(Subject& /*subject*/) {}
 
 Plant Overrides(std::vector<std::string> overrides) {
-  return [overrides](Subject& subject) { subject.overrides = overrides; };
+  return [overrides = std::move(overrides)](Subject& subject) { subject.overrides = overrides; };
 }
 
 Plant Trained(std::vector<std::string> overrides) {
-  return [overrides](Subject& subject) {
+  return [overrides = std::move(overrides)](Subject& subject) {
     subject.overrides = overrides;
     subject.is_trained = true;
   };
 }
 
 Plant Data(std::function<void(ReachDataset&)> change) {
-  return [change](Subject& subject) { change(subject.dataset); };
+  return [change = std::move(change)](Subject& subject) { change(subject.dataset); };
 }
 
 Plant EmaWeights(std::function<void(const std::string& name, std::span<float> values)> edit) {
-  return [edit](Subject& subject) {
+  return [edit = std::move(edit)](Subject& subject) {
     subject.is_trained = true;
     subject.edit_ema = [edit](ArrayMap& arrays) {
       for (auto& [name, array] : arrays) {
@@ -141,7 +141,7 @@ Plant EmaWeights(std::function<void(const std::string& name, std::span<float> va
 }
 
 Plant Log(std::function<double(int step)> loss, std::function<double(int step)> val_loss) {
-  return [loss, val_loss](Subject& subject) {
+  return [loss = std::move(loss), val_loss = std::move(val_loss)](Subject& subject) {
     for (int step = 0; step < 400; ++step) {
       nlohmann::json line = {{"global_step", step}, {"train_loss", loss(step)}};
       if (step % 40 == 39) line["val_loss"] = val_loss(step);

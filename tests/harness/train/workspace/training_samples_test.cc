@@ -19,7 +19,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-namespace fs = std::filesystem;
 
 /// Notes as many denoising steps as it is told.
 class DenoisingFake : public FakePolicy {
