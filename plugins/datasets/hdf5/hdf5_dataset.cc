@@ -103,6 +103,7 @@ void Hdf5Dataset::AddKeys(const Hdf5Config& config) {
   for (const auto& [name, key] : keys) {
     AddKey(name, key, !config.keys.empty() || name == kAction);
   }
+  if (config.keys.empty()) files_.LeaveOutLater();
   files_.WarnOfLeftOut();
 }
 
