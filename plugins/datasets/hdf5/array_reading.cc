@@ -49,7 +49,7 @@ std::optional<KeyType> GuessPicture(const ArrayQuestion& question, const Picture
   }
   if (header.Is(Kind::kUnsigned, 2) && axes.n_channels == 1) return KeyType::kDepth;
   if (header.kind != Kind::kFloat || !IsLarge(axes)) return KeyType::kLowDim;
-  if (axes.n_channels == 3 && header.item_bytes == 4 && !axes.is_planes) return KeyType::kRgb;
+  if (question.has_colours) return KeyType::kRgb;
   const bool is_depth = axes.n_channels == 1 && question.key.find("depth") != std::string::npos;
   return is_depth ? KeyType::kDepth : KeyType::kLowDim;
 }
@@ -76,14 +76,24 @@ std::optional<ArrayReading> Picture(const ArrayQuestion& question, const Picture
   }
   if (fits) return reading;
   *obstacle = fmt::format(
-      "{} is expected as {}", Name(type),
+      "{} is expected as {}; {}", Name(type),
       is_rgb ? "uint8 [steps, H, W, 3] or [steps, 3, H, W], float32 [steps, H, W, 3] of 0 to 255, "
                "or JPEG files in rows"
-             : "uint16 [mm] or floating-point numbers [m], [steps, H, W(, 1)]");
+             : "uint16 [mm] or floating-point numbers [m], [steps, H, W(, 1)]",
+      AdviceForNumbers(question.key));
   return std::nullopt;
 }
 
 }  // namespace
+
+bool MayBeFloatColour(const ArrayHeader& header) {
+  const PictureAxes axes = AxesOf(header.shape);
+  return header.Is(Kind::kFloat, 4) && axes.n_channels == 3 && !axes.is_planes && IsLarge(axes);
+}
+
+std::string AdviceForNumbers(const std::string& key) {
+  return fmt::format(R"(to read it as numbers, --keys '{{"{}": {{"type": "low_dim"}}}}')", key);
+}
 
 std::optional<ArrayReading> ReadAs(const ArrayQuestion& question, std::string* obstacle) {
   const ArrayHeader& header = question.header;

@@ -28,7 +28,15 @@ struct ArrayQuestion {
   ArrayHeader header;
   std::optional<KeyType> type;  // what the config or the attribute of dp_bench says
   Shape picture;                // [H, W] if the rows are image files
+  bool has_colours = false;     // whether the first rows of MayBeFloatColour are colours
 };
+
+/// Whether it is read as images if its numbers are whole ones of 0 to 255:
+/// diffusion_policy stores images as float32. As numbers they would take four times the memory.
+bool MayBeFloatColour(const ArrayHeader& header);
+
+/// What to do if an array holds no images.
+std::string AdviceForNumbers(const std::string& key);
 
 /// The reading of an array, or in `*obstacle` why there is none.
 std::optional<ArrayReading> ReadAs(const ArrayQuestion& question, std::string* obstacle);

@@ -29,8 +29,12 @@ std::optional<std::string> ActionOf(const Hdf5Config& config) {
   return action->second.source;
 }
 
-std::string Describe(const KeySpec& key) {
-  return fmt::format("{} {} {}", Name(key.type), Name(key.dtype), ToString(key.StorageShape()));
+// Files differ in the bytes of a row; numbers may differ in their width.
+bool IsAlike(const ArrayReading& first, ArrayHeader::Kind kind, const ArrayReading& other,
+             ArrayHeader::Kind other_kind) {
+  return first.stored == other.stored && first.spec.dtype == other.spec.dtype &&
+         first.spec.shape == other.spec.shape &&
+         (kind == other_kind || first.stored == StoredAs::kFiles);
 }
 
 }  // namespace
@@ -99,6 +103,7 @@ void Hdf5Dataset::AddKeys(const Hdf5Config& config) {
   for (const auto& [name, key] : keys) {
     AddKey(name, key, !config.keys.empty() || name == kAction);
   }
+  if (config.keys.empty()) files_.LeaveOutLater();
   files_.WarnOfLeftOut();
 }
 
@@ -112,6 +117,9 @@ ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, cons
     memory_.Refuse(fmt::format("{} has chunks of {:.0f} bytes, which are decoded as a whole", path,
                                header.chunk_bytes),
                    header.chunk_bytes);
+  }
+  if (!source.type && MayBeFloatColour(header)) {
+    question.has_colours = BeginsWithColours(file, path, header);
   }
   const bool is_text = header.kind == ArrayHeader::Kind::kText && header.shape.size() == 1;
   const bool is_bytes = header.Is(ArrayHeader::Kind::kUnsigned, 1) && header.shape.size() == 2;
@@ -137,6 +145,22 @@ ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, cons
   return question;
 }
 
+// Whether the first rows, those of a chunk, are whole numbers of 0 to 255.
+bool Hdf5Dataset::BeginsWithColours(const H5File& file, const std::string& path,
+                                    const ArrayHeader& header) const {
+  const std::int64_t n_per_row = NumElements({header.shape.begin() + 1, header.shape.end()});
+  const std::int64_t n_together =
+      header.chunk_bytes > 0.0 ? header.chunk_rows : 1 + kBlockBytes / n_per_row;
+  const std::int64_t n_rows = std::min(header.shape[0], n_together);
+  const std::int64_t n = n_rows * n_per_row;
+  if (static_cast<double>(n) * sizeof(float) > memory_.limit()) return true;  // an error later
+  std::vector<std::byte> floats(static_cast<std::size_t>(n) * sizeof(float));
+  std::vector<std::byte> colours(static_cast<std::size_t>(n));
+  file.ReadRows(path, 0, n_rows, DType::kFloat32, floats);
+  return !zarr::Convert(zarr::ElementType::kFloat32, DType::kUInt8, floats.data(), n,
+                        colours.data());
+}
+
 // Leaves out arrays that no key names and that are neither numbers nor images.
 void Hdf5Dataset::AddKey(const std::string& name, const KeyConfig& config, bool is_asked_for) {
   const Demonstration& first = files_.demonstrations()[0];
@@ -145,6 +169,9 @@ void Hdf5Dataset::AddKey(const std::string& name, const KeyConfig& config, bool 
   KeySource source{.array = config.source, .type = config.type, .numbers = {}, .pictures = {}};
   if (!is_asked_for && file->Find(path) != H5File::ObjectKind::kArray) {
     return files_.LeaveOut(config.source, "a link into another file, or to nothing");
+  }
+  if (const std::string why = is_asked_for ? "" : file->WrongRank(path); !why.empty()) {
+    return files_.LeaveOut(config.source, why);
   }
   if (!source.type) {
     source.type = reader::ParseKeyType(file->TextAttribute(path, kTypeAttribute).value_or(""));
@@ -158,6 +185,9 @@ void Hdf5Dataset::AddKey(const std::string& name, const KeyConfig& config, bool 
                                  question.header.dtype, ToString(question.header.shape), obstacle));
   }
   source.stored = reading->stored;
+  source.type = reading->spec.type;  // of all episodes
+  source.first = *reading;
+  source.header = question.header;
   source.picture = question.picture;
   held_.push_back(Choose(name, config, source.stored, &reading->spec));
   spec_.keys.push_back(std::move(reading->spec));
@@ -199,12 +229,12 @@ void Hdf5Dataset::CheckEpisode(std::size_t episode, std::size_t key) {
   }
   std::string obstacle;
   const std::optional<ArrayReading> found = ReadAs(question, &obstacle);
-  const bool is_same = found && found->stored == source.stored &&
-                       found->spec.dtype == spec_.keys[key].dtype &&
-                       found->spec.ByteSize() == held_[key].step_bytes;
-  if (!is_same) {
-    file->Fail(path, fmt::format("expected {} per step as in the first episode, found {} {}",
-                                 Describe(spec_.keys[key]), header.dtype, ToString(header.shape)));
+  if (!found || !IsAlike(source.first, source.header.kind, *found, header.kind)) {
+    file->Fail(path, fmt::format("expected {} {} for the key '{}' as in the first episode, found "
+                                 "{} {}; leave the episode out, or name the keys without this one "
+                                 "in dataset.params.keys",
+                                 source.header.dtype, ToString(source.header.shape),
+                                 spec_.keys[key].name, header.dtype, ToString(header.shape)));
   }
   if (source.stored == StoredAs::kNumbers) return;
   const auto step_bytes = static_cast<std::int64_t>(held_[key].step_bytes);
@@ -349,10 +379,10 @@ void Hdf5Dataset::ReadBlock(std::size_t key, std::size_t episode, std::int64_t b
     if (!wrong) return;
     file->Fail(
         path,
-        fmt::format("expected whole numbers of 0 to 255 as colours, found {} in step {}",
+        fmt::format("expected whole numbers of 0 to 255 as colours, found {} in step {}; {}",
                     zarr::ElementText(zarr::ElementType::kFloat32,
                                       &floats[static_cast<std::size_t>(*wrong) * sizeof(float)]),
-                    begin + *wrong / spec.NumElements()));
+                    begin + *wrong / spec.NumElements(), AdviceForNumbers(spec.name)));
   }
   std::vector<std::byte> row(source.pictures[episode].row_bytes);
   file->ReadRows(path, begin, end, std::nullopt, row);

@@ -55,6 +55,8 @@ class Hdf5Dataset final : public reader::KeyedDataset {
   struct KeySource {
     std::string array;
     StoredAs stored = StoredAs::kNumbers;
+    ArrayReading first = {};        // of the first episode, also if only a part is taken
+    ArrayHeader header = {};        // of the first episode
     std::optional<KeyType> type;    // what the config or the file says
     reader::PageBuffer numbers;     // all steps
     Shape picture;                  // [H, W] of image files
@@ -66,6 +68,8 @@ class Hdf5Dataset final : public reader::KeyedDataset {
   Held Choose(const std::string& name, const KeyConfig& config, StoredAs stored, KeySpec* spec);
   ArrayQuestion Ask(const H5File& file, const std::string& path, const KeySource& source,
                     const std::string& name) const;
+  bool BeginsWithColours(const H5File& file, const std::string& path,
+                         const ArrayHeader& header) const;
   void CheckEpisode(std::size_t episode, std::size_t key);
   void LoadNumbers();
   void RequireRepresented(const H5File& file, const std::string& path, std::size_t episode,

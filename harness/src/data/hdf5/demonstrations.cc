@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -35,20 +37,31 @@ std::string Join(const std::string& group, const std::string& name) {
   return group.empty() ? name : group + "/" + name;
 }
 
-bool IsHdf5Name(const fs::path& path) {
-  const std::string extension = path.extension().string();
-  return extension == ".hdf5" || extension == ".h5" || extension == ".hdf";
-}
-
 std::vector<fs::path> ListFiles(const fs::path& path) {
   if (!fs::is_directory(path)) return {path};
   std::vector<fs::path> files;
+  std::vector<std::string> others;  // that are not read
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-    if (IsHdf5Name(entry.path()) && entry.is_regular_file()) files.push_back(entry.path());
+    const bool is_named = IsHdf5Name(entry.path());
+    if (is_named && entry.is_regular_file()) {
+      files.push_back(entry.path());
+    } else if (is_named || HasHdf5Files(entry.path())) {
+      others.push_back(entry.path().filename().string());
+    }
   }
+  std::ranges::sort(others, &NaturalLess);
   if (files.empty()) {
     throw Error(ErrorCode::kData,
-                fmt::format("{}: expected HDF5 files (*.hdf5, *.h5), found none", path.string()));
+                fmt::format("{}: expected HDF5 files (*.hdf5, *.h5), found {}", path.string(),
+                            others.empty() ? "none"
+                                           : "them only in folders in it; name one of these: " +
+                                                 reader::ListFirst(others)));
+  }
+  if (!others.empty()) {
+    reader::WarnUser(
+        fmt::format("{}: only the files in the folder itself are read; left out "
+                    "folders with HDF5 files, and names without a file ({}): {}",
+                    path.string(), others.size(), reader::ListFirst(others)));
   }
   std::ranges::sort(files, [](const fs::path& a, const fs::path& b) {
     return NaturalLess(a.filename().string(), b.filename().string());
@@ -89,12 +102,28 @@ void Describe(const H5File& file, const std::string& group, int depth,
 
 }  // namespace
 
+bool IsHdf5Name(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension == ".hdf5" || extension == ".h5" || extension == ".hdf";
+}
+
+bool HasHdf5Files(const fs::path& folder) {
+  std::error_code error;  // a folder that cannot be listed has none
+  const fs::directory_iterator entries(folder, error);
+  return std::ranges::any_of(begin(entries), end(entries), [&](const fs::directory_entry& entry) {
+    return IsHdf5Name(entry.path()) && !entry.is_directory(error);
+  });
+}
+
 struct DemonstrationFiles::Search {
   const H5File& file;
   std::size_t index;  // of the file
   std::optional<std::string> action;
-  std::set<std::string> seen;  // groups: several links may lead to one
+  std::set<std::string> seen;  // groups without actions: several links may lead to one
   std::vector<std::string> left_out;
+  std::vector<std::string> strays;  // actions above episodes, groups with actions in an episode
 };
 
 DemonstrationFiles::DemonstrationFiles(const DemonstrationQuery& query)
@@ -105,13 +134,17 @@ DemonstrationFiles::DemonstrationFiles(const DemonstrationQuery& query)
 
 void DemonstrationFiles::AddFile(std::size_t index, const DemonstrationQuery& query) {
   const std::shared_ptr<const H5File> file = Open(index);
-  Search search{.file = *file, .index = index, .action = query.action, .seen = {}, .left_out = {}};
+  Search search{.file = *file,
+                .index = index,
+                .action = query.action,
+                .seen = {},
+                .left_out = {},
+                .strays = {}};
   if (!action_.empty()) search.action = action_;
   const std::size_t n_before = demonstrations_.size();
   if (query.filter_key) {
     AddListed(*query.filter_key, &search);
   } else {
-    search.seen.insert(file->Identity(""));
     FindBelow("", kMaxDepth, &search);
   }
   if (demonstrations_.size() == n_before) {
@@ -125,7 +158,18 @@ void DemonstrationFiles::AddFile(std::size_t index, const DemonstrationQuery& qu
                                  files_[index].string(), action_, search.left_out.size(),
                                  reader::ListFirst(search.left_out)));
   }
+  if (!search.strays.empty()) {
+    reader::WarnUser(fmt::format("{}: left out actions that are above or inside episodes ({}): {}",
+                                 files_[index].string(), search.strays.size(),
+                                 reader::ListFirst(search.strays)));
+  }
   ReadRate(*file, index);
+}
+
+bool HasObservations(const H5File& file, const std::string& group) {
+  return std::ranges::any_of(kObservations, [&](const std::string& name) {
+    return file.Find(Join(group, name)) == Object::kGroup;
+  });
 }
 
 bool DemonstrationFiles::HasAction(const std::string& group, Search* search) {
@@ -140,23 +184,66 @@ bool DemonstrationFiles::HasAction(const std::string& group, Search* search) {
   return false;
 }
 
+// Whether there are episodes with observations below a group. Notes other groups with actions.
+bool DemonstrationFiles::IsAboveEpisodes(const std::string& group, int depth, Search* search) {
+  if (depth == 0) return false;
+  const std::optional<std::string> asked = search->action;
+  for (const std::string& name : search->file.Names(group)) {
+    const std::string path = Join(group, name);
+    if (std::ranges::find(kObservations, name) != kObservations.end()) continue;
+    if (search->file.Find(path) != Object::kGroup) continue;
+    if (!search->seen.insert(search->file.Identity(path)).second) continue;
+    if (HasAction(path, search)) {
+      if (HasObservations(search->file, path)) return true;
+      search->left_out.push_back(path);
+      search->action = asked;
+    }
+    if (IsAboveEpisodes(path, depth - 1, search)) return true;
+  }
+  return false;
+}
+
+// Whether the actions that were found in `group` are not those of an episode.
+bool DemonstrationFiles::IsStray(const std::string& group, int depth,
+                                 const std::optional<std::string>& asked, Search* search) {
+  if (!group.empty() && HasObservations(search->file, group)) return false;
+  Search below{.file = search->file,
+               .index = search->index,
+               .action = asked,
+               .seen = {search->file.Identity(group)},
+               .left_out = {},
+               .strays = {}};
+  const std::string found = action_;
+  const bool is_stray = IsAboveEpisodes(group, depth, &below);
+  action_ = found;
+  if (!is_stray) {
+    search->strays.insert(search->strays.end(), below.left_out.begin(), below.left_out.end());
+  }
+  return is_stray;
+}
+
 // Whether `group` is an episode. If not, looks at the groups in it.
 bool DemonstrationFiles::FindBelow(const std::string& group, int depth, Search* search) {
+  const std::optional<std::string> asked = search->action;
   if (HasAction(group, search)) {
-    demonstrations_.push_back({.file = search->index, .group = group});
-    return true;
+    if (!IsStray(group, depth, asked, search)) {
+      demonstrations_.push_back({.file = search->index, .group = group});
+      return true;
+    }
+    search->strays.push_back(Join(group, *search->action));
+    search->action = asked;
   }
-  if (depth == 0) return false;
+  if (!search->seen.insert(search->file.Identity(group)).second || depth == 0) return false;
   bool has_episode = false;
   std::vector<std::string> others;
   for (const std::string& name : search->file.Names(group)) {
     const std::string path = Join(group, name);
     if (search->file.Find(path) != Object::kGroup) continue;
-    if (!search->seen.insert(search->file.Identity(path)).second) continue;
+    const bool is_known = search->seen.contains(search->file.Identity(path));
     const std::size_t n_before = demonstrations_.size();
     const bool is_episode = FindBelow(path, depth - 1, search);
     has_episode = has_episode || is_episode;
-    if (demonstrations_.size() == n_before) others.push_back(path);
+    if (demonstrations_.size() == n_before && !is_known) others.push_back(path);
   }
   if (has_episode) {
     search->left_out.insert(search->left_out.end(), others.begin(), others.end());
@@ -269,6 +356,40 @@ void DemonstrationFiles::AddBelow(const H5File& file, const Demonstration& of,
     if (arrays->size() > kMaxArrays) {
       file.Fail(of.Path(group), fmt::format("expected at most {} observations", kMaxArrays));
     }
+  }
+}
+
+// By their names only, which takes one look at a group.
+void DemonstrationFiles::LeaveOutLater() {
+  std::map<std::string, std::vector<std::string>> later;  // episodes by array
+  std::set<std::string> known;
+  std::set<std::string> groups(kObservations.begin(), kObservations.end());
+  const Demonstration& first = demonstrations_[0];
+  for (const Demonstration& one : demonstrations_) {
+    const std::shared_ptr<const H5File> file = Open(one);
+    for (const std::string& group : groups) {
+      if (file->Find(one.Path(group)) != Object::kGroup) continue;
+      for (const std::string& name : file->Names(one.Path(group))) {
+        const std::string array = Join(group, name);
+        if (&one != &first) {
+          if (!known.contains(array)) later[array].push_back(file->Describe(one.group));
+          continue;
+        }
+        known.insert(array);
+        // a set may grow while it is walked through: obs/robot comes after obs
+        const bool may_nest = std::ranges::count(array, '/') <= kMaxDepth;
+        if (may_nest && file->Find(one.Path(array)) == Object::kGroup) groups.insert(array);
+      }
+    }
+    const bool has_base = file->Find(one.Path(kBaseAction)) == Object::kArray;
+    if (has_base && &one == &first) known.insert(kBaseAction);
+    if (has_base && !known.contains(kBaseAction)) {
+      later[kBaseAction].push_back(file->Describe(one.group));
+    }
+  }
+  for (const auto& [array, episodes] : later) {
+    LeaveOut(array, fmt::format("in {} of {} episodes, from {} on, but not in the first",
+                                episodes.size(), demonstrations_.size(), episodes[0]));
   }
 }
 

@@ -45,6 +45,12 @@ struct DemonstrationQuery {
   std::optional<std::string> filter_key;  // a list of demonstrations in mask/
 };
 
+/// *.hdf5, *.h5 and *.hdf, in any case.
+bool IsHdf5Name(const std::filesystem::path& path);
+
+/// Whether there are files with such names in it.
+bool HasHdf5Files(const std::filesystem::path& folder);
+
 class DemonstrationFiles {
  public:
   /// Looks for episodes in all files, in the order of the numbers in their names. Warns of what it
@@ -70,6 +76,9 @@ class DemonstrationFiles {
   void LeaveOut(const std::string& array, const std::string& why);
   void WarnOfLeftOut() const;
 
+  /// Notes the observations that only episodes after the first one have.
+  void LeaveOutLater();
+
   /// May be called from several threads. Only some files stay open.
   std::shared_ptr<const H5File> Open(std::size_t file) const;
   std::shared_ptr<const H5File> Open(const Demonstration& demonstration) const {
@@ -82,6 +91,9 @@ class DemonstrationFiles {
   void AddFile(std::size_t file, const DemonstrationQuery& query);
   bool FindBelow(const std::string& group, int depth, Search* search);
   bool HasAction(const std::string& group, Search* search);
+  bool IsAboveEpisodes(const std::string& group, int depth, Search* search);
+  bool IsStray(const std::string& group, int depth, const std::optional<std::string>& asked,
+               Search* search);
   void AddListed(const std::string& filter_key, Search* search);
   void CountSteps();
   void ReadRate(const H5File& file, std::size_t index);

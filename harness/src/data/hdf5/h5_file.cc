@@ -74,6 +74,12 @@ void ReadType(hid_t type, ArrayHeader* header) {
   }
 }
 
+std::string RankFault(int rank) {
+  if (rank >= 1 && rank <= kMaxRank) return "";
+  return fmt::format("expected 1 to {} dimensions, found {}", kMaxRank,
+                     rank == 0 ? "a single value" : std::to_string(rank));
+}
+
 std::string UpToNul(const char* text, std::size_t n) { return {text, strnlen(text, n)}; }
 
 // One text of fixed or variable length. Memory is taken for this one only.
@@ -356,23 +362,33 @@ void H5File::ReadFilters(Array* array) const {
   }
 }
 
-void H5File::OpenArray(const std::string& path, Array* array) const {
-  const std::lock_guard lock(core::Hdf5Lock());
+// The lock is held.
+void H5File::OpenHeader(const std::string& path, Array* array) const {
   outside_.clear();
   array->path = path;
   array->id = Handle(H5Dopen2(file_.id(), path.c_str(), arrays_.id()), &H5Dclose);
   if (array->id.id() < 0) RefuseToOpen(path);
   array->layout = Handle(H5Dget_create_plist(array->id.id()), &H5Pclose);
   RequireOwnBytes(path, array->layout.id());
+  array->space = Handle(H5Dget_space(array->id.id()), &H5Sclose);
+}
+
+std::string H5File::WrongRank(const std::string& path) const {
+  Array array;
+  const std::lock_guard lock(core::Hdf5Lock());
+  OpenHeader(path, &array);
+  return RankFault(H5Sget_simple_extent_ndims(array.space.id()));
+}
+
+void H5File::OpenArray(const std::string& path, Array* array) const {
+  const std::lock_guard lock(core::Hdf5Lock());
+  OpenHeader(path, array);
   ReadFilters(array);
   array->type = Handle(H5Dget_type(array->id.id()), &H5Tclose);
-  array->space = Handle(H5Dget_space(array->id.id()), &H5Sclose);
   array->grid.item = H5Tget_size(array->type.id());
 
   const int rank = H5Sget_simple_extent_ndims(array->space.id());
-  if (rank < 1 || rank > kMaxRank) {
-    Fail(path, fmt::format("expected 1 to {} dimensions, found {}", kMaxRank, rank));
-  }
+  if (const std::string fault = RankFault(rank); !fault.empty()) Fail(path, fault);
   std::vector<hsize_t> sizes(static_cast<std::size_t>(rank));
   H5Sget_simple_extent_dims(array->space.id(), sizes.data(), nullptr);
   for (const hsize_t size : sizes) {
@@ -392,17 +408,45 @@ ArrayHeader H5File::Header(const std::string& path) const {
   const std::lock_guard lock(core::Hdf5Lock());
   ArrayHeader header{.shape = array.grid.shape};
   ReadType(array.type.id(), &header);
-  const auto item_bytes = static_cast<double>(header.item_bytes);
-  const hsize_t stored = H5Dget_storage_size(array.id.id());
-  if (Product(header.shape) * item_bytes > static_cast<double>(stored) * kMaxCompression) {
-    Fail(path, fmt::format("expected data for its shape {}, found only {} bytes; the file is "
-                           "incomplete",
-                           ToString(header.shape), stored));
+  if (array.is_in_chunks()) {
+    header.chunk_rows = array.grid.chunk[0];
+    header.chunk_bytes = Product(array.grid.chunk) * static_cast<double>(header.item_bytes);
   }
-  if (!array.is_in_chunks()) return header;
-  header.chunk_rows = array.grid.chunk[0];
-  header.chunk_bytes = Product(array.grid.chunk) * item_bytes;
+  RequireBytes(array, header);
   return header;
+}
+
+// Data that was never written takes no space. The lock is held.
+void H5File::RequireBytes(const Array& array, const ArrayHeader& header) const {
+  const hsize_t stored = H5Dget_storage_size(array.id.id());
+  const double most = static_cast<double>(stored) * kMaxCompression;
+  if (Product(header.shape) * static_cast<double>(header.item_bytes) <= most) return;
+  hsize_t n_chunks = 0;
+  H5D_space_status_t status = H5D_SPACE_STATUS_ERROR;
+  const bool is_sparse = array.is_in_chunks()
+                             ? H5Dget_num_chunks(array.id.id(), array.space.id(), &n_chunks) >= 0 &&
+                                   static_cast<double>(n_chunks) * header.chunk_bytes <= most
+                             : H5Dget_space_status(array.id.id(), &status) >= 0 &&
+                                   status == H5D_SPACE_STATUS_NOT_ALLOCATED;
+  if (is_sparse) return;
+  Fail(array.path, fmt::format("expected data for its shape {}, found only {} bytes; the file is "
+                               "incomplete",
+                               ToString(header.shape), stored));
+}
+
+// The bytes of a chunk in the file; 0 if it was never written. The lock is held.
+hsize_t H5File::StoredBytes(const Array& array, const hsize_t* first) const {
+  hsize_t n_stored = 0;
+  if (H5Dget_chunk_storage_size(array.id.id(), first, &n_stored) >= 0) return n_stored;
+  // libhdf5 1.10 fails for a chunk that was never written; this call is slow
+  const std::string message = LibraryMessage();
+  haddr_t address = HADDR_UNDEF;
+  unsigned left_out = 0;
+  if (H5Dget_chunk_info_by_coord(array.id.id(), first, &left_out, &address, &n_stored) < 0 ||
+      address != HADDR_UNDEF) {
+    Fail(array.path, message);
+  }
+  return 0;
 }
 
 std::vector<std::byte> H5File::ReadChunk(const Array& array, const Shape& first) const {
@@ -413,10 +457,7 @@ std::vector<std::byte> H5File::ReadChunk(const Array& array, const Shape& first)
   std::uint32_t left_out = 0;
   {
     const std::lock_guard lock(core::Hdf5Lock());
-    hsize_t n_stored = 0;
-    if (H5Dget_chunk_storage_size(array.id.id(), offset.data(), &n_stored) < 0) {
-      Fail(array.path, LibraryMessage());
-    }
+    const hsize_t n_stored = StoredBytes(array, offset.data());
     if (n_stored > MaxStoredBytes(n_bytes)) {
       Fail(array.path, fmt::format("a chunk has {} bytes in the file, more than {} bytes can need",
                                    n_stored, n_bytes));

@@ -95,6 +95,9 @@ class H5File {
   /// A list of texts.
   std::vector<std::string> Texts(const std::string& path) const;
 
+  /// Why an array has too few or too many dimensions to be read, or nothing.
+  std::string WrongRank(const std::string& path) const;
+
   /// Checks that the array is in this file, that it can be decoded, and that there are enough bytes
   /// for its shape.
   ArrayHeader Header(const std::string& path) const;
@@ -117,7 +120,10 @@ class H5File {
   void OpenArray(const std::string& path, Array* array) const;
   [[noreturn]] void RefuseToOpen(const std::string& path) const;
   void RequireOwnBytes(const std::string& path, hid_t layout) const;
+  void OpenHeader(const std::string& path, Array* array) const;
+  void RequireBytes(const Array& array, const ArrayHeader& header) const;
   void ReadFilters(Array* array) const;
+  hsize_t StoredBytes(const Array& array, const hsize_t* first) const;
   std::vector<std::byte> ReadChunk(const Array& array, const Shape& first) const;
   void ReadChunkRows(const Array& array, std::int64_t begin, std::int64_t end,
                      std::optional<DType> dtype, std::span<std::byte> out) const;

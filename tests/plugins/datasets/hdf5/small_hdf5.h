@@ -25,14 +25,15 @@ class FileInProgress {
   hid_t id() const { return file_.id(); }
 
   void Add(const std::string& path, const std::vector<hsize_t>& shape,
-           const std::vector<double>& values, hid_t layout = H5P_DEFAULT) {
+           const std::vector<double>& values, hid_t layout = H5P_DEFAULT,
+           hid_t type = H5T_IEEE_F64LE) {
     const Handle links(H5Pcreate(H5P_LINK_CREATE), &H5Pclose);
     H5Pset_create_intermediate_group(links.id(), 1);
     const Handle space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
                        &H5Sclose);
-    const Handle array(H5Dcreate2(file_.id(), path.c_str(), H5T_IEEE_F64LE, space.id(), links.id(),
-                                  layout, H5P_DEFAULT),
-                       &H5Dclose);
+    const Handle array(
+        H5Dcreate2(file_.id(), path.c_str(), type, space.id(), links.id(), layout, H5P_DEFAULT),
+        &H5Dclose);
     if (!values.empty()) {
       H5Dwrite(array.id(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
     }
