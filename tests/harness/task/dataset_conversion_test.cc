@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -129,6 +131,41 @@ TEST_F(DatasetConversionTest, ARateThatIsGivenHoldsForDataSetsThatDoNotSayTheirs
   EXPECT_FALSE(fs::exists(output_));
   merge({.fps = 30.0});
   EXPECT_EQ(RateIn(output_), 30.0);
+}
+
+// Sources of the same name and size, from which one output is continued.
+TEST_F(DatasetConversionTest, AnOutputIsNotContinuedFromOtherData) {
+  if (!fs::exists(fs::path(DPB_PLUGIN_DIR) / "libdpb_writer_hdf5.so")) GTEST_SKIP();
+  fs::create_directory(scratch_.path() / "mon");
+  fs::create_directory(scratch_.path() / "tue");
+  const fs::path monday = Write("mon/data.zarr", 10.0);
+  const fs::path tuesday = Write("tue/data.zarr", 10.0, 7.0F);
+  const fs::path output = scratch_.path() / "both.hdf5";
+  std::atomic<bool> stop = false;
+  const auto convert = [&](const fs::path& source) {
+    const DatasetConversion request = {
+        .sources = {source}, .output = output, .format = "hdf5", .stop = &stop};
+    return ConvertDatasets(std::span(&request, 1), catalogue_,
+                           [&stop](const ConversionProgress&) { stop = true; })
+        .is_interrupted;
+  };
+  ASSERT_TRUE(convert(monday)) << "after one of two episodes";
+  stop = false;
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { convert(tuesday); }),
+              AllOf(HasSubstr("both.hdf5.unfinished holds 1 episodes"), HasSubstr(monday.string()),
+                    HasSubstr(tuesday.string()), HasSubstr("Remove it to begin again")));
+  fs::last_write_time(monday / "data/state/0.0", fs::file_time_type::clock::now() +
+                                                     std::chrono::seconds(5));  // repaired in place
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { convert(monday); }), HasSubstr("other data"));
+  EXPECT_FALSE(fs::exists(output));
+
+  fs::remove_all(output.string() + ".unfinished");
+  ASSERT_TRUE(convert(tuesday)) << "begun again";
+  stop = false;
+  EXPECT_FALSE(convert(tuesday)) << "continued";
+  EXPECT_TRUE(fs::exists(output));
+  EXPECT_EQ(std::distance(fs::directory_iterator(scratch_.path()), {}), 3)
+      << "the sources and the output";
 }
 
 TEST_F(DatasetConversionTest, KeysAreNamedOrMapped) {
