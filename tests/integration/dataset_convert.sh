@@ -173,6 +173,7 @@ expect_exit 2 "versoin" "$dp_bench" dataset convert source.zarr other --format l
 expect_exit 2 "has no such key" "$dp_bench" dataset convert source.zarr other --format lerobot --map observation.state=nothing
 expect_exit 2 "key>=<value" "$dp_bench" dataset convert source.zarr other --format lerobot --param version
 expect_exit 2 "only for --format lerobot" "$dp_bench" dataset convert source.zarr other --format zarr --map a=b
+expect_exit 2 "nan is not a number" "$dp_bench" dataset convert source.zarr other --format lerobot --fps nan
 [ ! -e other ] && [ ! -e other.unfinished ] || fail "a refused conversion left files"
 
 echo "collected for LeRobot"
