@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -414,7 +415,8 @@ class Conversion {
       if (!request_.params.empty()) {
         throw Error(ErrorCode::kUsage, "--format zarr has no --param");
       }
-      writer_ = std::make_unique<data::ReplayDatasetWriter>(request_.output, source, spec_);
+      writer_ =
+          std::make_unique<data::ReplayDatasetWriter>(request_.output, source, spec_, Channels());
       return;
     }
     json params = {{"path", request_.output.string()}, {"source", source}};
@@ -423,6 +425,8 @@ class Conversion {
       if (const json recorded = Recorded(catalogue); !recorded.is_null())
         params["recorded"] = recorded;
     }
+    const auto channels = Channels();
+    if (request_.format == config::kHdf5Format && !channels.empty()) params["channels"] = channels;
     for (const std::string& param : request_.params) SetParam(param, &params);
     writer_ = catalogue.Create<DatasetWriter>(request_.format,
                                               Config::FromJson(params.dump(), "--param"), spec_);
@@ -453,6 +457,16 @@ class Conversion {
         }
       }
     }
+  }
+
+  // By key; only keys that have names for all their numbers.
+  std::map<std::string, std::vector<std::string>> Channels() const {
+    std::map<std::string, std::vector<std::string>> channels;
+    for (std::size_t i = 0; i < spec_.keys.size(); ++i) {
+      std::vector<std::string> names = sources_[0].dataset->ChannelNames(static_cast<int>(i));
+      if (!names.empty()) channels[spec_.keys[i].name] = std::move(names);
+    }
+    return channels;
   }
 
   std::vector<FeatureRequest> Features() {

@@ -31,11 +31,13 @@ using testing::HasSubstr;
 class DatasetConversionTest : public testing::Test {
  protected:
   // Two episodes of three steps. The second number of `state` at step 4 is `odd`.
-  fs::path Write(const std::string& name, double fps, float odd = 1.0F) {
+  fs::path Write(const std::string& name, double fps, float odd = 1.0F,
+                 const data::ChannelsByKey& channels = {}) {
     const fs::path path = scratch_.path() / name;
     data::ReplayDatasetWriter writer(
         path, "test",
-        {.keys = {{.name = "action", .shape = {1}}, {.name = "state", .shape = {2}}}, .fps = fps});
+        {.keys = {{.name = "action", .shape = {1}}, {.name = "state", .shape = {2}}}, .fps = fps},
+        channels);
     for (int step = 0; step < 6; ++step) {
       if (step % 3 == 0) writer.BeginEpisode({.n_steps = 3, .task = ""});
       const std::vector<float> action = {static_cast<float>(step)};
@@ -166,6 +168,22 @@ TEST_F(DatasetConversionTest, AnOutputIsNotContinuedFromOtherData) {
   EXPECT_TRUE(fs::exists(output));
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch_.path()), {}), 3)
       << "the sources and the output";
+}
+
+TEST_F(DatasetConversionTest, CopiesKeepTheNamesOfChannels) {
+  const fs::path first = Write("first.zarr", 10.0, 1.0F, {{"state", {"x", "y"}}});
+  const fs::path second = Write("second.zarr", 10.0, 1.0F, {{"state", {"y", "x"}}});
+  const fs::path copy = scratch_.path() / "copy.zarr";
+  Convert({.sources = {first}, .output = copy, .format = "zarr"});
+  EXPECT_THAT(OpenDataset(copy, {}, catalogue_)->ChannelNames(1), ElementsAre("x", "y"));
+  EXPECT_THAT(OpenDataset(copy, {}, catalogue_)->ChannelNames(0), ElementsAre());
+  EXPECT_THAT(MessageOf(ErrorCode::kShape,
+                        [&] {
+                          Convert({.sources = {copy, second}, .output = output_, .format = "zarr"});
+                        }),
+              HasSubstr("channel 0 of 'state' is 'x'"));
+  const std::string part = R"({"action": {}, "x": {"array": "data/state", "begin": 1}})";
+  EXPECT_THAT(OpenDataset(copy, {.keys = part}, catalogue_)->ChannelNames(1), ElementsAre("y"));
 }
 
 TEST_F(DatasetConversionTest, KeysAreNamedOrMapped) {
