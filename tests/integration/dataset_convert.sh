@@ -14,8 +14,8 @@ grep -q '^writer *lerobot' plugins.txt || { echo "SKIPPED: the writer of LeRobot
 collect=("$dp_bench" collect --config-dir "$configs" --env point_mass --episodes 300)
 "${collect[@]}" --output source.zarr >collect.txt 2>&1 || fail "$(cat collect.txt)"
 
-same_arrays() {  # same_arrays A.zarr B.zarr: their data and ends of episodes
-  for folder in data meta; do diff -r "$1/$folder" "$2/$folder" >diff.txt || fail "$1 and $2 differ: $(head -3 diff.txt)"; done
+same_arrays() {  # same_arrays A.zarr B.zarr: their data and ends of episodes; LeRobot adds names of channels
+  for folder in data meta; do diff -r -x .zattrs "$1/$folder" "$2/$folder" >diff.txt || fail "$1 and $2 differ: $(head -3 diff.txt)"; done
 }
 
 echo "there and back"
@@ -144,6 +144,17 @@ pathlib.Path("lacking.txt").write_text(f"in episode {longest}, frame {lengths[sh
 PYTHON
 expect_exit 6 "$(cat lacking.txt)" "$dp_bench" dataset check --all-images lacking
 
+echo "tasks of LeRobot datasets"
+"$dp_bench" dataset convert source.zarr told --format lerobot --param version=v2.1 --task-text reach >convert.txt 2>&1 || fail "$(cat convert.txt)"
+sed -i 's/"reach"/""/' told/meta/*.jsonl
+"$dp_bench" dataset convert told silent --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
+grep -q '"task":""' silent/meta/tasks.jsonl || fail "an empty task became $(cat silent/meta/tasks.jsonl)"
+sed -i 's/""/"reach"/' told/meta/tasks.jsonl
+sed -i 's/\[""\]/["reach","grasp"]/' told/meta/episodes.jsonl
+echo '{"task_index": 1, "task": "grasp"}' >>told/meta/tasks.jsonl
+"$dp_bench" dataset convert told first --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
+grep -q "episodes have several tasks" convert.txt || fail "no word about a second task: $(cat convert.txt)"
+
 echo "what is refused"
 expect_exit 2 "there is no episode 300" "$dp_bench" dataset trim source.zarr other --episodes 5,300
 expect_exit 2 "expected numbers and ranges" "$dp_bench" dataset trim source.zarr other --episodes 5-
@@ -173,6 +184,7 @@ expect_exit 2 "versoin" "$dp_bench" dataset convert source.zarr other --format l
 expect_exit 2 "has no such key" "$dp_bench" dataset convert source.zarr other --format lerobot --map observation.state=nothing
 expect_exit 2 "key>=<value" "$dp_bench" dataset convert source.zarr other --format lerobot --param version
 expect_exit 2 "only for --format lerobot" "$dp_bench" dataset convert source.zarr other --format zarr --map a=b
+expect_exit 2 "nan is not a number" "$dp_bench" dataset convert source.zarr other --format lerobot --fps nan
 [ ! -e other ] && [ ! -e other.unfinished ] || fail "a refused conversion left files"
 
 echo "collected for LeRobot"

@@ -66,7 +66,8 @@ struct DatasetVerbOptions {
 void AddRateOption(CLI::App* app, DatasetVerbOptions* options) {
   app->add_option("--fps", options->conversion.reading.fps,
                   "Steps per second of a dataset that does not say them")
-      ->check(CLI::Range(reader::kMinFps, reader::kMaxFps));
+      ->check(CLI::Range(reader::kMinFps, reader::kMaxFps))
+      ->check(&RefuseNan);
 }
 
 // --format, and what belongs to the writer.

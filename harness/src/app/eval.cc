@@ -78,6 +78,7 @@ Verb AddEval(CLI::App* app) {
   AddList(app, "--latencies", &arguments->latencies,
           "Evaluate once for each: --realtime with plans that take this many ms; 0: the env waits")
       ->check(CLI::Range(0.0, 1.0e6))
+      ->check(&RefuseNan)
       ->excludes(resume)
       ->excludes(perturb);
   AddIsolateOption(app, &options->experiment);

@@ -12,18 +12,27 @@
 
 #include "plugin/catalogue.h"
 #include "run/run_checkpoint.h"
-#include "task/dataset_conversion.h"
+#include "task/dataset_reading.h"
 #include "task/experiment.h"
 
 namespace dp_bench::app {
 
 // Kinds of options.
 
+/// For CLI::Option::check: nan is in every CLI::Range. Returns what is wrong.
+inline std::string RefuseNan(const std::string& text) {
+  if (CLI::detail::to_lower(text).find("nan") == std::string::npos) return "";
+  return "Value " + text + " is not a number; expected a finite one";
+}
+
 /// A number from `low` to `high`; --help shows its default.
 template <class T>
 CLI::Option* AddNumber(CLI::App* app, const char* name, T* number, std::type_identity_t<T> low,
                        std::type_identity_t<T> high, const std::string& text) {
-  return app->add_option(name, *number, text)->check(CLI::Range(low, high))->capture_default_str();
+  return app->add_option(name, *number, text)
+      ->check(CLI::Range(low, high))
+      ->check(&RefuseNan)
+      ->capture_default_str();
 }
 
 /// A folder that must exist.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -88,8 +89,12 @@ void ReplayEpisode::Append(std::span<const std::span<const std::byte>> values) {
   ++n_steps_;
 }
 
-ReplayWriter::ReplayWriter(fs::path folder, std::vector<KeySpec> keys, const json& origin)
-    : folder_(std::move(folder)), keys_(std::move(keys)), origin_(origin) {
+ReplayWriter::ReplayWriter(fs::path folder, std::vector<KeySpec> keys, const json& origin,
+                           ChannelsByKey channels)
+    : folder_(std::move(folder)),
+      keys_(std::move(keys)),
+      channels_(std::move(channels)),
+      origin_(origin) {
   try {
     fs::create_directories(folder_);
     lock_ = std::make_unique<core::FolderLock>(folder_);
@@ -149,9 +154,11 @@ void ReplayWriter::OpenArrays() {
   for (const KeySpec& key : keys_) {
     const fs::path array = folder_ / zarr::kDataFolder / key.name;
     arrays_.emplace_back(array, LayoutOf(key), n_steps_);
-    // numbers can have the shape of images
+    json attributes = {{zarr::kTypeAttribute, Name(key.type)}};  // numbers can look like images
+    const auto channels = channels_.find(key.name);
+    if (channels != channels_.end()) attributes[zarr::kChannelsAttribute] = channels->second;
     core::WriteFileAtomically(array / zarr::kAttributesFile,
-                              json{{zarr::kTypeAttribute, Name(key.type)}}.dump(4));
+                              attributes.dump(4, ' ', false, json::error_handler_t::replace));
   }
 }
 
@@ -207,10 +214,22 @@ const std::filesystem::path& RequireUnfinished(const std::filesystem::path& path
 }  // namespace
 
 ReplayDatasetWriter::ReplayDatasetWriter(const std::filesystem::path& path,
-                                         const std::string& source, const DatasetSpec& spec)
-    : spec_(spec),
-      writer_(RequireUnfinished(path), spec.keys, {{"source", source}}),
-      last_commit_(std::chrono::steady_clock::now()) {}
+                                         const std::string& source, const DatasetSpec& spec,
+                                         ChannelsByKey channels)
+    : spec_(spec), path_(path), last_commit_(std::chrono::steady_clock::now()) {
+  writer_.emplace(RequireUnfinished(path), spec.keys, nlohmann::json{{"source", source}},
+                  std::move(channels));
+  is_committed_ = writer_->n_episodes() > 0;
+}
+
+ReplayDatasetWriter::~ReplayDatasetWriter() {
+  writer_.reset();
+  if (is_committed_) return;
+  try {
+    core::RemoveAll(path_);
+  } catch (const std::exception&) {  // the reader says what is missing
+  }
+}
 
 void ReplayDatasetWriter::BeginEpisode(const EpisodeHead& head) {
   episode_.emplace(spec_.keys);
@@ -220,7 +239,7 @@ void ReplayDatasetWriter::BeginEpisode(const EpisodeHead& head) {
 void ReplayDatasetWriter::Append(std::span<const std::span<const std::byte>> values) {
   episode_->Append(values);
   if (episode_->n_steps() < n_steps_) return;
-  writer_.Append(*episode_);
+  writer_->Append(*episode_);
   episode_.reset();
   if (std::chrono::steady_clock::now() - last_commit_ < kCommitInterval) return;
   Commit(/*is_complete=*/false);
@@ -236,7 +255,8 @@ void ReplayDatasetWriter::Finish() {
 void ReplayDatasetWriter::Commit(bool is_complete) {
   nlohmann::json attributes = nlohmann::json::object();
   if (spec_.fps > 0.0) attributes[zarr::kFpsAttribute] = spec_.fps;
-  writer_.Commit(attributes, is_complete);
+  writer_->Commit(attributes, is_complete);
+  is_committed_ = true;
   last_commit_ = std::chrono::steady_clock::now();
 }
 

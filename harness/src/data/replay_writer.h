@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -49,13 +50,16 @@ class ReplayEpisode {
   std::int64_t n_steps_ = 0;
 };
 
+using ChannelsByKey = std::map<std::string, std::vector<std::string>>;
+
 class ReplayWriter {
  public:
   /// Opens `folder` to continue after its last committed episode, or creates it. `origin` describes
   /// what the data are made from. Throws Error{kUsage} and changes nothing if the folder has
   /// another origin, was not written by this class, or is being written by another process.
+  /// `channels`: names of the numbers of keys, by key, which the arrays keep.
   ReplayWriter(std::filesystem::path folder, std::vector<KeySpec> keys,
-               const nlohmann::json& origin);
+               const nlohmann::json& origin, ChannelsByKey channels = {});
   ReplayWriter(const ReplayWriter&) = delete;
   ReplayWriter& operator=(const ReplayWriter&) = delete;
   ~ReplayWriter();
@@ -82,6 +86,7 @@ class ReplayWriter {
 
   std::filesystem::path folder_;
   std::vector<KeySpec> keys_;
+  ChannelsByKey channels_;
   nlohmann::json attributes_;
   nlohmann::json origin_;
   std::unique_ptr<core::FolderLock> lock_;
@@ -101,9 +106,11 @@ class ReplayDatasetWriter final : public DatasetWriter {
  public:
   /// See DatasetWriter for `path` and `source`.
   ReplayDatasetWriter(const std::filesystem::path& path, const std::string& source,
-                      const DatasetSpec& spec);
+                      const DatasetSpec& spec, ChannelsByKey channels = {});
+  /// Leaves nothing if no episode was ever committed.
+  ~ReplayDatasetWriter() override;
 
-  std::int64_t n_episodes() const override { return writer_.n_episodes(); }
+  std::int64_t n_episodes() const override { return writer_->n_episodes(); }
   void BeginEpisode(const EpisodeHead& head) override;
   void Append(std::span<const std::span<const std::byte>> values) override;
   void Finish() override;
@@ -112,7 +119,9 @@ class ReplayDatasetWriter final : public DatasetWriter {
   void Commit(bool is_complete);
 
   DatasetSpec spec_;
-  ReplayWriter writer_;
+  std::filesystem::path path_;
+  std::optional<ReplayWriter> writer_;
+  bool is_committed_ = false;  // at least one episode
   std::optional<ReplayEpisode> episode_;
   std::int64_t n_steps_ = 0;  // of the episode
   std::chrono::steady_clock::time_point last_commit_;

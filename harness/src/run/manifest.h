@@ -97,7 +97,7 @@ struct OutcomeConditions {
   bool has_pictures = false;  // the policy observes some
 };
 
-/// "no images, x86-64 with AVX2 and FMA", "images, AMD EPYC", "no images, cuda:0, AMD EPYC".
+/// "no pictures, x86-64 with AVX2 and FMA", "pictures, AMD EPYC", "no pictures, cuda:0, AMD EPYC".
 /// It holds for policies built on dp_bench_policy; others may use operators of LibTorch that round
 /// differently from processor to processor.
 std::string OutcomeClass(const OutcomeConditions& conditions);

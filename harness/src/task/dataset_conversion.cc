@@ -1,19 +1,24 @@
 #include "task/dataset_conversion.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
-#include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "config/dataset_format.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/json.h"
 #include "data/key_check.h"
 #include "data/replay_writer.h"
 #include "data/stats.h"
@@ -24,61 +29,6 @@
 #include "plugin/catalogue.h"
 
 namespace dp_bench::task {
-
-namespace {
-
-using nlohmann::json;
-
-json KeysIn(const std::string& text) {
-  if (text.starts_with('{')) {
-    json keys = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!keys.is_object()) {
-      throw Error(ErrorCode::kUsage, fmt::format("--keys {}: this is not an object in JSON", text));
-    }
-    return keys;
-  }
-  json keys = json::object();
-  std::istringstream names(text);
-  for (std::string name; std::getline(names, name, ',');) {
-    if (name.empty() || keys.contains(name)) {
-      throw Error(
-          ErrorCode::kUsage,
-          fmt::format("--keys {}: expected names, each once, such as agent_pos,action", text));
-    }
-    keys[name] = json::object();
-  }
-  return keys;
-}
-
-}  // namespace
-
-std::unique_ptr<Dataset> OpenDataset(const std::filesystem::path& path,
-                                     const DatasetReading& reading,
-                                     plugin::PluginCatalogue& catalogue) {
-  const std::string reader = catalogue.ReaderOf(path);
-  json params = {{"path", path.string()}};
-  if (!reading.keys.empty()) params["keys"] = KeysIn(reading.keys);
-  if (reading.tolerance_s) {
-    if (reader != config::kLeRobotFormat) {
-      throw Error(ErrorCode::kUsage, fmt::format("--tolerance is for LeRobot datasets; {} is {}",
-                                                 path.string(), config::FormatOfReader(reader)));
-    }
-    params["tolerance_s"] = *reading.tolerance_s;
-  }
-  return catalogue.Create<Dataset>(reader, Config::FromJson(params.dump(), path.string()));
-}
-
-double RateOf(const Dataset& dataset, const std::filesystem::path& path,
-              const DatasetReading& reading) {
-  const double recorded = dataset.spec().fps;
-  if (!reading.fps || recorded == *reading.fps) return recorded;
-  if (recorded == 0.0) return *reading.fps;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("--fps {}: {} says that it has {} Hz; --fps is for datasets that do not "
-                          "say their rate",
-                          *reading.fps, path.string(), recorded));
-}
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -222,6 +172,109 @@ std::string Identify(const DatasetConversion& request, std::span<const Source> s
   return text;
 }
 
+// The files of a source, as far as their sizes and times of change tell them from others.
+class SourceFiles {
+ public:
+  explicit SourceFiles(const fs::path& source) : path_(fs::weakly_canonical(source)) {
+    constexpr int kMaxDepth = 10;  // links may lead in a circle
+    Add(path_);
+    std::error_code error;
+    fs::recursive_directory_iterator entry(path_,
+                                           fs::directory_options::follow_directory_symlink |
+                                               fs::directory_options::skip_permission_denied,
+                                           error);
+    for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+      if (entry.depth() >= kMaxDepth) entry.disable_recursion_pending();
+      Add(entry->path());
+    }
+  }
+
+  std::string Describe() const {
+    return fmt::format("{} ({} files, {} bytes, last change {:%Y-%m-%d %H:%M:%S} UTC, state {:x})",
+                       path_.string(), n_files_, n_bytes_, fmt::gmtime(last_change_), state_);
+  }
+
+ private:
+  void Add(const fs::path& file) {
+    struct stat status {};
+    if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+    ++n_files_;
+    n_bytes_ += static_cast<std::uint64_t>(status.st_size);
+    last_change_ = std::max(last_change_, status.st_mtim.tv_sec);
+    // a sum, because folders list their files in any order
+    state_ += std::hash<std::string>()(fmt::format("{} {} {} {}", file.string(), status.st_size,
+                                                   status.st_mtim.tv_sec, status.st_mtim.tv_nsec));
+  }
+
+  fs::path path_;
+  std::uint64_t n_files_ = 0;
+  std::uint64_t n_bytes_ = 0;
+  std::time_t last_change_ = 0;
+  std::size_t state_ = 0;
+};
+
+fs::path Beside(const fs::path& output, const char* ending) {
+  const fs::path path = output.has_filename() ? output : output.parent_path();
+  return path.string() + ending;
+}
+
+// What an unfinished copy was made from: a file beside it, for writers of any format. A writer gets
+// only the text of `Identify`, which the finished dataset may keep.
+class SourceRecord {
+ public:
+  SourceRecord(const DatasetConversion& request, std::span<const Source> sources)
+      : output_(request.output), file_(Beside(output_, ".unfinished.json")) {
+    json texts = json::array();
+    for (const Source& source : sources) texts.push_back(SourceFiles(source.path).Describe());
+    record_ = {{"sources", texts}, {"task", request.task}};
+  }
+
+  // Throws if the episodes that the output has may be of other sources.
+  void Begin(std::int64_t n_episodes) const {
+    if (n_episodes == 0) {
+      return core::WriteFileAtomically(
+          file_, record_.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+    }
+    constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+    const json found = fs::exists(file_) ? core::TryParseJson(core::ReadTextFile(file_, kMaxBytes))
+                                         : json("of unknown sources");
+    // as it was written: text that is not UTF-8 was replaced
+    const json wanted = json::parse(record_.dump(-1, ' ', false, json::error_handler_t::replace));
+    if (found != wanted) Refuse(n_episodes, found, wanted);
+  }
+
+  // After the dataset is complete, or if nothing of it is left.
+  void Remove() const {
+    std::error_code ignored;
+    fs::remove(file_, ignored);
+  }
+
+  bool IsNeeded() const {
+    return fs::exists(output_) || fs::exists(Beside(output_, ".unfinished"));
+  }
+
+ private:
+  [[noreturn]] void Refuse(std::int64_t n_episodes, const json& found, const json& wanted) const {
+    const json::json_pointer place(
+        json::diff(found, wanted).at(0).at("path").get<std::string>());  // the first difference
+    const auto show = [&place](const json& record) {
+      return record.contains(place) ? record.at(place).dump() : "absent";
+    };
+    const fs::path unfinished = Beside(output_, ".unfinished");
+    throw Error(
+        ErrorCode::kUsage,
+        fmt::format("{} holds {} episodes of an unfinished copy of other data, and is not "
+                    "continued. Then: {}. Now: {}. Remove it to begin again, or give another "
+                    "output.",
+                    (fs::exists(unfinished) ? unfinished : output_).string(), n_episodes,
+                    show(found), show(wanted)));
+  }
+
+  fs::path output_;
+  fs::path file_;
+  json record_;
+};
+
 // "version=v2.1", with a value in JSON or a plain text.
 void SetParam(const std::string& text, json* params) {
   const std::size_t equals = text.find('=');
@@ -306,31 +359,19 @@ class Conversion {
     RequireFiniteNumbers();
     RequireRate();
   }
+  Conversion(const Conversion&) = delete;
+  Conversion& operator=(const Conversion&) = delete;
+  ~Conversion() {
+    if (writer_ == nullptr) return;
+    writer_.reset();
+    if (!record_->IsNeeded()) record_->Remove();
+  }
 
-  // Makes the writer, which is the first to change the disk.
+  // Opens the output, which is the first to change the disk.
   void Begin(plugin::PluginCatalogue& catalogue) {
-    const std::string source = Identify(request_, sources_);
-    const bool is_lerobot = request_.format == config::kLeRobotFormat;
-    if (!request_.map.empty() && !is_lerobot) {
-      throw Error(ErrorCode::kUsage, "--map is only for --format lerobot");
-    }
-    if (request_.format == config::kZarrFormat) {
-      if (!request_.params.empty()) {
-        throw Error(ErrorCode::kUsage, "--format zarr has no --param");
-      }
-      writer_ = std::make_unique<data::ReplayDatasetWriter>(request_.output, source, spec_);
-      return;
-    }
-    json params = {{"path", request_.output.string()}, {"source", source}};
-    if (is_lerobot) {
-      params["features"] = ToJson(Features());
-      if (const json recorded = Recorded(catalogue); !recorded.is_null())
-        params["recorded"] = recorded;
-    }
-    for (const std::string& param : request_.params) SetParam(param, &params);
-    writer_ = catalogue.Create<DatasetWriter>(request_.format,
-                                              Config::FromJson(params.dump(), "--param"), spec_);
-    report_.notes = writer_->Notes();
+    record_.emplace(request_, sources_);
+    MakeWriter(catalogue);
+    record_->Begin(writer_->n_episodes());
   }
 
   // Copies the episodes that are missing. False if it was stopped.
@@ -345,7 +386,10 @@ class Conversion {
     return true;
   }
 
-  void Finish() { writer_->Finish(); }
+  void Finish() {
+    writer_->Finish();
+    record_->Remove();
+  }
 
   ConvertedDataset Report() const {
     ConvertedDataset report = report_;
@@ -355,6 +399,34 @@ class Conversion {
   }
 
  private:
+  void MakeWriter(plugin::PluginCatalogue& catalogue) {
+    const std::string source = Identify(request_, sources_);
+    const bool is_lerobot = request_.format == config::kLeRobotFormat;
+    if (!request_.map.empty() && !is_lerobot) {
+      throw Error(ErrorCode::kUsage, "--map is only for --format lerobot");
+    }
+    if (request_.format == config::kZarrFormat) {
+      if (!request_.params.empty()) {
+        throw Error(ErrorCode::kUsage, "--format zarr has no --param");
+      }
+      writer_ =
+          std::make_unique<data::ReplayDatasetWriter>(request_.output, source, spec_, Channels());
+      return;
+    }
+    json params = {{"path", request_.output.string()}, {"source", source}};
+    if (is_lerobot) {
+      params["features"] = ToJson(Features());
+      if (const json recorded = Recorded(catalogue); !recorded.is_null())
+        params["recorded"] = recorded;
+    }
+    const auto channels = Channels();
+    if (request_.format == config::kHdf5Format && !channels.empty()) params["channels"] = channels;
+    for (const std::string& param : request_.params) SetParam(param, &params);
+    writer_ = catalogue.Create<DatasetWriter>(request_.format,
+                                              Config::FromJson(params.dump(), "--param"), spec_);
+    report_.notes = writer_->Notes();
+  }
+
   // Zarr folders and HDF5 files can do without one, as diffusion_policy's and ACT's do.
   void RequireRate() const {
     const bool has_no_rate =
@@ -379,6 +451,16 @@ class Conversion {
         }
       }
     }
+  }
+
+  // By key; only keys that have names for all their numbers.
+  std::map<std::string, std::vector<std::string>> Channels() const {
+    std::map<std::string, std::vector<std::string>> channels;
+    for (std::size_t i = 0; i < spec_.keys.size(); ++i) {
+      std::vector<std::string> names = sources_[0].dataset->ChannelNames(static_cast<int>(i));
+      if (!names.empty()) channels[spec_.keys[i].name] = std::move(names);
+    }
+    return channels;
   }
 
   std::vector<FeatureRequest> Features() {
@@ -423,7 +505,10 @@ class Conversion {
   std::string TaskOf(const Piece& piece) const {
     const Source& source = sources_[piece.source];
     std::string task = source.dataset->Task(piece.episode);
-    if (!task.empty()) return task;
+    // a format with features has tasks, also empty ones
+    const bool is_stated =
+        !task.empty() || (request_.task.empty() && source.dataset->has_features());
+    if (is_stated) return task;
     return request_.task.empty() ? core::NameOf(source.path).stem().string() : request_.task;
   }
 
@@ -467,6 +552,7 @@ class Conversion {
   std::vector<Source> sources_;
   DatasetSpec spec_;
   std::vector<Piece> pieces_;
+  std::optional<SourceRecord> record_;
   std::unique_ptr<DatasetWriter> writer_;
   std::vector<std::vector<std::byte>> blocks_;  // per key
   std::int64_t n_copied_ = 0;                   // steps

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "data/hdf5/chunks.h"
 #include "data/zarr/element_type.h"
@@ -35,6 +36,17 @@ bool IsAlike(const ArrayReading& first, ArrayHeader::Kind kind, const ArrayReadi
   return first.stored == other.stored && first.spec.dtype == other.spec.dtype &&
          first.spec.shape == other.spec.shape &&
          (kind == other_kind || first.stored == StoredAs::kFiles);
+}
+
+// None if the file says nothing, or something else than a list of texts.
+std::vector<std::string> ReadChannels(const H5File& file, const std::string& path) {
+  const std::string text = file.TextAttribute(path, kChannelsAttribute).value_or("");
+  const auto names = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool are_names = names.is_array() && std::ranges::all_of(names, [](const auto& name) {
+                           return name.is_string();
+                         });
+  if (!are_names) return {};
+  return names.get<std::vector<std::string>>();
 }
 
 }  // namespace
@@ -166,7 +178,8 @@ void Hdf5Dataset::AddKey(const std::string& name, const KeyConfig& config, bool 
   const Demonstration& first = files_.demonstrations()[0];
   const std::shared_ptr<const H5File> file = files_.Open(first);
   const std::string path = first.Path(config.source);
-  KeySource source{.array = config.source, .type = config.type, .numbers = {}, .pictures = {}};
+  KeySource source{
+      .array = config.source, .channels = {}, .type = config.type, .numbers = {}, .pictures = {}};
   if (!is_asked_for && file->Find(path) != H5File::ObjectKind::kArray) {
     return files_.LeaveOut(config.source, "a link into another file, or to nothing");
   }
@@ -188,11 +201,16 @@ void Hdf5Dataset::AddKey(const std::string& name, const KeyConfig& config, bool 
   source.type = reading->spec.type;  // of all episodes
   source.first = *reading;
   source.header = question.header;
+  if (source.stored == StoredAs::kNumbers) source.channels = ReadChannels(*file, path);
   source.picture = question.picture;
   held_.push_back(Choose(name, config, source.stored, &reading->spec));
   spec_.keys.push_back(std::move(reading->spec));
   sources_.push_back(std::move(source));
   for (std::size_t i = 0; i < ends_.size(); ++i) CheckEpisode(i, sources_.size() - 1);
+}
+
+std::vector<std::string> Hdf5Dataset::ChannelNames(int key) const {
+  return PartOf(key, sources_.at(static_cast<std::size_t>(key)).channels);
 }
 
 // What the key takes of a step.

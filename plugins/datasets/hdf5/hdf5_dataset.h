@@ -45,6 +45,9 @@ class Hdf5Dataset final : public reader::KeyedDataset {
   /// Error{kNumeric} for numbers that float32 cannot hold.
   explicit Hdf5Dataset(const Hdf5Config& config);
 
+  /// What dp_bench noted when it wrote the first episode.
+  std::vector<std::string> ChannelNames(int key) const override;
+
  private:
   // An array of images in one episode.
   struct Picture {
@@ -54,6 +57,7 @@ class Hdf5Dataset final : public reader::KeyedDataset {
 
   struct KeySource {
     std::string array;
+    std::vector<std::string> channels;  // names of its numbers, if the file has them
     StoredAs stored = StoredAs::kNumbers;
     ArrayReading first = {};        // of the first episode, also if only a part is taken
     ArrayHeader header = {};        // of the first episode

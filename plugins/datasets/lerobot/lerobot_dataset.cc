@@ -127,7 +127,18 @@ void LeRobotDataset::AddKey(const std::string& name, const Feature& feature,
 std::string LeRobotDataset::Task(std::int64_t episode) const {
   const std::int64_t index = selection_.episodes().at(static_cast<std::size_t>(episode));
   const std::vector<std::string>& tasks = metadata_.episodes[static_cast<std::size_t>(index)].tasks;
+  if (tasks.size() > 1) std::call_once(has_told_tasks_, [this] { TellSeveralTasks(); });
   return tasks.empty() ? "" : tasks[0];
+}
+
+void LeRobotDataset::TellSeveralTasks() const {
+  const auto n = std::ranges::count_if(selection_.episodes(), [this](std::int64_t index) {
+    return metadata_.episodes[static_cast<std::size_t>(index)].tasks.size() > 1;
+  });
+  reader::WarnUser(fmt::format(
+      "{}: {} of {} episodes have several tasks; only the first of each is known, and a "
+      "copy has it for all steps of the episode",
+      metadata_.root.string(), n, selection_.episodes().size()));
 }
 
 std::string LeRobotDataset::FeatureName(int key) const {

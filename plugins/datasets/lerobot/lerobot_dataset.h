@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,6 +61,7 @@ class LeRobotDataset final : public reader::KeyedDataset {
   };
 
   void AddKey(const std::string& name, const Feature& feature, const reader::KeyConfig& config);
+  void TellSeveralTasks() const;
   void HoldNumbers();
   void OpenCameras();
   std::int64_t ScratchBytes() const;
@@ -79,6 +81,7 @@ class LeRobotDataset final : public reader::KeyedDataset {
   PictureRows picture_rows_;
   std::unique_ptr<reader::ChunkCache> cache_;  // of decoded images
   std::vector<KeySource> sources_;             // one per key of spec_
+  mutable std::once_flag has_told_tasks_;
 };
 
 }  // namespace dp_bench::lerobot

@@ -206,7 +206,33 @@ void ZarrReplayDataset::Load(const zarr::ZarrArray& array, DType target,
              buffer->bytes());
 }
 
+// Throws if it is known why the array of episodes does not exist.
+void ZarrReplayDataset::ExplainNoEpisodes(const std::string& name) const {
+  const std::string where = store_->Describe("");
+  if (is_growing_) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{} has no episode yet: what writes it runs, or ended before the first "
+                            "episode was complete. The same command continues it.",
+                            where));
+  }
+  constexpr std::size_t kMaxFolders = 10;
+  const std::vector<std::string> folders = store_->ListFolders("");
+  if (folders.size() > kMaxFolders) return;
+  for (const std::string& folder : folders) {
+    const std::vector<std::string> below = store_->ListFolders(folder);
+    if (!std::ranges::binary_search(below, zarr::kDataFolder) ||
+        !std::ranges::binary_search(below, kMetaFolder)) {
+      continue;
+    }
+    throw Error(ErrorCode::kData,
+                fmt::format("{} has no array '{}': the dataset is one folder deeper, in '{}'. Give "
+                            "that folder as the dataset; unpack a zip archive first.",
+                            where, name, store_->Describe(folder)));
+  }
+}
+
 void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
+  if (!zarr::FindZarrArray(*store_, name)) ExplainNoEpisodes(name);
   const zarr::ZarrArray& array = Open(name);
   if (array.shape().size() != 1 || array.num_elements() == 0) {
     throw Error(ErrorCode::kData, fmt::format("{} has shape {}; expected the end of each episode",
@@ -277,6 +303,10 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
   spec_.keys.push_back(std::move(spec));
   held_.push_back(held);
   sources_.push_back(source);
+}
+
+std::vector<std::string> ZarrReplayDataset::ChannelNames(int key) const {
+  return PartOf(key, sources_.at(static_cast<std::size_t>(key)).array->channels());
 }
 
 // Loads numbers, and images if all of them fit in the rest of the limit.

@@ -56,6 +56,9 @@ class ZarrReplayDataset final : public reader::KeyedDataset {
   /// The same, but reads from this store instead of the config's path.
   ZarrReplayDataset(const ZarrReplayConfig& config, std::unique_ptr<zarr::Store> store);
 
+  /// What dp_bench noted when it wrote the array.
+  std::vector<std::string> ChannelNames(int key) const override;
+
  private:
   struct KeySource {
     const zarr::ZarrArray* array;
@@ -68,6 +71,7 @@ class ZarrReplayDataset final : public reader::KeyedDataset {
   std::string WhyLeftOut(const std::string& array) const;
   KeyType GuessType(const zarr::ZarrArray& array) const;
   bool HasEveryStep(const Shape& shape) const;
+  void ExplainNoEpisodes(const std::string& name) const;
   void LoadEpisodeEnds(const std::string& name);
   void AddKey(const std::string& name, const KeyConfig& config);
   void Load(const zarr::ZarrArray& array, DType target, reader::PageBuffer* buffer);

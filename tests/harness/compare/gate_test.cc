@@ -63,18 +63,18 @@ TEST_F(Gate, SaysWhetherTheMachineMayExplainOtherEpisodes) {
     run.manifest = manifest.dump();
     return run;
   };
-  const run::RunFolder baseline = of_class(Baseline("ssffssff"), "no images, x86-64");
+  const run::RunFolder baseline = of_class(Baseline("ssffssff"), "no pictures, x86-64");
   const GateResult same =
-      RunGate(baseline, of_class(Candidate("ssffssff"), "no images, x86-64"), {});
+      RunGate(baseline, of_class(Candidate("ssffssff"), "no pictures, x86-64"), {});
   EXPECT_THAT(same.note, HasSubstr("8 of 8 episodes differ"));
   EXPECT_THAT(same.note, HasSubstr("the policy, the env, dp_bench or LibTorch changed"));
-  const GateResult other = RunGate(baseline, of_class(Candidate("ssffssff"), "images, x"), {});
+  const GateResult other = RunGate(baseline, of_class(Candidate("ssffssff"), "pictures, x"), {});
   EXPECT_THAT(other.note, HasSubstr("the processor may be the cause"));
   EXPECT_EQ(RunGate(baseline, Candidate("ssffssff"), {}).note, "");
   EXPECT_EQ(RunGate(baseline, baseline, {}).note, "");
 
   const run::RunFolder read = ParseBaseline(BaselineJson(baseline), "baseline.json");
-  EXPECT_EQ(run::OutcomeClassOf(read.manifest), "no images, x86-64");
+  EXPECT_EQ(run::OutcomeClassOf(read.manifest), "no pictures, x86-64");
 }
 
 TEST_F(Gate, FailsOnAShownDrop) {

@@ -63,8 +63,19 @@ TEST(ReplayDatasetWriter, FinishedAndForeignDataSetsAreRefused) {
   }
   MessageOf(ErrorCode::kUsage, [&] { ReplayDatasetWriter(path, "toy", TwoKeys()); });
   const fs::path begun = folder.path() / "begun.zarr";
-  { const ReplayDatasetWriter writer(begun, "toy", TwoKeys()); }
+  { const ReplayWriter writer(begun, TwoKeys().keys, {{"source", "toy"}}); }
   MessageOf(ErrorCode::kUsage, [&] { ReplayDatasetWriter(begun, "another", TwoKeys()); });
+}
+
+TEST(ReplayDatasetWriter, NothingIsLeftWithoutACommittedEpisode) {
+  const ScratchFolder folder;
+  const fs::path path = folder.path() / "toy.zarr";
+  {
+    ReplayDatasetWriter writer(path, "toy", TwoKeys());
+    writer.BeginEpisode({.n_steps = 2, .task = ""});
+    EXPECT_TRUE(fs::exists(path));
+  }
+  EXPECT_FALSE(fs::exists(path));
 }
 
 TEST(ReplayDatasetWriter, AnEmptyDataSetIsRefused) {

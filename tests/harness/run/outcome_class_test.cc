@@ -8,7 +8,7 @@ namespace {
 TEST(OutcomeClass, WithoutPicturesIsThatOfAllProcessorsWithAvx2AndFma) {
   OutcomeConditions conditions = {.device = "cpu", .cpu = "a", .has_avx2_and_fma = true};
   const std::string of_a = OutcomeClass(conditions);
-  EXPECT_EQ(of_a, "no images, x86-64 with AVX2 and FMA");
+  EXPECT_EQ(of_a, "no pictures, x86-64 with AVX2 and FMA");
   conditions.cpu = "b";
   EXPECT_EQ(OutcomeClass(conditions), of_a);
 }
@@ -16,10 +16,10 @@ TEST(OutcomeClass, WithoutPicturesIsThatOfAllProcessorsWithAvx2AndFma) {
 TEST(OutcomeClass, WithPicturesOnADeviceOrOnOldProcessorsIsThatOfOneProcessor) {
   EXPECT_EQ(
       OutcomeClass({.device = "cpu", .cpu = "a", .has_avx2_and_fma = true, .has_pictures = true}),
-      "images, a");
-  EXPECT_EQ(OutcomeClass({.device = "cpu", .cpu = "a"}), "no images, a");
+      "pictures, a");
+  EXPECT_EQ(OutcomeClass({.device = "cpu", .cpu = "a"}), "no pictures, a");
   EXPECT_EQ(OutcomeClass({.device = "cuda:0", .cpu = "a", .has_avx2_and_fma = true}),
-            "no images, cuda:0, a");
+            "no pictures, cuda:0, a");
 }
 
 TEST(OutcomeClass, OfAManifestWithoutOneIsEmpty) {

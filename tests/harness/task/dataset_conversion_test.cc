@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -29,11 +31,13 @@ using testing::HasSubstr;
 class DatasetConversionTest : public testing::Test {
  protected:
   // Two episodes of three steps. The second number of `state` at step 4 is `odd`.
-  fs::path Write(const std::string& name, double fps, float odd = 1.0F) {
+  fs::path Write(const std::string& name, double fps, float odd = 1.0F,
+                 const data::ChannelsByKey& channels = {}) {
     const fs::path path = scratch_.path() / name;
     data::ReplayDatasetWriter writer(
         path, "test",
-        {.keys = {{.name = "action", .shape = {1}}, {.name = "state", .shape = {2}}}, .fps = fps});
+        {.keys = {{.name = "action", .shape = {1}}, {.name = "state", .shape = {2}}}, .fps = fps},
+        channels);
     for (int step = 0; step < 6; ++step) {
       if (step % 3 == 0) writer.BeginEpisode({.n_steps = 3, .task = ""});
       const std::vector<float> action = {static_cast<float>(step)};
@@ -129,6 +133,57 @@ TEST_F(DatasetConversionTest, ARateThatIsGivenHoldsForDataSetsThatDoNotSayTheirs
   EXPECT_FALSE(fs::exists(output_));
   merge({.fps = 30.0});
   EXPECT_EQ(RateIn(output_), 30.0);
+}
+
+// Sources of the same name and size, from which one output is continued.
+TEST_F(DatasetConversionTest, AnOutputIsNotContinuedFromOtherData) {
+  if (!fs::exists(fs::path(DPB_PLUGIN_DIR) / "libdpb_writer_hdf5.so")) GTEST_SKIP();
+  fs::create_directory(scratch_.path() / "mon");
+  fs::create_directory(scratch_.path() / "tue");
+  const fs::path monday = Write("mon/data.zarr", 10.0);
+  const fs::path tuesday = Write("tue/data.zarr", 10.0, 7.0F);
+  const fs::path output = scratch_.path() / "both.hdf5";
+  std::atomic<bool> stop = false;
+  const auto convert = [&](const fs::path& source) {
+    const DatasetConversion request = {
+        .sources = {source}, .output = output, .format = "hdf5", .stop = &stop};
+    return ConvertDatasets(std::span(&request, 1), catalogue_,
+                           [&stop](const ConversionProgress&) { stop = true; })
+        .is_interrupted;
+  };
+  ASSERT_TRUE(convert(monday)) << "after one of two episodes";
+  stop = false;
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { convert(tuesday); }),
+              AllOf(HasSubstr("both.hdf5.unfinished holds 1 episodes"), HasSubstr(monday.string()),
+                    HasSubstr(tuesday.string()), HasSubstr("Remove it to begin again")));
+  fs::last_write_time(monday / "data/state/0.0", fs::file_time_type::clock::now() +
+                                                     std::chrono::seconds(5));  // repaired in place
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { convert(monday); }), HasSubstr("other data"));
+  EXPECT_FALSE(fs::exists(output));
+
+  fs::remove_all(output.string() + ".unfinished");
+  ASSERT_TRUE(convert(tuesday)) << "begun again";
+  stop = false;
+  EXPECT_FALSE(convert(tuesday)) << "continued";
+  EXPECT_TRUE(fs::exists(output));
+  EXPECT_EQ(std::distance(fs::directory_iterator(scratch_.path()), {}), 3)
+      << "the sources and the output";
+}
+
+TEST_F(DatasetConversionTest, CopiesKeepTheNamesOfChannels) {
+  const fs::path first = Write("first.zarr", 10.0, 1.0F, {{"state", {"x", "y"}}});
+  const fs::path second = Write("second.zarr", 10.0, 1.0F, {{"state", {"y", "x"}}});
+  const fs::path copy = scratch_.path() / "copy.zarr";
+  Convert({.sources = {first}, .output = copy, .format = "zarr"});
+  EXPECT_THAT(OpenDataset(copy, {}, catalogue_)->ChannelNames(1), ElementsAre("x", "y"));
+  EXPECT_THAT(OpenDataset(copy, {}, catalogue_)->ChannelNames(0), ElementsAre());
+  EXPECT_THAT(MessageOf(ErrorCode::kShape,
+                        [&] {
+                          Convert({.sources = {copy, second}, .output = output_, .format = "zarr"});
+                        }),
+              HasSubstr("channel 0 of 'state' is 'x'"));
+  const std::string part = R"({"action": {}, "x": {"array": "data/state", "begin": 1}})";
+  EXPECT_THAT(OpenDataset(copy, {.keys = part}, catalogue_)->ChannelNames(1), ElementsAre("y"));
 }
 
 TEST_F(DatasetConversionTest, KeysAreNamedOrMapped) {

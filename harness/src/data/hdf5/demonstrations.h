@@ -26,6 +26,9 @@ namespace dp_bench::hdf5 {
 /// The attribute in which dp_bench notes the type of an array that it wrote, a Name(KeyType).
 inline constexpr const char* kTypeAttribute = "dp_bench_type";
 
+/// The attribute of such an array with the names of the numbers of a step, a list in JSON.
+inline constexpr const char* kChannelsAttribute = "dp_bench_channels";
+
 /// The attribute with the rate, at the root. robomimic has it in the JSON text env_args.
 inline constexpr const char* kRateAttribute = "fps";
 

@@ -104,6 +104,11 @@ Hdf5WriterConfig Hdf5WriterConfig::FromConfig(const Config& params) {
   for (const std::string& key : names.Keys()) {
     config.names[key] = names.Require<std::string>(key, "the name in the file");
   }
+  const Config channels = params.Sub(
+      "channels", "the names of the numbers of a key, such as {\"action\": [\"x\", \"y\"]}");
+  for (const std::string& key : channels.Keys()) {
+    config.channels[key] = channels.Require<std::vector<std::string>>(key, "the names, in order");
+  }
   return config;
 }
 
@@ -172,6 +177,8 @@ json Hdf5Writer::Identity() const {
                       {"type", Name(key.type)},
                       {"dtype", Name(key.dtype)},
                       {"shape", key.shape}};
+    const auto channels = config_.channels.find(key.name);
+    if (channels != config_.channels.end()) keys[key.name]["channels"] = channels->second;
   }
   return {{"source", config_.source},
           {"fps", spec_.fps},
@@ -217,6 +224,10 @@ void Hdf5Writer::CreateArray(hid_t file, const KeySpec& key, Track* track) const
                           &H5Dclose);
   Check(track->dataset.id() >= 0, temporary_, "create an array");
   WriteText(track->dataset.id(), kTypeAttribute, std::string(Name(key.type)));
+  if (const auto channels = config_.channels.find(key.name); channels != config_.channels.end()) {
+    WriteText(track->dataset.id(), kChannelsAttribute,
+              json(channels->second).dump(-1, ' ', false, json::error_handler_t::replace));
+  }
   track->n_written = 0;
   track->rows.clear();
 }

@@ -22,8 +22,9 @@ struct Hdf5WriterConfig {
   std::filesystem::path path;
   std::string source;
   bool is_act = false;
-  int gzip = 0;                              // 0 does not compress
-  std::map<std::string, std::string> names;  // of arrays, by key
+  int gzip = 0;                                                   // 0 does not compress
+  std::map<std::string, std::string> names;                       // of arrays, by key
+  std::map<std::string, std::vector<std::string>> channels = {};  // names of numbers, by key
 
   static Hdf5WriterConfig FromConfig(const Config& params);
 };

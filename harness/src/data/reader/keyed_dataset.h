@@ -122,6 +122,9 @@ class KeyedDataset : public Dataset {
 
   void DoRead(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const final;
 
+  /// The names of the numbers of a key, of those of its source; none if they are not as many.
+  std::vector<std::string> PartOf(int key, std::span<const std::string> names) const;
+
   std::int64_t n_steps() const { return ends_.back(); }
   std::int64_t BeginOf(std::size_t episode) const { return episode == 0 ? 0 : ends_[episode - 1]; }
 

@@ -136,9 +136,7 @@ std::optional<ZarrMetadata> FindZarrArray(const Store& store, const std::string&
     store.Read(attributes, kMaxMetadataBytes, &json);
     const nlohmann::json values =
         core::TryParseJson({reinterpret_cast<const char*>(json.data()), json.size()});
-    if (values.contains(kTypeAttribute) && values.at(kTypeAttribute).is_string()) {
-      metadata.key_type = values.at(kTypeAttribute).get<std::string>();
-    }
+    ReadKeyAttributes(values, &metadata);
   }
   return metadata;
 }

@@ -33,6 +33,7 @@ class ZarrArray {
   const Shape& shape() const { return metadata_.shape; }
   ElementType type() const { return metadata_.type; }
   const std::optional<std::string>& key_type() const { return metadata_.key_type; }
+  const std::vector<std::string>& channels() const { return metadata_.channels; }
   std::int64_t num_elements() const { return metadata_.num_elements; }
   std::int64_t num_steps() const { return metadata_.shape[0]; }
 

@@ -216,12 +216,6 @@ const Json& MemberOf(const Json& object, const char* member) {
   return found == object.end() ? kNothing : *found;
 }
 
-void ReadKeyType(const Json* attributes, ZarrMetadata* metadata) {
-  if (attributes == nullptr) return;
-  const Json& type = MemberOf(*attributes, kTypeAttribute);
-  if (type.is_string()) metadata->key_type = type.get<std::string>();
-}
-
 // Version 3: the codecs of a chunk or of a shard's index, in the order of encoding.
 class CodecReader {
  public:
@@ -389,8 +383,20 @@ std::optional<ZarrMetadata> ParseZarrNode(std::span<const std::byte> json,
   ReadChunkKeys(fields, &metadata);
   fields.RequireEmpty("storage_transformers");
   metadata.fill = ParseFillValue(fields.Get("fill_value"), metadata.type);
-  ReadKeyType(fields.Find("attributes"), &metadata);
+  if (const Json* const attributes = fields.Find("attributes")) {
+    ReadKeyAttributes(*attributes, &metadata);
+  }
   return metadata;
+}
+
+void ReadKeyAttributes(const Json& attributes, ZarrMetadata* metadata) {
+  const Json& type = MemberOf(attributes, kTypeAttribute);
+  if (type.is_string()) metadata->key_type = type.get<std::string>();
+  const Json& channels = MemberOf(attributes, kChannelsAttribute);
+  const bool are_names = channels.is_array() && std::ranges::all_of(channels, [](const Json& name) {
+                           return name.is_string();
+                         });
+  if (are_names) metadata->channels = channels.get<std::vector<std::string>>();
 }
 
 std::string FormatZarrMetadata(const Shape& shape, const Shape& chunks, DType dtype) {

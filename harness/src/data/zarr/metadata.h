@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/zarr/element_type.h"
 #include "data/zarr/store.h"
@@ -49,6 +51,7 @@ struct ZarrMetadata {
   std::optional<ElementBytes> fill;     // the value of everything that is not stored
   std::string unreadable;               // why dp_bench has no use for the array; nothing else then
   std::optional<std::string> key_type;  // the attribute kTypeAttribute
+  std::vector<std::string> channels;    // the attribute kChannelsAttribute
 
   std::int64_t chunk_bytes = 0;  // decoded size of every chunk, including those at the edge
   std::int64_t num_chunks = 0;
@@ -61,6 +64,9 @@ struct ZarrMetadata {
 inline constexpr const char* kArrayFile = ".zarray";
 inline constexpr const char* kNodeFile = "zarr.json";
 inline constexpr std::uint64_t kMaxMetadataBytes = 256U << 10;
+
+/// The attribute of an array with a list of names, one per number of a step.
+inline constexpr const char* kChannelsAttribute = "dp_bench_channels";
 
 /// The attribute of an array that says which type of key it is: "low_dim", "rgb" or "depth".
 inline constexpr const char* kTypeAttribute = "dp_bench_type";
@@ -86,6 +92,10 @@ ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::strin
 
 /// The same for a zarr.json of version 3; nothing if it is that of a group.
 std::optional<ZarrMetadata> ParseZarrNode(std::span<const std::byte> json, const std::string& file);
+
+/// Takes key_type and channels from the attributes of an array, which other programs may have made
+/// anything.
+void ReadKeyAttributes(const nlohmann::json& attributes, ZarrMetadata* metadata);
 
 /// The .zarray of an array whose chunks `EncodeChunk` makes, as Python's zarr would write it.
 std::string FormatZarrMetadata(const Shape& shape, const Shape& chunks, DType dtype);

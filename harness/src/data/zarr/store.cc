@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <system_error>
@@ -111,7 +112,10 @@ class ZipStore final : public Store {
   // Takes ownership of the source.
   ZipStore(fs::path path, zip_source_t* source, zip_error_t* error) : path_(std::move(path)) {
     if (source != nullptr) archive_.reset(zip_open_from_source(source, ZIP_RDONLY, error));
-    if (archive_ != nullptr) return;
+    if (archive_ != nullptr) {
+      FindRewritten();
+      return;
+    }
     const std::string reason = zip_error_strerror(error);
     if (source != nullptr) zip_source_free(source);
     Refuse(fmt::format("cannot read {} as a zip archive: {}", path_.string(), reason));
@@ -140,6 +144,18 @@ class ZipStore final : public Store {
 
  private:
   using Entry = std::unique_ptr<zip_file_t, CloseEntry>;
+
+  // zarr appends a file that is written again: the last entry of a name is valid, and libzip finds
+  // the first.
+  void FindRewritten() {
+    for (zip_int64_t i = 0; i < zip_get_num_entries(archive_.get(), 0); ++i) {
+      const auto index = static_cast<zip_uint64_t>(i);
+      const char* const name = zip_get_name(archive_.get(), index, 0);
+      if (name == nullptr) continue;
+      const zip_int64_t first = zip_name_locate(archive_.get(), name, 0);
+      if (first >= 0 && first != i) rewritten_[name] = index;
+    }
+  }
 
   // The archive is used by one thread at a time: by the one that has an open file.
   class ZipFile final : public File {
@@ -183,7 +199,11 @@ class ZipStore final : public Store {
     std::unique_lock lock(mutex_);
     zip_stat_t status;
     zip_stat_init(&status);
-    if (zip_stat(archive_.get(), name.c_str(), 0, &status) != 0) return nullptr;
+    const auto last = rewritten_.find(name);
+    const int fault = last != rewritten_.end()
+                          ? zip_stat_index(archive_.get(), last->second, 0, &status)
+                          : zip_stat(archive_.get(), name.c_str(), 0, &status);
+    if (fault != 0) return nullptr;
     if ((status.valid & ZIP_STAT_SIZE) == 0 || (status.valid & ZIP_STAT_INDEX) == 0) {
       Refuse(Describe(name) + " does not say its size");
     }
@@ -198,6 +218,7 @@ class ZipStore final : public Store {
   fs::path path_;
   mutable std::mutex mutex_;
   std::unique_ptr<zip_t, CloseArchive> archive_;
+  std::map<std::string, zip_uint64_t> rewritten_;  // the last entry of names with several
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <iterator>
 
 #include "core/temporary_folder.h"
 #include "dp_bench/error.h"
@@ -64,6 +65,32 @@ TEST_F(FolderStoreTest, NamesCannotLeaveTheFolder) {
                                   ".."s, "data//chunk"s, "data/"s, "data/./chunk"s, "data\0/x"s}) {
     EXPECT_THAT(ReadError(name), HasSubstr("cannot leave the zarr folder")) << name;
   }
+}
+
+// zarr.ZipStore in mode "a" appends files that are written again, as Python's zipfile does.
+TEST(ZipStore, TheLastEntryOfANameIsValid) {
+  const core::TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "rewritten.zip";
+  ZarrFiles files;
+  files["data/a"] = ToBytes("first");
+  files["data/b"] = ToBytes("other");
+  files["data/c"] = ToBytes("last");
+  files.WriteZip(file);
+  // libzip writes no second entry of a name: renames c to a
+  std::ifstream in(file, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  in.close();
+  int n_renamed = 0;
+  for (std::size_t at = 0; (at = bytes.find("data/c", at)) != std::string::npos; ++n_renamed) {
+    bytes[at + 5] = 'a';
+  }
+  ASSERT_EQ(n_renamed, 2) << "in front of the file, and in the directory of the archive";
+  std::ofstream(file, std::ios::binary) << bytes;
+  Bytes content;
+  OpenZipStore(file)->Read("data/a", 10, &content);
+  EXPECT_EQ(content, ToBytes("last"));
+  OpenZipStore(file)->Read("data/b", 10, &content);
+  EXPECT_EQ(content, ToBytes("other"));
 }
 
 // As caches of model hubs, DVC and git-annex make them.

@@ -149,5 +149,19 @@ TEST(Hdf5WriterNames, RenameKeysAndAreChecked) {
   EXPECT_TRUE(fs::exists(folder.path() / "out.unfinished"));
 }
 
+TEST_P(Hdf5Variants, KeepsTheNamesOfChannels) {
+  Hdf5WriterConfig named = config();
+  const KeySpec& key = SpecToWrite().keys[0];
+  for (std::int64_t i = 0; i < key.NumElements(); ++i) {
+    named.channels[key.name].push_back("channel " + std::to_string(i));
+  }
+  Hdf5Writer writer(named, SpecToWrite());
+  WriteEpisodes(writer, 3);
+  writer.Finish();
+  const Hdf5Dataset dataset({.path = named.path});
+  EXPECT_EQ(dataset.ChannelNames(0), named.channels[key.name]);
+  EXPECT_TRUE(dataset.ChannelNames(1).empty());
+}
+
 }  // namespace
 }  // namespace dp_bench::hdf5::testing

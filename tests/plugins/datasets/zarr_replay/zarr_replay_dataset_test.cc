@@ -4,6 +4,7 @@
 
 #include "dp_bench/error.h"
 #include "small_replay.h"
+#include "support/error_of.h"
 
 namespace dp_bench::zarr_replay::testing {
 namespace {
@@ -97,6 +98,20 @@ TEST(ZarrReplay, ReadsItsParams) {
   params.RejectUnread();
   EXPECT_EQ(dataset->spec().fps, 20.0);
   ExpectSmallReplay(*dataset);
+}
+
+TEST(ZarrReplay, SaysThatTheDatasetIsOneFolderDeeperOrHasNoEpisodeYet) {
+  const TemporaryFolder folder;
+  SmallReplay().WriteFolder(folder.path() / "outer" / "mine.zarr");
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kData, [&] { ZarrReplayDataset({.path = folder.path() / "outer"}); }),
+      ::testing::HasSubstr("one folder deeper"));
+  ZarrFiles begun;
+  begun[".zattrs"] = ToBytes(R"({"complete": false})");
+  begun.WriteFolder(folder.path() / "begun.zarr");
+  EXPECT_THAT(MessageOf(ErrorCode::kData,
+                        [&] { ZarrReplayDataset({.path = folder.path() / "begun.zarr"}); }),
+              ::testing::HasSubstr("has no episode yet"));
 }
 
 }  // namespace
