@@ -91,8 +91,8 @@ def check(browser, page, n_videos):
             fail(f"{name}: fetched {found['fetched']}")
         if found["played"] != [True] * n_videos:
             fail(f"{name}: wanted {n_videos} videos that play, found {found['played']}")
-        if not all(found["pictures"]):
-            fail(f"{name}: {found['pictures'].count(False)} images are not drawn")
+        if not all(found["images"]):
+            fail(f"{name}: {found['images'].count(False)} images are not drawn")
         if found["overflow"] > 0:
             fail(f"{name}: {found['overflow']} px wider than the window")
         if found["text"] < 200:
