@@ -141,6 +141,7 @@ for file in config.json manifest.json eval_log.json; do cmp ran/$file ran2/$file
 expect_exit 2 "its training is at epoch 0 of 2" "$dp_bench" eval --resume cut env_runner.n_test=4
 "$dp_bench" train --resume ran training.num_epochs=2 >ran.txt 2>&1 || fail "$(cat ran.txt)"
 expect_exit 2 "nothing was evaluated" "$dp_bench" eval --resume ran env_runner.n_test=200
+cmp ran/set_aside/1/episodes.jsonl whole/episodes.jsonl || fail "training on lost the evaluation of the earlier weights"
 
 # another evaluation is refused
 expect_exit 2 "dp_bench eval --checkpoint trained env_runner.n_test=N" "$dp_bench" eval --resume trained

@@ -24,6 +24,7 @@
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
 #include "evaluate/evaluation.h"
+#include "policy/device.h"
 #include "run/checkpoint.h"
 #include "run/run_files.h"
 #include "task/collection.h"
@@ -139,10 +140,11 @@ void BeginRun(const TrainPlan& plan, const task::Experiment& experiment, task::O
                      experiment.config(), ranks);
 }
 
-// What a run had evaluated before it trained on: other weights.
-void RemoveResult(const fs::path& folder) {
-  for (const std::string_view file : {run::kEvalLogFile, run::kEpisodesFile, run::kJournalFile}) {
-    core::RemoveAll(folder / file);
+// What a run had evaluated before it trained on is of other weights.
+void SetEvaluationAside(const fs::path& folder) {
+  if (const auto aside = train::SetEvaluationAside(folder)) {
+    core::LogInfo(
+        fmt::format("the evaluation of the earlier weights is set aside in '{}'", aside->string()));
   }
 }
 
@@ -239,7 +241,7 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
   BeginRun(plan, experiment, *folder, ranks);
   const train::TrainReport report = workspace.Run(
       rollouts ? RolloutsOf(*rollouts, device, rollout_folder, ranks) : train::EvalFn());
-  if (report.n_steps > 0 && ranks.is_root()) RemoveResult(output);
+  if (report.n_steps > 0 && ranks.is_root()) SetEvaluationAside(output);
   const bool is_over = !plan.with_report || !last || report.end == train::TrainEnd::kInterrupted;
   if (is_over) evaluate::RecordCost(meter, output, ranks);
   const fs::path& resumed = plan.of_seeds.empty() ? output : plan.of_seeds;

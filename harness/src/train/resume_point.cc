@@ -294,6 +294,17 @@ std::optional<fs::path> RewindRun(const fs::path& run_folder, const run::Checkpo
   return aside;
 }
 
+std::optional<fs::path> SetEvaluationAside(const fs::path& run_folder) {
+  const std::vector<std::string> evaluation = run::LookIntoRun(run_folder).evaluation;
+  const auto is_outcome = [](const std::string& name) {
+    return name == run::kEpisodesFile || name == run::kJournalFile;
+  };
+  if (std::ranges::none_of(evaluation, is_outcome)) return std::nullopt;
+  fs::path aside = SetAside(run_folder, {}, evaluation);
+  for (const std::string& name : evaluation) core::RemoveAll(run_folder / name);
+  return aside;
+}
+
 namespace {
 
 constexpr std::size_t kBlockBytes = 1U << 20;

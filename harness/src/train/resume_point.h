@@ -58,6 +58,10 @@ std::int64_t RequireLogOf(const std::filesystem::path& run_folder,
 std::optional<std::filesystem::path> RewindRun(const std::filesystem::path& run_folder,
                                                const run::Checkpoint& chosen);
 
+/// Puts the evaluation of a run that has trained on, so that of earlier weights, into
+/// `run_folder`/set_aside/<n>. Returns that folder; none if nothing was evaluated.
+std::optional<std::filesystem::path> SetEvaluationAside(const std::filesystem::path& run_folder);
+
 // A snapshot is the state of a training at one moment, as a separate run folder: config.json,
 // logs.json.txt up to that moment, and checkpoints/latest with every part. Every command that
 // accepts a run folder accepts a snapshot: in its place, copied, or on another machine. It
