@@ -41,6 +41,7 @@ std::vector<std::byte> ValueOf(const KeySpec& key, int step) {
 
 // Writes episodes that are missing, up to `n`.
 void WriteEpisodes(DatasetWriter& writer, std::int64_t n) {
+  const DatasetSpec spec = SpecToWrite();
   int step = 0;
   for (std::int64_t episode = 0; episode < n; ++episode) {
     const int length = kLengths[episode];
@@ -48,7 +49,7 @@ void WriteEpisodes(DatasetWriter& writer, std::int64_t n) {
       writer.BeginEpisode({.n_steps = length, .task = "lift"});
       for (int i = 0; i < length; ++i) {
         std::vector<std::vector<std::byte>> values;
-        for (const KeySpec& key : SpecToWrite().keys) values.push_back(ValueOf(key, step + i));
+        for (const KeySpec& key : spec.keys) values.push_back(ValueOf(key, step + i));
         writer.Append(std::vector<std::span<const std::byte>>(values.begin(), values.end()));
       }
     }
@@ -151,7 +152,8 @@ TEST(Hdf5WriterNames, RenameKeysAndAreChecked) {
 
 TEST_P(Hdf5Variants, KeepsTheNamesOfChannels) {
   Hdf5WriterConfig named = config();
-  const KeySpec& key = SpecToWrite().keys[0];
+  const DatasetSpec spec = SpecToWrite();
+  const KeySpec& key = spec.keys[0];
   for (std::int64_t i = 0; i < key.NumElements(); ++i) {
     named.channels[key.name].push_back("channel " + std::to_string(i));
   }
