@@ -194,6 +194,11 @@ void BindBatch(nb::module_& m) {
           nb::init<const EnvBatch&, std::vector<Rows::ObsArray>, Matrix<double>, Vector<double>,
                    std::vector<Vector<bool>>>(),
           "batch"_a, "obs"_a, "infos"_a, "rewards"_a, "flags"_a,
+          nb::sig("def __init__(self, batch: EnvBatch, "
+                  "obs: collections.abc.Sequence[numpy.typing.NDArray[typing.Any]], "
+                  "infos: numpy.typing.NDArray[numpy.float64], "
+                  "rewards: numpy.typing.NDArray[numpy.float64], "
+                  "flags: collections.abc.Sequence[numpy.typing.NDArray[numpy.bool_]]) -> None"),
           "`obs`: in the order of the spec. `flags`: is_success, is_reset, terminated, truncated.");
 }
 
