@@ -90,8 +90,8 @@ class DPB_API Config {
   /// This object as JSON text, with the defaults read so far.
   std::string ToJson() const;
 
-  /// Counts every key of this JSON object as read, and takes its values as defaults of keys that are
-  /// absent. With `ToJson()` it reads an object whose keys the config chooses.
+  /// Counts every key of this JSON object as read, and takes its values as defaults of keys that
+  /// are absent. With `ToJson()` it reads an object whose keys the config chooses.
   void ReadAll(std::string_view json) const;
 
   /// Throws if keys below this object were never read, naming the line and the nearest known key of

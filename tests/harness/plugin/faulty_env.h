@@ -21,9 +21,7 @@ inline std::filesystem::path FaultyPlugin() {
 }
 
 /// Short limits, so that a test of one ends quickly.
-inline EnvLimits ShortLimits() {
-  return {.step_timeout = 2.0, .reset_timeout = 10.0};
-}
+inline EnvLimits ShortLimits() { return {.step_timeout = 2.0, .reset_timeout = 10.0}; }
 
 inline std::unique_ptr<Env> MakeIsolated(const Config& params,
                                          const EnvLimits& limits = ShortLimits()) {

@@ -19,7 +19,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-
 /// Notes as many denoising steps as it is told.
 class DenoisingFake : public FakePolicy {
  public:
