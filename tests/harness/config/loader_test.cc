@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Two plugins, of which one recognizes what it reads.
+// Two plugins. One of them recognizes the datasets that it reads.
 class TwoReaders final : public DatasetReaders {
  public:
   std::string ReaderOf(const fs::path& path) override {
