@@ -327,14 +327,14 @@ void Hdf5Writer::JoinEpisodes(const fs::path& path) const {
 void Hdf5Writer::Finish() {
   reader::RequireEpisodes(n_episodes_, config_.path);
   if (config_.is_act) {
-    core::RenameDurably(EpisodeFile(0).parent_path(), config_.path);
-  } else {
-    const fs::path temporary = core::TemporaryFor(config_.path);
-    const core::Unfinished unfinished(temporary);
-    JoinEpisodes(temporary);
-    reader::MoveDurably(temporary, config_.path);
+    unfinished_->Publish(
+        [&] { core::RenameDurably(EpisodeFile(0).parent_path(), config_.path); });
+    return;
   }
-  unfinished_->Remove();
+  const fs::path temporary = core::TemporaryFor(config_.path);
+  const core::Unfinished unfinished(temporary);
+  JoinEpisodes(temporary);
+  unfinished_->Publish([&] { reader::MoveDurably(temporary, config_.path); });
 }
 
 }  // namespace dp_bench::hdf5

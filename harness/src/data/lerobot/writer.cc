@@ -523,8 +523,7 @@ void LeRobotWriter::Finish() {
   WriteMeta(folder.temporary(), dataset_);
   const std::string sources = Dump({{"keys", KeySources()}});
   core::WriteNewFile(folder.temporary() / kKeySourcesFile, std::as_bytes(std::span(sources)));
-  folder.Commit();
-  unfinished_->Remove();
+  unfinished_->Publish([&] { folder.Commit(); });
 }
 
 }  // namespace dp_bench::lerobot

@@ -14,12 +14,19 @@ namespace dp_bench::reader {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+namespace {
+
+constexpr const char* kCompleteFile = "complete";  // the dataset needs nothing more of the folder
+
+}  // namespace
+
 UnfinishedDataset::UnfinishedDataset(const fs::path& path, bool is_folder, const json& identity)
     : folder_(path.string() + ".unfinished") {
   constexpr std::size_t kMaxIdentityBytes = std::size_t{64} << 20;
   const bool is_free = !fs::exists(fs::symlink_status(path)) ||
                        (is_folder && fs::is_directory(path) && fs::is_empty(path));
   if (!is_free) {
+    if (fs::exists(folder_ / kCompleteFile)) core::RemoveAll(folder_);
     throw Error(ErrorCode::kUsage,
                 fmt::format("{} exists; give another output, or remove this one", path.string()));
   }
@@ -38,7 +45,9 @@ UnfinishedDataset::UnfinishedDataset(const fs::path& path, bool is_folder, const
 
 UnfinishedDataset::~UnfinishedDataset() = default;
 
-void UnfinishedDataset::Remove() {
+void UnfinishedDataset::Publish(const std::function<void()>& move) {
+  core::WriteFileAtomically(folder_ / kCompleteFile, "");
+  move();
   lock_.reset();
   core::RemoveAll(folder_);
 }

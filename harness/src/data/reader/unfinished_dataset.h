@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 
@@ -27,8 +28,9 @@ class UnfinishedDataset {
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// Removes the folder, when the dataset is at its path.
-  void Remove();
+  /// Calls `move`, which moves the finished dataset to its path, and removes the folder. Killed
+  /// between the two, the folder goes when the next run finds the dataset.
+  void Publish(const std::function<void()>& move);
 
  private:
   std::filesystem::path folder_;
