@@ -205,3 +205,33 @@ expect_exit 1 "FAIL: after 10 seeds" "${gate[@]}" --candidate real/checkpoints/l
 sed 's/"seed":100001,/"seed":100011,/' baseline.json >gap.json
 expect_exit 2 "no --candidate is a checkpoint" "${gate[@]}" --candidate b --output nowhere
 expect_exit 6 "seed 100011 is not the previous seed plus 1" "$dp_bench" gate --baseline gap.json --candidate real/checkpoints/latest
+
+echo "what needs no policy loads no LibTorch"
+export XDG_CACHE_HOME=$work/cache
+loads() {  # loads COMMAND...: whether it loads LibTorch
+  LD_DEBUG=files LD_DEBUG_OUTPUT=loaded "$dp_bench" "$@" >out.txt 2>&1 || true
+  grep -qs "calling init: .*/libtorch" loaded.*
+  local status=$?
+  rm -f loaded.*
+  return $status
+}
+"$dp_bench" keys policy >keys.txt 2>&1
+"$dp_bench" plugins >plugins.txt 2>&1
+for command in --version "compare real real" "film real --output film.gif" "gate --baseline baseline.json --candidate long" \
+  "keys policy" plugins; do
+  # shellcheck disable=SC2086
+  ! loads $command || fail "dp_bench $command loads LibTorch"
+  [ "$command" = --version ] || [ -s out.txt ] || fail "dp_bench $command prints nothing"
+done
+cmp keys.txt <("$dp_bench" keys policy)
+cmp plugins.txt <("$dp_bench" plugins)
+loads keys training || fail "an answer that was never asked for was recalled, or LibTorch is not found by this test"
+mkdir more
+for file in "$(dirname "$(dirname "$(readlink -f "$dp_bench")")")"/plugins/libdpb_env_point_mass.so; do cp "$file" more; done
+expect_exit 0 "/more/" "$dp_bench" plugins --plugin-dir "$work/more"
+echo "no plugin" >more/libdpb_env_other.so
+expect_exit 2 "refused: .*/more/libdpb_env_other.so" "$dp_bench" plugins --plugin-dir "$work/more"
+expect_exit 2 "refused: .*/more/libdpb_env_other.so" "$dp_bench" plugins --plugin-dir "$work/more"
+rm more/libdpb_env_other.so
+expect_exit 0 "/more/" "$dp_bench" plugins --plugin-dir "$work/more"
+XDG_CACHE_HOME=/proc/none expect_exit 0 "" "$dp_bench" plugins

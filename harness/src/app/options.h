@@ -1,5 +1,4 @@
-// The command line: options that several verbs have, each declared once, and errors for unknown
-// verbs and options, with suggestions.
+// The options that several verbs have, each declared once.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,50 +6,15 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
+#include "app/light/options.h"
 #include "plugin/catalogue.h"
 #include "run/run_checkpoint.h"
 #include "task/dataset_reading.h"
 #include "task/experiment.h"
 
 namespace dp_bench::app {
-
-// Kinds of options.
-
-/// For CLI::Option::check: nan is in every CLI::Range. Returns what is wrong.
-inline std::string RefuseNan(const std::string& text) {
-  if (CLI::detail::to_lower(text).find("nan") == std::string::npos) return "";
-  return "Value " + text + " is not a number; expected a finite one";
-}
-
-/// A number from `low` to `high`; --help shows its default.
-template <class T>
-CLI::Option* AddNumber(CLI::App* app, const char* name, T* number, std::type_identity_t<T> low,
-                       std::type_identity_t<T> high, const std::string& text) {
-  return app->add_option(name, *number, text)
-      ->check(CLI::Range(low, high))
-      ->check(&RefuseNan)
-      ->capture_default_str();
-}
-
-/// A folder that must exist.
-CLI::Option* AddFolder(CLI::App* app, const char* name, std::filesystem::path* folder,
-                       const std::string& text);
-
-/// One of several words; --help shows its default.
-CLI::Option* AddChoice(CLI::App* app, const char* name, std::string* choice,
-                       const std::vector<std::string>& choices, const std::string& text);
-
-/// Values with commas between them.
-template <class T>
-CLI::Option* AddList(CLI::App* app, const char* name, std::vector<T>* values,
-                     const std::string& text) {
-  return app->add_option(name, *values, text)->delimiter(',')->allow_extra_args(false);
-}
-
-// The options.
 
 /// The plugins in these folders, then those of the search path.
 plugin::PluginCatalogue OpenCatalogue(const std::vector<std::filesystem::path>& plugin_dirs);
@@ -90,15 +54,6 @@ void AddReadingOptions(CLI::App* app, task::DatasetReading* reading);
 /// Throws Error{kUsage} unless a folder can be written to `output`. To be called before anything is
 /// read.
 void RequireFreeFolder(const std::filesystem::path& output);
-
-// What CLI11 does not check.
-
-/// Throws Error{kUsage} if the first argument looks like a verb but is not one of `verbs`.
-void RequireKnownVerb(int argc, char** argv, const std::vector<std::string>& verbs);
-
-/// Call it for a command line that CLI11 refused. Throws Error{kUsage} if `verb` was given an
-/// unknown option, which explains the error better than a missing required option.
-void RequireKnownOptions(const CLI::App& verb);
 
 /// The seeds of "42,43" in each text. CLI11 alone would read -1 as the largest one and skip what is
 /// empty. Throws Error{kUsage} naming the option, unless there is at least one seed and all are

@@ -1,93 +1,19 @@
 #include "app/process.h"
 
 #include <c10/util/Exception.h>
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
-#include <new>
-#include <nlohmann/json.hpp>
-#include <system_error>
 #include <thread>
 
 #include "core/console.h"
-#include "core/exit_code.h"
 #include "dp_bench/error.h"
 #include "policy/device.h"
 
 namespace dp_bench::app {
 namespace {
-
-namespace fs = std::filesystem;
-
-bool IsUtf8(const std::string& text) {
-  using Json = nlohmann::json;
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::ignore) ==
-         Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string WithoutForeignBytes(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) >= 0x80) c = '?';
-  }
-  return text;
-}
-
-// With control characters made visible, line ends too.
-std::string OnOneLine(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    line += code < ' ' || code == 0x7f ? fmt::format("\\x{:02x}", code) : std::string(1, c);
-  }
-  return line;
-}
-
-constexpr int kNotUtf8 = 316;  // id of an exception of nlohmann/json
-
-// what() is "filesystem error: cannot create directories: Permission denied [/a] [/b]".
-Failure OfFileSystem(const fs::filesystem_error& error) {
-  std::string paths;
-  for (const fs::path& path : {error.path1(), error.path2()}) {
-    if (!path.empty()) paths += fmt::format("{}'{}'", paths.empty() ? "" : ", ", path.string());
-  }
-  const std::string what = error.what();
-  constexpr std::string_view kPrefix = "filesystem error: ";
-  const std::size_t begin = what.starts_with(kPrefix) ? kPrefix.size() : 0;
-  const std::size_t end = what.find(": " + error.code().message());
-  std::string refused = what.substr(begin, end == std::string::npos ? end : end - begin);
-  if (refused.find("cannot") == std::string::npos) refused = "cannot access";  // "status"
-  return {
-      fmt::format(
-          "{} {}: {}. Check that the path exists, is not too long, and can be read and written.",
-          refused, paths, error.code().message()),
-      ExitCodeFor(ErrorCode::kIo)};
-}
-
-Failure OfMemory(std::string_view what) {
-  return {
-      fmt::format("out of memory: {}\n"
-                  "  For a training, in this order: lower dataloader.batch_size\n"
-                  "  (training.gradient_accumulate_every keeps the effective size), set\n"
-                  "  training.mixed_precision=bf16, policy.params.gradient_checkpointing=true,\n"
-                  "  a smaller policy.params.resize_shape, fewer cameras in shape_meta, a smaller\n"
-                  "  policy.params.obs_encoder.resnet_width. `dp_bench profile` estimates what "
-                  "each saves.\n"
-                  "  For an evaluation lower env_runner.n_workers and env_runner.micro_batch.\n"
-                  "  `dp_bench inspect --policy P --env E` shows the memory of a training step.",
-                  what),
-      core::kExitOutOfMemory};
-}
-
-Failure OfBug(std::string_view what) {
-  return {fmt::format("{}\nThis is a bug in dp_bench.", what), ExitCodeFor(ErrorCode::kInternal)};
-}
 
 [[noreturn]] void End(core::Communicator& ranks, const std::string& message, int exit_code) {
   // an error of config or data hits all ranks; let rank 0 print it first and end the others
@@ -99,66 +25,15 @@ Failure OfBug(std::string_view what) {
 
 }  // namespace
 
-void SettleStandardStreams() {
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (fcntl(stream, F_GETFD) >= 0) continue;
-    // gets the lowest free number, which is this one; writes to a read-only descriptor fail
-    const int opened = open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
-    if (opened >= 0 && opened != stream) close(opened);
-  }
-}
-
 void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);   // [bytes], the largest that glibc takes
   mallopt(M_TRIM_THRESHOLD, 512 << 20);  // [bytes]
 }
 
-void RequireUtf8(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    // the value of an override may be JSON on several lines
-    const std::string line = OnOneLine(argv[i]);
-    if (line != argv[i] && line.find('=') == std::string::npos) {
-      throw Error(
-          ErrorCode::kUsage,
-          fmt::format("argument {}, '{}', has control characters, which no name or path may "
-                      "have here. Was the output of another command taken for a name?",
-                      i, line));
-    }
-    if (IsUtf8(argv[i])) continue;
-    throw Error(ErrorCode::kUsage,
-                fmt::format("argument {}, '{}', is not UTF-8. Paths and values are written into "
-                            "JSON files, which must be UTF-8; rename the file.",
-                            i, WithoutForeignBytes(argv[i])));
-  }
-}
-
-Failure DescribeFailure(const std::exception& exception) {
-  if (const auto* error = dynamic_cast<const Error*>(&exception)) {
-    return {error->what(), ExitCodeFor(error->code())};
-  }
-  if (const auto* error = dynamic_cast<const fs::filesystem_error*>(&exception)) {
-    return OfFileSystem(*error);
-  }
-  if (const auto* error = dynamic_cast<const std::system_error*>(&exception)) {
-    return {fmt::format("the system refused: {}", error->what()), ExitCodeFor(ErrorCode::kIo)};
-  }
-  if (const auto* error = dynamic_cast<const std::bad_alloc*>(&exception)) {
-    return OfMemory(error->what());
-  }
-  if (const auto* error = dynamic_cast<const c10::Error*>(&exception)) {
-    return policy::IsOutOfMemory(*error) ? OfMemory(error->what_without_backtrace())
-                                         : OfBug(error->what());
-  }
-  const auto* json = dynamic_cast<const nlohmann::json::exception*>(&exception);
-  if (json != nullptr && json->id == kNotUtf8) {
-    return {fmt::format("a path or name has bytes that are not UTF-8, which JSON files cannot "
-                        "contain; rename it ({})",
-                        json->what()),
-            ExitCodeFor(ErrorCode::kUsage)};
-  }
-  return OfBug(exception.what());
+Failure DescribeTorchFailure(const std::exception& exception) {
+  const auto* error = dynamic_cast<const c10::Error*>(&exception);
+  if (error == nullptr || !policy::IsOutOfMemory(*error)) return DescribeFailure(exception);
+  return FailureOfMemory(error->what_without_backtrace());
 }
 
 int RunOnRanks(const std::function<int(core::Communicator& ranks)>& verb) {
@@ -172,18 +47,9 @@ int RunOnRanks(const std::function<int(core::Communicator& ranks)>& verb) {
     // mpirun kills the others when the first rank ends with a code other than 0
     return ranks->AllReduceMax(exit_code);
   } catch (const std::exception& exception) {
-    const Failure failure = DescribeFailure(exception);
+    const Failure failure = DescribeTorchFailure(exception);
     End(*ranks, failure.message, failure.exit_code);
   }
-}
-
-void RequireOneProcess(std::string_view verb) {
-  const int n_ranks = core::ReadLaunch().n_ranks;
-  if (n_ranks == 1) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("mpirun started {} processes of dp_bench {}, which supports only one; "
-                          "train, run and eval support several",
-                          n_ranks, verb));
 }
 
 }  // namespace dp_bench::app

@@ -1,8 +1,8 @@
-// The verbs of the command line. Each Add* declares its options on a CLI11 app and returns the
-// function to run, whose result is the exit code.
+// The verbs that need LibTorch, and gate with what it needs LibTorch for (app/light has the
+// others). Each Add* declares its options on a CLI11 app and returns the function to run, whose
+// result is the exit code.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "app/options.h"
@@ -10,8 +10,6 @@
 #include "task/dataset_conversion.h"
 
 namespace dp_bench::app {
-
-using Verb = std::function<int()>;
 
 /// Prints a line per feature of LeRobot: "observation.state: agent_pos".
 void PrintBindings(const std::vector<interop::FeatureBinding>& bindings);
@@ -23,14 +21,12 @@ int ConvertWithProgress(std::vector<task::DatasetConversion> conversions,
 Verb AddRun(CLI::App* app);
 Verb AddTrain(CLI::App* app);
 Verb AddEval(CLI::App* app);
-Verb AddCompare(CLI::App* app);
-Verb AddGate(CLI::App* app);
+Verb AddGateWithRollouts(CLI::App* app);
 Verb AddReplay(CLI::App* app);
 Verb AddDiff(CLI::App* app);
 Verb AddCollect(CLI::App* app);
 Verb AddDataset(CLI::App* app);
 Verb AddExport(CLI::App* app);
-Verb AddFilm(CLI::App* app);
 Verb AddDiagnose(CLI::App* app);
 Verb AddDistill(CLI::App* app);
 Verb AddDoctor(CLI::App* app);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -83,5 +84,13 @@ struct GateProgress {
 /// has no test episodes, Error{kConfig} for a bad `config`.
 GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
                    const SequentialTestConfig& config, const GateProgress* earlier = nullptr);
+
+/// How a checkpoint is rolled out until there is a verdict.
+struct GateRolloutPlan {
+  int n_first = 8;                 // episodes before the first look; 8 are enough for a signature
+  int max_episodes = 0;            // upper limit
+  bool stops_at_signature = true;  // else equal episodes count as ordinary pairs
+  std::function<GateResult(const run::RunFolder& candidate)> judge;
+};
 
 }  // namespace dp_bench::compare

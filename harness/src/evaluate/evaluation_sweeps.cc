@@ -398,7 +398,7 @@ void Append(run::RunResult block, run::RunResult* all) {
 }
 
 // Whether more episodes cannot change the verdict.
-bool IsDecided(const compare::GateResult& result, const GateRolloutPlan& plan) {
+bool IsDecided(const compare::GateResult& result, const compare::GateRolloutPlan& plan) {
   if (result.has_signature && !plan.stops_at_signature) {
     return result.test.verdict() != compare::Verdict::kInconclusive;
   }
@@ -456,7 +456,7 @@ int EvaluateAtLatencies(const CheckpointEvaluationOptions& options,
 
 std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions options,
                                                   const run::RunFolder& baseline,
-                                                  const GateRolloutPlan& plan) {
+                                                  const compare::GateRolloutPlan& plan) {
   const run::SeedRange seeds = SeedsOf(baseline);
   const int n_episodes = std::min(seeds.n, plan.max_episodes);
   for (const std::string& value :

@@ -32,18 +32,17 @@ constexpr PluginKind kKinds[] = {PluginKind::kEnv, PluginKind::kDataset, PluginK
 // "libdpb_env_", the beginning of the file names of a kind.
 std::string FilePrefix(PluginKind kind) { return "libdpb_" + KindName(kind) + "_"; }
 
-// The folder of dp_bench_core, whatever program uses it.
-fs::path LibraryFolder() {
-  Dl_info library = {};
-  DPB_ASSERT(dladdr(kKinds, &library) != 0);
-  return fs::canonical(library.dli_fname).parent_path();
-}
-
 std::string Joined(const std::vector<std::string>& texts) {
   return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
 }
 
 }  // namespace
+
+fs::path LibraryFolder() {
+  Dl_info library = {};
+  DPB_ASSERT(dladdr(kKinds, &library) != 0);
+  return fs::canonical(library.dli_fname).parent_path();
+}
 
 std::string PluginInfo::Sha256() const {
   return core::Sha256Hex(core::ReadFile(file, kMaxPluginBytes));

@@ -99,15 +99,6 @@ std::string Await(pid_t child, const fs::path& file, milliseconds limit) {
   return DescribeStatus(status);
 }
 
-fs::path MemoryFile() {
-  const char* const cache = std::getenv("XDG_CACHE_HOME");
-  const char* const home = std::getenv("HOME");
-  const fs::path folder = cache != nullptr && *cache != '\0' ? fs::path(cache)
-                          : home != nullptr                  ? fs::path(home) / ".cache"
-                                                             : fs::path();
-  return folder.is_absolute() ? folder / "dp_bench" / "loadable_plugins" : fs::path();
-}
-
 std::string ReadMemory(const fs::path& file) {
   try {
     return core::ReadTextFile(file, kMaxMemory);
@@ -130,6 +121,15 @@ void Remember(const fs::path& file, const std::string& hash) {
 }
 
 }  // namespace
+
+fs::path CacheFolder() {
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  const char* const home = std::getenv("HOME");
+  const fs::path folder = cache != nullptr && *cache != '\0' ? fs::path(cache)
+                          : home != nullptr                  ? fs::path(home) / ".cache"
+                                                             : fs::path();
+  return folder.is_absolute() ? folder / "dp_bench" : fs::path();
+}
 
 std::optional<std::string> ProbeLoading(const fs::path& file, const char* symbol,
                                         milliseconds limit) {
@@ -154,7 +154,7 @@ std::optional<std::string> ProbeLoading(const fs::path& file, const char* symbol
 
 void RequireLoadable(const fs::path& file, const char* symbol) {
   if (dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD) != nullptr) return;  // loaded already
-  const fs::path memory = MemoryFile();
+  const fs::path memory = CacheFolder() / "loadable_plugins";
   const std::string hash = core::Sha256Hex(core::ReadFile(file, kMaxFile));
   if (ReadMemory(memory).find(hash) != std::string::npos) return;
   const std::optional<std::string> fault = ProbeLoading(file, symbol, kLoadLimit);

@@ -1,28 +1,25 @@
-// dp_bench compare: compares finished runs on their shared seeds. dp_bench diff: finds the first
-// difference between two.
+// dp_bench replay: runs one episode of a run again and films it. dp_bench diff: finds the first
+// difference between two runs, in episodes that are run again if they were not recorded.
 #include <fmt/format.h>
 
-#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "app/light/verbs.h"
 #include "app/verbs.h"
 #include "compare/pairing.h"
 #include "compare/run_comparison.h"
 #include "compare/trace_difference.h"
 #include "core/console.h"
 #include "core/exit_code.h"
-#include "core/output_file.h"
 #include "core/temporary_folder.h"
 #include "dp_bench/error.h"
 #include "evaluate/evaluation.h"
-#include "report/comparison_report.h"
 #include "run/episode_trace.h"
-#include "run/foreign_result.h"
-#include "run/result_files.h"
+#include "run/run_files.h"
+#include "run/run_folder.h"
 #include "run/safetensors.h"
 
 namespace dp_bench::app {
@@ -30,69 +27,49 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kCompareDetails =
-    R"(Each is a run, an evaluation, or a result of LeRobot (eval_info.json), diffusion_policy
-(eval_log.json) or vla-eval, or a CSV with the columns seed and success. Each is compared with the first on the test seeds that both
-ran: differences of success rate and score with 95 % intervals, McNemar's test, and the seeds that
-only one of the two solved. With several candidates, p-values are also given with Holm's correction,
-runs that do not differ significantly get a letter in common, and the luck of the best run is
-estimated. Results whose seeds are not known to be the same are compared unpaired, with Fisher's test.
-Exit code 4: env, task or seeds differ.
+constexpr const char* kReplayDetails =
+    R"(Runs the episode again with the run's checkpoint and config, films it at any size and records every
+step (traces/, safetensors). Exit code 1: the trace hash differs from the recorded one.
 
 Examples:
-  dp_bench compare runs/baseline runs/candidate --html comparison.html
-  dp_bench compare runs/a runs/b runs/c --json comparison.json
-  dp_bench compare runs/mine lerobot/eval_info.json)";
+  dp_bench replay --run runs/x --episode 17 --size 960 720)";
 
-struct CompareVerbOptions {
-  std::vector<fs::path> folders;
-  fs::path json;
-  fs::path html;
-  compare::CompareOptions compare;
-  bool has_same_seeds = false;
-  bool is_forced = false;
+struct ReplayVerbOptions {
+  fs::path run;
+  int episode = 0;
+  std::vector<int> size;  // [width, height]
+  std::string device;     // empty: the run's
+  fs::path output;
 };
 
-// Prints reasons against a comparison on standard error. True if there are any.
-bool ReportMismatches(const std::vector<compare::Mismatch>& mismatches, const run::RunFolder& a,
-                      const run::RunFolder& b) {
-  for (const compare::Mismatch& mismatch : mismatches) {
-    core::PrintStatus("not comparable: {} is {} in {}, {} in {}\n", mismatch.field, mismatch.a,
-                      a.path.string(), mismatch.b, b.path.string());
+int Replay(const ReplayVerbOptions& options) {
+  const run::RunFolder run = run::ReadRunFolder(run::FindRunOf(options.run));
+  run::RequireFinished(run);
+  const run::EpisodeRecord& recorded = evaluate::EpisodeAt(run, options.episode);
+  std::vector<std::string> overrides;
+  if (!options.size.empty()) {
+    overrides.push_back(
+        fmt::format("env_runner.video_size=[{},{}]", options.size[0], options.size[1]));
   }
-  return !mismatches.empty();
-}
+  if (!options.device.empty()) overrides.push_back("training.device=" + options.device);
+  const fs::path output = options.output.empty() ? run.path / run::kReplayFolder : options.output;
+  const run::EpisodeRecord record =
+      evaluate::RunRecordedEpisode(run, options.episode, overrides, output);
 
-bool AreComparable(const std::vector<run::RunFolder>& folders) {
-  bool found = false;
-  for (std::size_t i = 1; i < folders.size(); ++i) {
-    const auto mismatches = compare::FindMismatches(folders[0], folders[i]);
-    found = ReportMismatches(mismatches, folders[0], folders[i]) || found;
+  core::PrintResult("episode {}: {} seed {}, score {:.3f}, {}, {} steps\n", record.episode,
+                    record.split, record.seed, record.score,
+                    record.success ? "success" : "no success", record.n_steps);
+  if (record.failure_reason) core::PrintResult("failed: {}\n", *record.failure_reason);
+  core::PrintResult("{}\n", record.video_error.empty() ? (output / record.video).string()
+                                                       : "no video: " + record.video_error);
+  if (record.trace_hash == recorded.trace_hash) {
+    core::PrintResult("trace hash as recorded: {}\n", record.trace_hash);
+    return 0;
   }
-  if (found) core::PrintStatus("--force compares anyway, on the seeds that both ran\n");
-  return !found;
-}
-
-int Compare(const CompareVerbOptions& options) {
-  run::RequireResultFiles({{"--json", options.json, run::kComparisonJson},
-                           {"--html", options.html, run::kComparisonPage}});
-  std::vector<run::RunFolder> folders;
-  for (const fs::path& folder : options.folders) {
-    folders.push_back(compare::RequireComparable(run::ReadResult(folder)));
-  }
-  if (options.has_same_seeds) compare::AssumeSameSeeds(&folders);
-  if (!options.is_forced && !AreComparable(folders)) return core::kExitNotComparable;
-  const compare::RunComparison comparison =
-      compare::CompareRuns(std::move(folders), options.compare);
-  core::PrintResult("{}", report::ComparisonText(comparison));
-  if (!options.json.empty()) {
-    core::WriteOutput(options.json, std::string_view(report::ToJson(comparison).dump(2) + "\n"));
-  }
-  if (!options.html.empty()) {
-    report::WriteComparisonReport(comparison, options.html);
-    core::PrintResult("report: {}\n", options.html.string());
-  }
-  return 0;
+  core::PrintResult(
+      "the episode went differently: trace hash {}, recorded {} (score {:.3f}, {} steps)\n",
+      record.trace_hash, recorded.trace_hash, recorded.score, recorded.n_steps);
+  return 1;
 }
 
 constexpr const char* kDiffDetails =
@@ -178,31 +155,18 @@ int Diff(const DiffVerbOptions& options) {
 
 }  // namespace
 
-Verb AddCompare(CLI::App* app) {
-  auto options = std::make_shared<CompareVerbOptions>();
-  app->footer(kCompareDetails);
-  app->add_option("runs", options->folders,
-                  "Run folders or results; the others are compared with the first")
-      ->required()
-      ->expected(2, static_cast<int>(compare::kMaxComparedRuns))
-      ->check(CLI::ExistingPath);
-  app->add_option("--json", options->json, "Write the comparison to this file");
-  app->add_option("--html", options->html,
-                  "Write a page with the videos of seeds that only one run solved to this file");
+Verb AddReplay(CLI::App* app) {
+  auto options = std::make_shared<ReplayVerbOptions>();
+  app->footer(kReplayDetails);
+  AddFolder(app, "--run", &options->run, "Run folder, or one of its checkpoints")->required();
+  app->add_option("--episode", options->episode, "Its index in the seed list, as in episodes.jsonl")
+      ->required();
+  app->add_option("--size", options->size, "Width and height of the film [px]")->expected(2);
   app->add_option(
-         "--interval", options->compare.rate_method,
-         "Interval of each success rate: wilson, or clopper-pearson for claims (\"at least\")")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, compare::RateMethod>{
-          {"wilson", compare::RateMethod::kWilson},
-          {"clopper-pearson", compare::RateMethod::kClopperPearson}}))
-      ->option_text("NAME");
-  AddNumber(app, "--difference", &options->compare.difference, 0.001, 1.0,
-            "Difference of success rates for the estimate of the seeds that it takes to detect it");
-  app->add_flag("--same-seeds", options->has_same_seeds,
-                "Pair results of different programs by their seeds; LeRobot's, which have none, by "
-                "their order");
-  app->add_flag("--force", options->is_forced, "Compare even if env, task or seeds differ");
-  return [options] { return Compare(*options); };
+      "--device", options->device,
+      "Device of the policy (training.device); if it is not the run's device, the hash may differ");
+  app->add_option("--output", options->output, "Where film and trace go (default: <run>/replay)");
+  return [options] { return Replay(*options); };
 }
 
 Verb AddDiff(CLI::App* app) {
