@@ -12,8 +12,8 @@
 
 #include "compare/pairing.h"
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
 
@@ -65,19 +65,19 @@ void RequireOutcomes(const run::RunFolder& run) {
   run::RequireFinished(run);
   const run::SplitSummary summary = run::Summarize(run.episodes, "test");
   if (summary.n_episodes == 0) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} cannot become a baseline: it has no test episodes. Give the folder "
-                            "of a finished run or evaluation (dp_bench eval).",
-                            run.path.string()));
+    throw DataError(
+        "{} cannot become a baseline: it has no test episodes. Give the folder of a finished run "
+        "or evaluation (dp_bench eval).",
+        run.path.string());
   }
   if (summary.n_failed < summary.n_episodes) return;
   const auto broken = std::ranges::find_if(run.episodes, [](const run::EpisodeRecord& record) {
     return record.failure_reason.has_value();
   });
-  throw Error(ErrorCode::kData,
-              fmt::format("{} cannot become a baseline: all of its {} test episodes broke, the "
-                          "first with: {}. Fix that and evaluate again.",
-                          run.path.string(), summary.n_episodes, *broken->failure_reason));
+  throw DataError(
+      "{} cannot become a baseline: all of its {} test episodes broke, the first with: {}. Fix "
+      "that and evaluate again.",
+      run.path.string(), summary.n_episodes, *broken->failure_reason);
 }
 
 // What a baseline says about the run that it comes from.
@@ -311,9 +311,9 @@ std::string BaselineJson(const run::RunFolder& run) {
     text.replace(text.size() - 2, 2, ",\n  \"episodes\": [" + rows + "\n  ]\n}\n");
     return text;
   } catch (const Error& fault) {
-    throw Error(ErrorCode::kData, fmt::format("{} cannot become a baseline: expected config.json "
-                                              "and manifest.json of an evaluation: {}",
-                                              run.path.string(), fault.what()));
+    throw DataError(
+        "{} cannot become a baseline: expected config.json and manifest.json of an evaluation: {}",
+        run.path.string(), fault.what());
   }
 }
 
@@ -333,9 +333,7 @@ run::RunFolder ParseBaseline(std::string_view text, const std::filesystem::path&
   for (const core::JsonView& row : view.Elements("episodes")) {
     run.episodes.push_back(RecordFrom(row, static_cast<int>(run.episodes.size())));
   }
-  if (run.episodes.empty()) {
-    throw Error(ErrorCode::kData, fmt::format("{}: a baseline without episodes", file.string()));
-  }
+  if (run.episodes.empty()) throw DataError("{}: a baseline without episodes", file.string());
   return run;
 }
 
@@ -360,9 +358,10 @@ GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candida
   const std::vector<run::EpisodeRecord> old_episodes = TestEpisodes(baseline);
   const std::vector<run::EpisodeRecord> new_episodes = TestEpisodes(candidate);
   if (new_episodes.empty()) {
-    throw Error(ErrorCode::kData, fmt::format("{} has no test episodes; expected the folder of a "
-                                              "run or of an evaluation, with episodes.jsonl",
-                                              candidate.path.string()));
+    throw DataError(
+        "{} has no test episodes; expected the folder of a run or of an evaluation, with "
+        "episodes.jsonl",
+        candidate.path.string());
   }
   GateResult result = {.title = run::RunTitle(candidate),
                        .task = run::TaskTitle(candidate),

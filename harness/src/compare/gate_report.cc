@@ -11,8 +11,8 @@
 
 #include "compare/sequential_test.h"
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -119,16 +119,14 @@ SequentialTestConfig ConfigFrom(const core::JsonView& json) {
 GateProgress ProgressFrom(const core::JsonView& row, const SequentialTestConfig& of_task) {
   const core::JsonView test = row.At("test");
   if (ConfigFrom(test.At("config")) != of_task) {
-    throw Error(ErrorCode::kData, fmt::format("the test of '{}' has other settings than the gate",
-                                              row.Get<std::string>("task")));
+    throw DataError("the test of '{}' has other settings than the gate",
+                    row.Get<std::string>("task"));
   }
   GateProgress progress = {.outcomes_hash = row.Get<std::string>("outcomes_hash"),
                            .checkpoint_hash = row.Get<std::string>("checkpoint_hash")};
   for (const char* key : {"n_lost", "n_gained", "n_same"}) {
     const int n = test.At("counts").Get<int>(key);
-    if (n < 0 || n > of_task.max_pairs - progress.n_pairs) {
-      throw Error(ErrorCode::kData, fmt::format("{} is {}", key, n));
-    }
+    if (n < 0 || n > of_task.max_pairs - progress.n_pairs) throw DataError("{} is {}", key, n);
     progress.n_pairs += n;
   }
   return progress;
@@ -136,15 +134,15 @@ GateProgress ProgressFrom(const core::JsonView& row, const SequentialTestConfig&
 
 StoppedGate StoppedGateFrom(const core::JsonView& json) {
   if (json.Get<std::string>("format") != kGateFormat) {
-    throw Error(ErrorCode::kData, fmt::format("its format is not {}", kGateFormat));
+    throw DataError("its format is not {}", kGateFormat);
   }
   const auto name = json.Get<std::string>("status");
   const std::optional<GateStatus> status = StatusOf(name);
-  if (!status) throw Error(ErrorCode::kData, fmt::format("its status is '{}'", name));
+  if (!status) throw DataError("its status is '{}'", name);
   StoppedGate stopped = {.status = *status, .config = ConfigFrom(json.At("config")), .tasks = {}};
   const SequentialRule is_in_range(stopped.config);
   const std::vector<core::JsonView> tasks = json.Elements("tasks");
-  if (tasks.empty()) throw Error(ErrorCode::kData, "it has no tasks");
+  if (tasks.empty()) throw DataError("it has no tasks");
   const SequentialTestConfig of_task = ConfigOfTask(stopped.config, tasks.size());
   for (const core::JsonView& row : tasks) {
     stopped.tasks[row.Get<std::string>("task")] = ProgressFrom(row, of_task);
@@ -169,12 +167,10 @@ std::vector<TaskPair> MatchTasks(std::vector<run::RunFolder> baselines,
   }
   const std::vector<std::size_t> order = FindOrder(titles, TitlesOf(candidates));
   if (order.empty()) {
-    throw Error(
-        ErrorCode::kUsage,
-        fmt::format(
-            "it is not clear which candidate belongs to which baseline. Expected one candidate per "
-            "baseline, of the same task; found the baselines {} and the candidates {}",
-            Listed(baselines), Listed(candidates)));
+    throw UsageError(
+        "it is not clear which candidate belongs to which baseline. Expected one candidate per "
+        "baseline, of the same task; found the baselines {} and the candidates {}",
+        Listed(baselines), Listed(candidates));
   }
   std::vector<TaskPair> pairs;
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -223,8 +219,7 @@ StoppedGate ParseStoppedGate(std::string_view text, const std::string& what) {
     const nlohmann::json json = core::ParseJson(text, "the file");
     return StoppedGateFrom(core::JsonView(json, "the file"));
   } catch (const Error& fault) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} is not what dp_bench gate --json wrote: {}", what, fault.what()));
+    throw DataError("{} is not what dp_bench gate --json wrote: {}", what, fault.what());
   }
 }
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "run/run_files.h"
 
 namespace dp_bench::compare {
@@ -57,11 +57,9 @@ MultiRun ReadMultiRun(const std::filesystem::path& folder,
     run.files = run::ReadRunFolder(folder / run.folder);
     run.test = run::Summarize(run.files.episodes, "test");
     if (run.test.n_episodes == 0) {
-      throw Error(
-          ErrorCode::kData,
-          fmt::format(
-              "'{}' has no test episodes; was env_runner.n_test 0, or is its evaluation missing?",
-              (folder / run.folder).string()));
+      throw DataError(
+          "'{}' has no test episodes; was env_runner.n_test 0, or is its evaluation missing?",
+          (folder / run.folder).string());
     }
     result.runs.push_back(std::move(run));
   }

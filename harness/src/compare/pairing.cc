@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
 
@@ -94,11 +94,10 @@ RecordBySeed IndexSplit(std::span<const run::EpisodeRecord> records, std::string
   for (const run::EpisodeRecord& record : records) {
     if (record.split != split) continue;
     if (by_seed.emplace(record.seed, &record).second) continue;
-    throw Error(ErrorCode::kData,
-                fmt::format("the {} run has two {} episodes of seed {}; episodes are paired by "
-                            "seed, so each may occur once: remove one row of episodes.jsonl, or "
-                            "evaluate again",
-                            run, split, record.seed));
+    throw DataError(
+        "the {} run has two {} episodes of seed {}; episodes are paired by seed, so each may occur "
+        "once: remove one row of episodes.jsonl, or evaluate again",
+        run, split, record.seed);
   }
   return by_seed;
 }

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/random_streams.h"
-#include "dp_bench/error.h"
 #include "run/run_files.h"
 
 namespace dp_bench::compare {
@@ -164,10 +164,10 @@ CandidateComparison ComparePaired(const run::RunFolder& a, const run::RunFolder&
   result.outcomes = PairBySeed(a.episodes, b.episodes);
   const PairCounts& counts = result.outcomes.counts;
   if (counts.n() == 0) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} and {} share no test seed, so there is nothing to compare; "
-                            "evaluate both with the same env_runner.test_start_seed",
-                            a.path.string(), b.path.string()));
+    throw DataError(
+        "{} and {} share no test seed, so there is nothing to compare; evaluate both with the same "
+        "env_runner.test_start_seed",
+        a.path.string(), b.path.string());
   }
   result.success_rate = NewcombePairedInterval(counts);
   result.p_exact = McNemarExactP(counts);
@@ -328,11 +328,9 @@ std::vector<std::string> LetterDisplay(
 run::RunFolder RequireComparable(run::RunFolder run) {
   run::RequireFinished(run);
   if (run::Summarize(run.episodes, "test").n_episodes == 0) {
-    throw Error(
-        ErrorCode::kData,
-        fmt::format(
-            "{} has no test episodes; expected the folder of a run or of an evaluation, with {}",
-            run.path.string(), run::kEpisodesFile));
+    throw DataError(
+        "{} has no test episodes; expected the folder of a run or of an evaluation, with {}",
+        run.path.string(), run::kEpisodesFile);
   }
   try {
     PairBySeed(run.episodes, run.episodes);

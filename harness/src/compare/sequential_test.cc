@@ -1,13 +1,11 @@
 #include "compare/sequential_test.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
 #include <numbers>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -45,9 +43,7 @@ constexpr int kMaxPairs = 1 << 24;
 const SequentialTestConfig& Checked(const SequentialTestConfig& config) {
   const auto require = [](bool is_in_range, const char* field, double value, const char* range) {
     if (is_in_range) return;
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("{} of a sequential test is {}; expected a value {}", field, value, range));
+    throw ConfigError("{} of a sequential test is {}; expected a value {}", field, value, range);
   };
   const auto is_share = [](double value) { return value > 0.0 && value < 1.0; };
   require(is_share(config.margin), "margin", config.margin, "between 0 and 1");

@@ -8,7 +8,7 @@
 #include <ranges>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -89,9 +89,10 @@ void RequireSameFields(const ArrayMap& a, const ArrayMap& b) {
     return names;
   };
   if (keys(a) == keys(b)) return;
-  throw Error(ErrorCode::kData, fmt::format("the two traces have different fields, so they cannot "
-                                            "be compared: one has [{}], the other [{}]",
-                                            fmt::join(keys(a), ", "), fmt::join(keys(b), ", ")));
+  throw DataError(
+      "the two traces have different fields, so they cannot be compared: one has [{}], the other "
+      "[{}]",
+      fmt::join(keys(a), ", "), fmt::join(keys(b), ", "));
 }
 
 /// The first of `fields` whose row differs.

@@ -11,8 +11,8 @@
 #include "config/document.h"
 #include "config/json_source.h"
 #include "config/name.h"
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench {
 namespace {
@@ -29,9 +29,8 @@ struct VectorElement<std::vector<E>> : std::true_type {
 template <class T>
 T Convert(const config::ConfigDocument& document, const std::string& pointer, const Json& value) {
   return core::ReadJson<T>(value, [&](std::string_view wanted, const Json& found) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: expected {}, found {}", document.Where(pointer), wanted,
-                            config::Describe(found)));
+    throw ConfigError("{}: expected {}, found {}", document.Where(pointer), wanted,
+                      config::Describe(found));
   });
 }
 
@@ -84,8 +83,8 @@ void NoteRange(config::ConfigDocument* document, const std::string& pointer, T l
 template <class T>
 T CheckRange(const Config& config, std::string_view key, T value, T low, T high) {
   if (!(value >= low && value <= high)) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: expected a number from {} to {}, found {}",
-                                                config.Where(key), low, high, value));
+    throw ConfigError("{}: expected a number from {} to {}, found {}", config.Where(key), low, high,
+                      value);
   }
   return value;
 }
@@ -122,9 +121,8 @@ T Config::Require(std::string_view key, const KeyMeaning& meaning) const {
   const std::optional<Json> value = document_->Read(pointer);
   if (value) return Convert<T>(*document_, pointer, *value);
   if (document_->is_noting()) return T{};
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{}: this key is missing; give it in a config file or as {}=...",
-                          document_->Where(pointer), config::DottedKey(pointer)));
+  throw ConfigError("{}: this key is missing; give it in a config file or as {}=...",
+                    document_->Where(pointer), config::DottedKey(pointer));
 }
 
 template <class T>
@@ -201,10 +199,8 @@ std::string Config::GetChoice(std::string_view key, const std::vector<std::strin
   std::string value = Get(key, choices.front(), meaning);
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
   const auto nearest = config::NearestName(value, choices);
-  throw Error(
-      ErrorCode::kConfig,
-      fmt::format("{}: expected one of {}, found '{}'{}", Where(key), fmt::join(choices, ", "),
-                  value, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : ""));
+  throw ConfigError("{}: expected one of {}, found '{}'{}", Where(key), fmt::join(choices, ", "),
+                    value, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "");
 }
 
 Config Config::Sub(std::string_view key, const KeyMeaning& meaning) const {
@@ -220,8 +216,7 @@ std::vector<Config> Config::List(std::string_view key, const KeyMeaning& meaning
   if (document_->is_noting()) document_->NoteList(pointer);
   const Json list = document_->Copy(pointer);
   if (list.is_object()) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: expected a list of objects, found an object",
-                                                document_->Where(pointer)));
+    throw ConfigError("{}: expected a list of objects, found an object", document_->Where(pointer));
   }
   std::vector<Config> objects;
   const Config parent = Sub(key);

@@ -8,7 +8,7 @@
 
 #include "config/loader.h"
 #include "config/name.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::config {
 
@@ -78,9 +78,8 @@ void ConfigDocument::RecordDefault(const std::string& pointer, Json value) {
     }
     const auto index = IndexIn(*place, key);
     if (!index) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("{}: expected an object around this key, found {}",
-                              WhereLocked(pointer), Describe(*place)));
+      throw ConfigError("{}: expected an object around this key, found {}", WhereLocked(pointer),
+                        Describe(*place));
     }
     place = &(*place)[*index];
   }
@@ -93,8 +92,7 @@ void ConfigDocument::OpenObject(const std::string& pointer) {
   known_.insert(pointer);
   const Json* value = Find(pointer);
   if (value && !value->is_object() && !value->is_null() && !IsListOfObjects(*value)) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: expected an object, found {}",
-                                                WhereLocked(pointer), Describe(*value)));
+    throw ConfigError("{}: expected an object, found {}", WhereLocked(pointer), Describe(*value));
   }
 }
 
@@ -226,10 +224,9 @@ std::string ConfigDocument::Suggestion(const std::string& parent, const std::str
 
 void RejectUnread(const std::vector<std::string>& unread) {
   if (unread.empty()) return;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("nothing reads {} of the config; correct or remove {}:\n  {}",
-                          unread.size() == 1 ? "this key" : "these keys",
-                          unread.size() == 1 ? "it" : "them", fmt::join(unread, "\n  ")));
+  throw ConfigError("nothing reads {} of the config; correct or remove {}:\n  {}",
+                    unread.size() == 1 ? "this key" : "these keys",
+                    unread.size() == 1 ? "it" : "them", fmt::join(unread, "\n  "));
 }
 
 }  // namespace dp_bench::config

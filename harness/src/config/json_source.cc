@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::config {
 namespace {
@@ -71,15 +71,13 @@ class SourceBuilder {
     frame.key = std::move(key);
     const std::string pointer = ChildPointer(frame.pointer, frame.key);
     if (source_->origins.size() > kMaxConfigKeys) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("{}: a config has at most {} keys", Here(), kMaxConfigKeys));
+      throw ConfigError("{}: a config has at most {} keys", Here(), kMaxConfigKeys);
     }
     const auto [origin, is_new] = source_->origins.emplace(pointer, Here());
     if (!is_new) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("{}: the key '{}' is given a second time; it was first given at {}. "
-                              "Remove one of them.",
-                              Here(), DottedKey(pointer), origin->second));
+      throw ConfigError(
+          "{}: the key '{}' is given a second time; it was first given at {}. Remove one of them.",
+          Here(), DottedKey(pointer), origin->second);
     }
     return true;
   }
@@ -97,9 +95,8 @@ class SourceBuilder {
       reason.remove_prefix(static_cast<std::size_t>(consumed));
     }
     constexpr std::size_t kMaxReason = 300;  // the text quotes the token, which may be huge
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}:{}: this is not JSON (comments are allowed): {}", origin_, line,
-                            reason.substr(0, kMaxReason)));
+    throw ConfigError("{}:{}: this is not JSON (comments are allowed): {}", origin_, line,
+                      reason.substr(0, kMaxReason));
   }
 
  private:
@@ -132,8 +129,7 @@ class SourceBuilder {
 
   bool Open(Json empty) {
     if (stack_.size() >= kMaxConfigDepth) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("{}: nested deeper than {} levels", Here(), kMaxConfigDepth));
+      throw ConfigError("{}: nested deeper than {} levels", Here(), kMaxConfigDepth);
     }
     std::string pointer;
     if (!stack_.empty()) {
@@ -265,8 +261,8 @@ std::optional<std::size_t> IndexIn(const nlohmann::json& array, const std::strin
 
 JsonSource ParseJsonSource(std::string_view text, std::string_view origin) {
   if (text.size() > kMaxConfigBytes) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: {} bytes; a config has at most {}", origin,
-                                                text.size(), kMaxConfigBytes));
+    throw ConfigError("{}: {} bytes; a config has at most {}", origin, text.size(),
+                      kMaxConfigBytes);
   }
   JsonSource source;
   source.origins[""] = std::string(origin);
@@ -276,8 +272,7 @@ JsonSource ParseJsonSource(std::string_view text, std::string_view origin) {
                   LineCountingIterator(text.data() + text.size(), &line), &builder,
                   Json::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
   if (!source.value.is_object()) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: a config is a JSON object, this is {}", origin,
-                                                Describe(source.value)));
+    throw ConfigError("{}: a config is a JSON object, this is {}", origin, Describe(source.value));
   }
   return source;
 }
@@ -287,8 +282,7 @@ JsonSource ReadJsonSource(const std::filesystem::path& file) {
   try {
     text = core::ReadTextFile(file, kMaxConfigBytes);
   } catch (const Error& fault) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("the config file cannot be read: {}", fault.what()));
+    throw ConfigError("the config file cannot be read: {}", fault.what());
   }
   return ParseJsonSource(text, file.string());
 }

@@ -21,7 +21,7 @@
 #include "config/references.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::config {
 
@@ -113,9 +113,8 @@ class IncludeLoader {
     for (const fs::path& include : IncludePaths(TakeMember("include", &own), place)) {
       const fs::path path = (file.parent_path() / include).lexically_normal();
       if (!fs::exists(path)) {
-        throw Error(ErrorCode::kConfig,
-                    fmt::format("{}: the included file '{}' does not exist (looked at {})", place,
-                                include.string(), path.string()));
+        throw ConfigError("{}: the included file '{}' does not exist (looked at {})", place,
+                          include.string(), path.string());
       }
       RequireInFolder(path, include, place);
       MergeFile(Load(path, place), &merged);
@@ -138,38 +137,34 @@ class IncludeLoader {
     if (!folder_) return;
     const fs::path below = fs::weakly_canonical(path).lexically_relative(*folder_);
     if (!below.empty() && *below.begin() != "..") return;
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: the included file '{}' is outside {}. A {} counts as that of a "
-                            "run or checkpoint. Such a folder may come from anywhere, so its "
-                            "config includes only files of the folder. Give your own config "
-                            "another name.",
-                            place, include.string(), folder_->string(), kFolderConfig));
+    throw ConfigError(
+        "{}: the included file '{}' is outside {}. A {} counts as that of a run or checkpoint. "
+        "Such a folder may come from anywhere, so its config includes only files of the folder. "
+        "Give your own config another name.",
+        place, include.string(), folder_->string(), kFolderConfig);
   }
 
   void CountKeys(const JsonSource& own, const fs::path& file) {
     n_keys_ += own.origins.size();
     if (n_keys_ <= kMaxConfigKeys) return;
-    throw Error(ErrorCode::kConfig, fmt::format("{}: a config and its includes have at most {} "
-                                                "keys, these have more",
-                                                file.string(), kMaxConfigKeys));
+    throw ConfigError("{}: a config and its includes have at most {} keys, these have more",
+                      file.string(), kMaxConfigKeys);
   }
 
   void CheckCycle(const fs::path& file, const std::string& asked_by) {
     if (++n_files_ > kMaxConfigFiles) {
-      throw Error(ErrorCode::kConfig, fmt::format("{}: more than {} config files are included",
-                                                  asked_by, kMaxConfigFiles));
+      throw ConfigError("{}: more than {} config files are included", asked_by, kMaxConfigFiles);
     }
     if (open_.size() >= kMaxIncludeDepth) {
-      throw Error(ErrorCode::kConfig, fmt::format("{}: files include each other more than {} deep",
-                                                  asked_by, kMaxIncludeDepth));
+      throw ConfigError("{}: files include each other more than {} deep", asked_by,
+                        kMaxIncludeDepth);
     }
     const auto cycle = std::find(open_.begin(), open_.end(), fs::weakly_canonical(file));
     if (cycle == open_.end()) return;
     std::vector<std::string> chain;
     for (auto it = cycle; it != open_.end(); ++it) chain.push_back(it->string());
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: the files include each other: {} -> {}", asked_by,
-                            fmt::join(chain, " -> "), *chain.begin()));
+    throw ConfigError("{}: the files include each other: {} -> {}", asked_by,
+                      fmt::join(chain, " -> "), *chain.begin());
   }
 
   static std::vector<fs::path> IncludePaths(const Json& include, const std::string& place) {
@@ -184,9 +179,8 @@ class IncludeLoader {
       paths.emplace_back(path.get<std::string>());
     }
     if (paths.empty() && !(include.is_array() && include.empty())) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("{}: include: expected a path or an array of paths, found {}", place,
-                              Describe(include)));
+      throw ConfigError("{}: include: expected a path or an array of paths, found {}", place,
+                        Describe(include));
     }
     return paths;
   }
@@ -223,10 +217,9 @@ fs::path FindNamed(const ConfigRequest& request, const std::string& option,
   std::vector<std::string> searched;
   for (const fs::path& dir : request.config_dirs) searched.push_back((dir / folder).string());
   const auto nearest = NearestName(name, names);
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{} {}: there is no config of this name{}. Available: {} (in {})", option,
-                          name, nearest ? fmt::format("; did you mean '{}'?", *nearest) : "",
-                          Joined(names, "none"), Joined(searched, "no folder")));
+  throw ConfigError("{} {}: there is no config of this name{}. Available: {} (in {})", option, name,
+                    nearest ? fmt::format("; did you mean '{}'?", *nearest) : "",
+                    Joined(names, "none"), Joined(searched, "no folder"));
 }
 
 // The task file for --env and --obs. <env>.json itself may already have the requested obs.
@@ -244,9 +237,8 @@ JsonSource LoadTask(const ConfigRequest& request) {
   for (const auto& [name, path] : files) {
     if (name.starts_with(begin)) available.push_back(name.substr(begin.size()));
   }
-  throw Error(ErrorCode::kConfig,
-              fmt::format("--obs {}: there is no task config {}{}.json. --env {} has: {}",
-                          request.obs, begin, request.obs, request.env, Joined(available, "none")));
+  throw ConfigError("--obs {}: there is no task config {}{}.json. --env {} has: {}", request.obs,
+                    begin, request.obs, request.env, Joined(available, "none"));
 }
 
 // A policy's own config has the rest.
@@ -262,10 +254,9 @@ void KeepEnv(JsonSource* task, JsonSource* merged) {
 // env.params.task must already be set: an env without tasks would refuse it as an unread key.
 void SetTask(const ConfigRequest& request, JsonSource* merged) {
   if (!merged->value.contains(Json::json_pointer("/env/params/task"))) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("--task {}: this env has a single task; the config {} sets no "
-                            "env.params.task",
-                            request.task, merged->origins[""]));
+    throw ConfigError(
+        "--task {}: this env has a single task; the config {} sets no env.params.task",
+        request.task, merged->origins[""]);
   }
   ApplyOverride("env.params.task=" + request.task, merged);
 }
@@ -335,17 +326,15 @@ std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request)
     MergeFile(std::move(own), &merged);
   }
   if (request.env.empty() && !request.obs.empty()) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--obs {}: give --env too; --obs selects the observations of an env",
-                            request.obs));
+    throw UsageError("--obs {}: give --env too; --obs selects the observations of an env",
+                     request.obs);
   }
   if (!request.policy.empty()) add_file(FindNamed(request, "--policy", "policy", request.policy));
   if (!request.dataset.empty()) {
     if (fs::exists(request.dataset)) {
       SetDatasetPath(request, &merged);
     } else if (request.dataset.find('/') != std::string::npos) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("--dataset {}: this path does not exist", request.dataset));
+      throw ConfigError("--dataset {}: this path does not exist", request.dataset);
     } else {
       add_file(FindNamed(request, "--dataset", "dataset", request.dataset));
     }
@@ -373,14 +362,12 @@ std::vector<std::string> OverrideKeys(std::string_view path, const std::string& 
   std::vector<std::string> keys = SplitDotted(path);
   for (const std::string& key : keys) {
     if (key.empty()) {
-      throw Error(
-          ErrorCode::kUsage,
-          fmt::format("override '{}': expected key.key=value, found an empty key", override_text));
+      throw UsageError("override '{}': expected key.key=value, found an empty key", override_text);
     }
   }
   if (keys.size() >= kMaxConfigDepth) {
-    throw Error(ErrorCode::kUsage, fmt::format("override '{:.80}...': nested deeper than {} levels",
-                                               override_text, kMaxConfigDepth));
+    throw UsageError("override '{:.80}...': nested deeper than {} levels", override_text,
+                     kMaxConfigDepth);
   }
   return keys;
 }
@@ -390,7 +377,7 @@ void RequireUtf8(const std::string& override_text) {
   try {
     Json(override_text).dump();
   } catch (const Json::exception&) {
-    throw Error(ErrorCode::kUsage, "an override is not valid UTF-8");
+    throw UsageError("an override is not valid UTF-8");
   }
 }
 
@@ -432,8 +419,7 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
   RequireUtf8(override_text);
   const std::size_t equals = override_text.find('=');
   if (equals == std::string::npos) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("override '{}': expected key.key=value", override_text));
+    throw UsageError("override '{}': expected key.key=value", override_text);
   }
   const bool is_object = override_text.compare(equals + 1, 1, "{") == 0;
   const std::string origin =
@@ -450,9 +436,8 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
       const auto member = existing->find(key);
       existing = member == existing->end() ? nullptr : &*member;
     } else if (existing && !existing->is_null()) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("{}: '{}' is not an object but {}, set at {}", origin,
-                              DottedKey(pointer), Describe(*existing), source->origins[pointer]));
+      throw ConfigError("{}: '{}' is not an object but {}, set at {}", origin, DottedKey(pointer),
+                        Describe(*existing), source->origins[pointer]);
     }
     pointer = ChildPointer(pointer, key);
   }
@@ -461,9 +446,8 @@ void ApplyOverride(const std::string& override_text, JsonSource* source) {
   // a reference may have any type
   const bool has_type = existing && !HasReference(*existing) && !HasReference(value);
   if (has_type && !SameType(*existing, value)) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: expected the type of {}, set at {}; found {}", origin,
-                            Describe(*existing), source->origins[pointer], Describe(value)));
+    throw ConfigError("{}: expected the type of {}, set at {}; found {}", origin,
+                      Describe(*existing), source->origins[pointer], Describe(value));
   }
 
   // wrap the value in its objects, from the inside out

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::config {
 
@@ -27,14 +27,13 @@ const std::string& RequireName(const std::string& name, std::string_view where) 
   const bool is_name = !name.empty() && name.size() <= kMaxNameLength && name.front() != '.' &&
                        std::ranges::all_of(name, IsNameCharacter);
   if (is_name) return name;
-  throw Error(
-      ErrorCode::kConfig,
-      fmt::format("{}: expected a name of 1 to {} letters, digits, '_', '-' and '.', without a "
-                  "'.' in front, because it becomes a part of paths; found '{}'{}",
-                  where, kMaxNameLength, core::Printable(name.substr(0, kMaxNameLength)),
-                  name.size() > kMaxNameLength
-                      ? fmt::format(" and {} more characters", name.size() - kMaxNameLength)
-                      : ""));
+  throw ConfigError(
+      "{}: expected a name of 1 to {} letters, digits, '_', '-' and '.', without a '.' in front, "
+      "because it becomes a part of paths; found '{}'{}",
+      where, kMaxNameLength, core::Printable(name.substr(0, kMaxNameLength)),
+      name.size() > kMaxNameLength
+          ? fmt::format(" and {} more characters", name.size() - kMaxNameLength)
+          : "");
 }
 
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "config/name.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::config {
 namespace {
@@ -37,22 +37,18 @@ constexpr std::string_view kEscaped = "$${";
 // remainder. // rounds down and the result of % has the sign of b, as in Python.
 
 [[noreturn]] void ThrowTooLarge(const Json& a, std::string_view op, const Json& b) {
-  throw Error(ErrorCode::kConfig,
-              fmt::format("the result of {} {} {} is too large", a.dump(), op, b.dump()));
+  throw ConfigError("the result of {} {} {} is too large", a.dump(), op, b.dump());
 }
 
 void RequireNumber(const Json& value) {
   if (!value.is_number()) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("expected a number in the calculation, found {}", Describe(value)));
+    throw ConfigError("expected a number in the calculation, found {}", Describe(value));
   }
   const bool is_huge =
       value.is_number_unsigned() &&
       value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
   if (is_huge) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("expected a number below 2^63 in the calculation, found {}", value.dump()));
+    throw ConfigError("expected a number below 2^63 in the calculation, found {}", value.dump());
   }
 }
 
@@ -99,16 +95,13 @@ Json Calculate(const Json& a, std::string_view op, const Json& b) {
   RequireNumber(b);
   const bool divides = op == "/" || op == "//" || op == "%";
   if (divides && b.get<double>() == 0.0) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{} {} {} is a division by zero", a.dump(), op, b.dump()));
+    throw ConfigError("{} {} {} is a division by zero", a.dump(), op, b.dump());
   }
   if (a.is_number_integer() && b.is_number_integer()) {
     return OfIntegers(a.get<std::int64_t>(), op, b.get<std::int64_t>());
   }
   return OfNumbers(a.get<double>(), op, b.get<double>());
 }
-
-[[noreturn]] void Fail(const std::string& problem) { throw Error(ErrorCode::kConfig, problem); }
 
 /// Evaluates one string. Errors do not name its place.
 class ReferenceParser {
@@ -156,9 +149,9 @@ class ReferenceParser {
 
   [[noreturn]] void FailHere(std::string_view expected) const {
     constexpr std::size_t kMaxShown = 30;
-    Fail(fmt::format("expected {}, found {}", expected,
-                     IsAtEnd() ? std::string("the end of the string")
-                               : fmt::format("'{}'", text_.substr(position_, kMaxShown))));
+    throw ConfigError("expected {}, found {}", expected,
+                      IsAtEnd() ? std::string("the end of the string")
+                                : fmt::format("'{}'", text_.substr(position_, kMaxShown)));
   }
 
   void Expect(std::string_view token) {
@@ -241,20 +234,21 @@ class ReferenceParser {
     const auto [integer_end, integer_fault] = std::from_chars(begin, end, integer);
     position_ += static_cast<std::size_t>(number_end - begin);
     const bool is_integer = integer_end == number_end;
-    if (is_integer && integer_fault != std::errc()) Fail("a number is too large to calculate with");
+    if (is_integer && integer_fault != std::errc())
+      throw ConfigError("a number is too large to calculate with");
     return is_integer ? Json(integer) : Json(number);
   }
 
   void Enter() {
-    if (++nesting_ > kMaxNesting) Fail(fmt::format("nested deeper than {} levels", kMaxNesting));
+    if (++nesting_ > kMaxNesting) throw ConfigError("nested deeper than {} levels", kMaxNesting);
   }
 
   static std::string AsText(const Json& value) {
     if (value.is_string()) return value.get<std::string>();
     if (value.is_number() || value.is_boolean()) return value.dump();
-    Fail(
-        fmt::format("expected a string, a number or true or false inside a longer string, found {}",
-                    Describe(value)));
+    throw ConfigError(
+        "expected a string, a number or true or false inside a longer string, found {}",
+        Describe(value));
   }
 
   std::string_view text_;
@@ -313,7 +307,7 @@ class ReferenceResolver {
       Json found =
           ReferenceParser(text, [this](const std::string& name) { return LookUp(name); }).Run();
       if (PointerKeys(pointer).size() + DepthOf(found) > kMaxConfigDepth) {
-        Fail(fmt::format("nested deeper than {} levels", kMaxConfigDepth));
+        throw ConfigError("nested deeper than {} levels", kMaxConfigDepth);
       }
       *value = std::move(found);
     } catch (Error& fault) {
@@ -322,8 +316,7 @@ class ReferenceResolver {
         fault.AddContext(fmt::format("used by {}: {}", where, Describe(text)));
         throw;
       }
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("{}: {}, in {}", where, fault.what(), Describe(text)));
+      throw ConfigError("{}: {}, in {}", where, fault.what(), Describe(text));
     }
     source_->references[pointer] = text;
   }
@@ -331,7 +324,7 @@ class ReferenceResolver {
   // The value of a key, and all references below it, are resolved then.
   Json LookUp(const std::string& name) {
     if (std::ranges::count(open_, true, &Open::is_text) > std::ptrdiff_t{kMaxReferenceChain}) {
-      Fail(fmt::format("more than {} references lead to each other", kMaxReferenceChain));
+      throw ConfigError("more than {} references lead to each other", kMaxReferenceChain);
     }
     std::string pointer;
     Json* value = &source_->value;
@@ -379,10 +372,9 @@ class ReferenceResolver {
       for (const auto& item : parent.items()) siblings.push_back(item.key());
     }
     const auto nearest = NearestName(key, siblings);
-    Fail(
-        fmt::format("no key '{}' is in a config file, on the command line or among the harness's "
-                    "defaults{}",
-                    name, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : ""));
+    throw ConfigError(
+        "no key '{}' is in a config file, on the command line or among the harness's defaults{}",
+        name, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "");
   }
 
   void RequireNoCycle(const std::string& pointer, const Json* value) const {
@@ -393,7 +385,7 @@ class ReferenceResolver {
       if (open->is_text) names.push_back(open->name);
     }
     names.push_back(DottedKey(pointer));
-    Fail(fmt::format("the references form a cycle: {}", fmt::join(names, " -> ")));
+    throw ConfigError("the references form a cycle: {}", fmt::join(names, " -> "));
   }
 
   // Copies can multiply, so their sum is limited.
@@ -409,8 +401,8 @@ class ReferenceResolver {
       for (const Json& child : value) Count(child);
     }
     if (n_values_ + source_->origins.size() > kMaxConfigKeys || n_bytes_ > kMaxReferencedBytes) {
-      Fail(fmt::format("the references of a config copy at most {} values and {} bytes of text",
-                       kMaxConfigKeys, kMaxReferencedBytes));
+      throw ConfigError("the references of a config copy at most {} values and {} bytes of text",
+                        kMaxConfigKeys, kMaxReferencedBytes);
     }
   }
 

@@ -2,11 +2,9 @@
 // the same micro-batch.
 #include "control/batch_planner.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::control {
 namespace {
@@ -15,10 +13,10 @@ void RequireBatch(const ObsView& view, std::size_t n_rows, int n_obs_steps) {
   const std::span<const std::int64_t> shape = view.shape.values();
   if (shape.size() < 2 || shape[0] != static_cast<std::int64_t>(n_rows) ||
       shape[1] != n_obs_steps) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("the observation '{}' has shape {}, expected [{}, {}, ...]: a row for "
-                            "each seed, and the observed steps",
-                            view.key, ToString(shape), n_rows, n_obs_steps));
+    throw ShapeError(
+        "the observation '{}' has shape {}, expected [{}, {}, ...]: a row for each seed, and the "
+        "observed steps",
+        view.key, ToString(shape), n_rows, n_obs_steps);
   }
 }
 
@@ -40,10 +38,9 @@ std::vector<std::int64_t> StridesOf(const ObsView& view) {
 ObsView StepOf(const ObsView& view, std::size_t row, int step) {
   const std::vector<std::int64_t> strides = StridesOf(view);
   if (strides.size() != view.shape.values().size()) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("the observation '{}' has {} strides, expected {}, one for each "
-                            "dimension, or none",
-                            view.key, strides.size(), view.shape.values().size()));
+    throw ShapeError(
+        "the observation '{}' has {} strides, expected {}, one for each dimension, or none",
+        view.key, strides.size(), view.shape.values().size());
   }
   const auto* first = static_cast<const std::byte*>(view.data);
   if (first != nullptr) first += static_cast<std::int64_t>(row) * strides[0] + step * strides[1];
@@ -67,9 +64,8 @@ BatchPlanner::BatchPlanner(ChunkPlanner& planner, const ShapeMeta& shape_meta,
 void BatchPlanner::Plan(std::span<const ObsView> obs, std::span<const std::uint64_t> seeds,
                         std::span<float> chunks) {
   if (chunks.size() != seeds.size() * chunk_size_) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("there is room for {} numbers, expected {}: {} chunks of {}",
-                            chunks.size(), seeds.size() * chunk_size_, seeds.size(), chunk_size_));
+    throw UsageError("there is room for {} numbers, expected {}: {} chunks of {}", chunks.size(),
+                     seeds.size() * chunk_size_, seeds.size(), chunk_size_);
   }
   for (const ObsView& view : obs) RequireBatch(view, seeds.size(), n_obs_steps_);
   const auto batch_size = static_cast<std::size_t>(planner_.batch_size());
@@ -87,8 +83,7 @@ void BatchPlanner::Plan(std::span<const ObsView> obs, std::span<const std::uint6
     for (std::size_t i = 0; i < n; ++i) {
       const auto fault = NonFiniteAction(found.subspan(i * chunk_size_, chunk_size_), action_dim_);
       if (!fault) continue;
-      throw Error(ErrorCode::kNumeric,
-                  fmt::format("the policy planned a {} in row {}", *fault, begin + i));
+      throw NumericError("the policy planned a {} in row {}", *fault, begin + i);
     }
     std::ranges::copy(found, chunks.begin() + static_cast<std::ptrdiff_t>(begin * chunk_size_));
   }

@@ -7,20 +7,19 @@
 #include <utility>
 
 #include "core/clock.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::control {
 namespace {
 
 LoopOptions Checked(const LoopOptions& options) {
   if (options.latency_steps < 0) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("latency_steps is {}, expected 0 or more", options.latency_steps));
+    throw UsageError("latency_steps is {}, expected 0 or more", options.latency_steps);
   }
   constexpr double kMaxDeadline = 1.0e6;  // [s]
   if (!(options.deadline_s >= 0.0 && options.deadline_s <= kMaxDeadline)) {
-    throw Error(ErrorCode::kUsage, fmt::format("deadline_s is {}, expected 0 to {:g} seconds",
-                                               options.deadline_s, kMaxDeadline));
+    throw UsageError("deadline_s is {}, expected 0 to {:g} seconds", options.deadline_s,
+                     kMaxDeadline);
   }
   return options;
 }
@@ -102,8 +101,8 @@ void ControlLoop::Reset(std::uint64_t seed) {
 std::span<const float> ControlLoop::Act(std::span<const ObsView> obs) {
   const Clock::time_point start = Clock::now();
   if (!seed_) {
-    throw Error(ErrorCode::kUsage,
-                "Act was called before Reset; expected Reset at the beginning of each episode");
+    throw UsageError(
+        "Act was called before Reset; expected Reset at the beginning of each episode");
   }
   Observe(obs);
   const std::uint64_t step = step_++;
@@ -188,7 +187,7 @@ void ControlLoop::Plan() noexcept {
     planner_.Plan(obs_, std::span(&row_, 1), chunks_);
     const auto fault =
         NonFiniteAction(std::span(chunks_).first(queue_.chunk().size()), action_dim_);
-    if (fault) throw Error(ErrorCode::kNumeric, "the policy planned a " + *fault);
+    if (fault) throw NumericError("the policy planned a {}", *fault);
   } catch (Error& error) {
     error.AddContext(fmt::format("in the plan at step {} of seed {}", row_.env_step, row_.seed));
     failure_ = std::current_exception();

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::control {
 namespace {
@@ -75,9 +75,8 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   const auto size = config.Get<std::vector<std::int64_t>>(
       "video_size", {c.video_width, c.video_height}, "[width, height] of films in pixels");
   if (size.size() != 2 || std::ranges::min(size) < 1 || std::ranges::max(size) > kMaxVideoSize) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{} is [{}]; expected [width, height], each 1 to {}",
-                            config.Where("video_size"), fmt::join(size, ", "), kMaxVideoSize));
+    throw ConfigError("{} is [{}]; expected [width, height], each 1 to {}",
+                      config.Where("video_size"), fmt::join(size, ", "), kMaxVideoSize);
   }
   c.video_width = static_cast<int>(size[0]);
   c.video_height = static_cast<int>(size[1]);

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "config/name.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench {
 
@@ -17,9 +17,8 @@ Dims::Dims(std::initializer_list<std::int64_t> values)
 
 Dims::Dims(std::span<const std::int64_t> values) : size_(values.size()) {
   if (values.size() > values_.size()) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("an observation has {} dimensions, expected at most {}", values.size(),
-                            values_.size()));
+    throw ShapeError("an observation has {} dimensions, expected at most {}", values.size(),
+                     values_.size());
   }
   std::ranges::copy(values, values_.begin());
 }
@@ -28,7 +27,7 @@ namespace control {
 namespace {
 
 [[noreturn]] void ThrowShape(std::string_view key, const std::string& problem) {
-  throw Error(ErrorCode::kShape, fmt::format("the observation '{}' {}", key, problem));
+  throw ShapeError("the observation '{}' {}", key, problem);
 }
 
 std::string Describe(const KeySpec& key, const Shape& shape) {
@@ -106,9 +105,8 @@ void RequireFinite(const KeySpec& key, std::span<const std::byte> bytes) {
                          bytes.size() / sizeof(float));
   const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
   if (bad == values.end()) return;
-  throw Error(ErrorCode::kNumeric,
-              fmt::format("the observation '{}' is {} at element {}, expected finite numbers",
-                          key.name, *bad, bad - values.begin()));
+  throw NumericError("the observation '{}' is {} at element {}, expected finite numbers", key.name,
+                     *bad, bad - values.begin());
 }
 
 }  // namespace

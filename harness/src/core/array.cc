@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench {
 namespace {
@@ -61,17 +61,15 @@ DType ParseDType(std::string_view name) {
                             DType::kFloat32, DType::kFloat64}) {
     if (Name(dtype) == name) return dtype;
   }
-  throw Error(
-      ErrorCode::kShape,
-      fmt::format("unknown dtype '{}'; known: uint8, uint16, int32, int64, float32, float64",
-                  name));
+  throw ShapeError("unknown dtype '{}'; known: uint8, uint16, int32, int64, float32, float64",
+                   name);
 }
 
 std::int64_t NumElements(std::span<const std::int64_t> shape) {
   std::int64_t product = 1;
   for (const std::int64_t size : shape) {
     if (size < 0 || __builtin_mul_overflow(product, size, &product)) {
-      throw Error(ErrorCode::kShape, fmt::format("impossible shape {}", ToString(shape)));
+      throw ShapeError("impossible shape {}", ToString(shape));
     }
   }
   return product;
@@ -85,7 +83,7 @@ Array::Array(DType dtype, Shape shape)
     : dtype_(dtype), shape_(std::move(shape)), size_(NumElements(shape_)) {
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(size_, static_cast<std::int64_t>(SizeOf(dtype_)), &bytes)) {
-    throw Error(ErrorCode::kShape, fmt::format("impossible shape {}", ToString(shape_)));
+    throw ShapeError("impossible shape {}", ToString(shape_));
   }
   data_ = Allocate(byte_size());
   std::fill_n(data_, byte_size(), std::byte{0});
@@ -121,8 +119,7 @@ Array::~Array() {
 
 void Array::RequireDType(DType wanted) const {
   if (wanted != dtype_) {
-    throw Error(ErrorCode::kShape, fmt::format("array of {} {} read as {}", Name(dtype_),
-                                               ToString(shape_), Name(wanted)));
+    throw ShapeError("array of {} {} read as {}", Name(dtype_), ToString(shape_), Name(wanted));
   }
 }
 

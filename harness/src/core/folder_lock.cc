@@ -13,8 +13,8 @@
 #include <string>
 
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/system_error.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::core {
 namespace {
@@ -117,9 +117,8 @@ FolderLock::FolderLock(const fs::path& folder, LockCall lock)
     if (error != std::errc::operation_would_block) {
       ThrowSystemError("lock the folder", folder, error);
     }
-    throw Error(ErrorCode::kUsage,
-                fmt::format("another process writes into '{}'; wait for it, or give another folder",
-                            folder.string()));
+    throw UsageError("another process writes into '{}'; wait for it, or give another folder",
+                     folder.string());
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -133,12 +132,11 @@ void FolderLock::LockByFile(const std::error_code& why) {
   if (descriptor < 0 && errno == EEXIST) {
     const std::string owner = ReadOwner(file);
     if (!turn.is_mine() || !IsGone(owner)) {
-      throw Error(ErrorCode::kUsage,
-                  fmt::format("another process writes into '{}': {}. Wait for it, or give another "
-                              "folder. If that process is gone, remove '{}'.",
-                              folder_.string(),
-                              owner.empty() ? "it is not named" : owner.substr(0, owner.find('\n')),
-                              file.string()));
+      throw UsageError(
+          "another process writes into '{}': {}. Wait for it, or give another folder. If that "
+          "process is gone, remove '{}'.",
+          folder_.string(), owner.empty() ? "it is not named" : owner.substr(0, owner.find('\n')),
+          file.string());
     }
     LogWarning(fmt::format("the process that wrote into '{}' is gone: its lock is taken over",
                            folder_.string()));

@@ -4,11 +4,11 @@
 
 #include <vector>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/dataset_writer.h"
 #include "dp_bench/env.h"
-#include "dp_bench/error.h"
 #include "dp_bench/spec.h"
 
 namespace dp_bench {
@@ -30,10 +30,9 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
 
   const bool is_image = key.type != KeyType::kLowDim;
   if (key.NumElements() <= 0 || (is_image && key.shape.size() != 3)) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{} is {}; a {} key needs {}", config.Where("shape"),
-                            ToString(key.shape), Name(key.type),
-                            is_image ? "[C, H, W], all positive" : "at least one positive size"));
+    throw ConfigError("{} is {}; a {} key needs {}", config.Where("shape"), ToString(key.shape),
+                      Name(key.type),
+                      is_image ? "[C, H, W], all positive" : "at least one positive size");
   }
   return key;
 }
@@ -46,19 +45,18 @@ DatasetWriter::~DatasetWriter() = default;
 void Dataset::Read(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const {
   const std::vector<KeySpec>& keys = spec().keys;
   if (key < 0 || static_cast<std::size_t>(key) >= keys.size()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("expected one of {} keys, found key {}", keys.size(), key));
+    throw DataError("expected one of {} keys, found key {}", keys.size(), key);
   }
   const KeySpec& spec = keys[static_cast<std::size_t>(key)];
   const std::int64_t n_steps = episode_ends().empty() ? 0 : episode_ends().back();
   if (begin < 0 || begin > end || end > n_steps) {
-    throw Error(ErrorCode::kData, fmt::format("steps {} to {} of '{}' are out of range; it has {}",
-                                              begin, end, spec.name, n_steps));
+    throw DataError("steps {} to {} of '{}' are out of range; it has {}", begin, end, spec.name,
+                    n_steps);
   }
   const std::size_t n_bytes = static_cast<std::size_t>(end - begin) * spec.ByteSize();
   if (out.size() != n_bytes) {
-    throw Error(ErrorCode::kData, fmt::format("{} steps of '{}' need {} bytes; the buffer has {}",
-                                              end - begin, spec.name, n_bytes, out.size()));
+    throw DataError("{} steps of '{}' need {} bytes; the buffer has {}", end - begin, spec.name,
+                    n_bytes, out.size());
   }
   if (begin < end) DoRead(key, begin, end, out);
 }
@@ -72,14 +70,12 @@ std::vector<std::string> DatasetWriter::Notes() const { return {}; }
 ObsWriter::ObsWriter(std::span<const KeySpec> keys, std::span<const std::span<std::byte>> buffers)
     : keys_(keys), buffers_(buffers) {
   if (buffers.size() != keys.size()) {
-    throw Error(ErrorCode::kShape, fmt::format("expected {} observation buffers, found {}",
-                                               keys.size(), buffers.size()));
+    throw ShapeError("expected {} observation buffers, found {}", keys.size(), buffers.size());
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (buffers[i].size() == keys[i].ByteSize()) continue;
-    throw Error(ErrorCode::kShape,
-                fmt::format("expected a buffer of {} bytes for '{}', found {}", keys[i].ByteSize(),
-                            keys[i].name, buffers[i].size()));
+    throw ShapeError("expected a buffer of {} bytes for '{}', found {}", keys[i].ByteSize(),
+                     keys[i].name, buffers[i].size());
   }
 }
 
@@ -87,14 +83,12 @@ std::span<std::byte> ObsWriter::Find(std::string_view key, DType dtype) const {
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     if (keys_[i].name != key) continue;
     if (keys_[i].dtype == dtype) return buffers_[i];
-    throw Error(ErrorCode::kShape,
-                fmt::format("observation '{}': expected Buffer<T> of {}, as in the spec, found {}",
-                            key, Name(keys_[i].dtype), Name(dtype)));
+    throw ShapeError("observation '{}': expected Buffer<T> of {}, as in the spec, found {}", key,
+                     Name(keys_[i].dtype), Name(dtype));
   }
   std::string names;
   for (const KeySpec& known : keys_) names += (names.empty() ? "" : ", ") + known.name;
-  throw Error(ErrorCode::kShape,
-              fmt::format("expected an observation of the spec, {}; found '{}'", names, key));
+  throw ShapeError("expected an observation of the spec, {}; found '{}'", names, key);
 }
 
 int Dataset::KeyIndex(std::string_view name) const {
@@ -103,8 +97,7 @@ int Dataset::KeyIndex(std::string_view name) const {
     if (spec().keys[i].name == name) return static_cast<int>(i);
     names.push_back(spec().keys[i].name);
   }
-  throw Error(ErrorCode::kData,
-              fmt::format("the dataset has no key '{}'; it has: {}", name, fmt::join(names, ", ")));
+  throw DataError("the dataset has no key '{}'; it has: {}", name, fmt::join(names, ", "));
 }
 
 std::string_view Name(KeyType type) {
@@ -138,8 +131,7 @@ ShapeMeta ShapeMeta::FromConfig(const Config& config) {
   }
   meta.action = ReadKeySpec(config.Sub("action", "the action; if left out, the env's"), "action");
   if (meta.obs.empty() || meta.action.type != KeyType::kLowDim) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{} needs at least one obs key and a low_dim action", config.Where()));
+    throw ConfigError("{} needs at least one obs key and a low_dim action", config.Where());
   }
   return meta;
 }
@@ -155,11 +147,10 @@ Horizons Horizons::FromConfig(const Config& config) {
        "last steps of an episode that are not the current step of a training sequence; none: "
        "horizon - n_action_steps - n_obs_steps + 1");
   if (h.n_action_steps > h.horizon - h.n_obs_steps + 1) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{} is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie "
-                            "at or after the current one",
-                            config.Where("n_action_steps"), h.n_action_steps,
-                            h.horizon - h.n_obs_steps + 1));
+    throw ConfigError(
+        "{} is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie at or after the "
+        "current one",
+        config.Where("n_action_steps"), h.n_action_steps, h.horizon - h.n_obs_steps + 1);
   }
   return h;
 }

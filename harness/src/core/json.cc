@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 
 namespace dp_bench::core {
 namespace {
@@ -62,8 +63,8 @@ std::size_t CountMembers(const Json& json) {
   const std::string_view before = text.substr(0, position);
   const auto line = 1 + std::ranges::count(before, '\n');
   const std::size_t column = position - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
-  throw Error(code, fmt::format("{}:{}:{}: nested deeper than {} levels", what, line, column,
-                                kMaxJsonDepth));
+  throw FormatError(code, "{}:{}:{}: nested deeper than {} levels", what, line, column,
+                    kMaxJsonDepth);
 }
 
 std::string ReasonOf(const Json::exception& fault) {
@@ -158,17 +159,16 @@ Json ParseJson(std::string_view text, std::string_view what, ErrorCode code) {
     json = Json::parse(text);
   } catch (const Json::parse_error& fault) {
     const std::string number = text.empty() ? "" : PythonNumberAt(text, fault.byte);
-    throw Error(code,
-                fmt::format("{}: not JSON: {}", what, number.empty() ? ReasonOf(fault) : number));
+    throw FormatError(code, "{}: not JSON: {}", what, number.empty() ? ReasonOf(fault) : number);
   } catch (const Json::exception& fault) {
-    throw Error(code, fmt::format("{}: not JSON: {}", what, ReasonOf(fault)));
+    throw FormatError(code, "{}: not JSON: {}", what, ReasonOf(fault));
   }
   if (!json.is_object()) {
-    throw Error(code, fmt::format("{}: expected a JSON object, found {}", what, Show(json)));
+    throw FormatError(code, "{}: expected a JSON object, found {}", what, Show(json));
   }
   // the parser keeps the last of several equal keys; another reader may keep the first
   if (CountMembers(json) != scan.n_members) {
-    throw Error(code, fmt::format("{}: an object has the same key twice", what));
+    throw FormatError(code, "{}: an object has the same key twice", what);
   }
   return json;
 }

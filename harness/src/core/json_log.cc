@@ -2,7 +2,6 @@
 #include "core/json_log.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/system_error.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::core {
 
@@ -28,9 +27,7 @@ JsonLog::JsonLog(std::filesystem::path path, std::int64_t position) : path_(std:
   const bool is_open = descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0;
   if (has_no_reader || (is_open && !S_ISREG(status.st_mode))) {
     if (descriptor_ >= 0) ::close(descriptor_);
-    throw Error(
-        ErrorCode::kIo,
-        fmt::format("'{}' is not a regular file; remove it or write elsewhere", path_.string()));
+    throw IoError("'{}' is not a regular file; remove it or write elsewhere", path_.string());
   }
   if (descriptor_ < 0) ThrowErrno("open", path_);
   position_ = std::min(position, static_cast<std::int64_t>(status.st_size));

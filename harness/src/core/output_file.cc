@@ -1,7 +1,6 @@
 #include "core/output_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,8 +11,8 @@
 #include <system_error>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/system_error.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::core {
 namespace {
@@ -43,15 +42,14 @@ void RequireOpenForWriting(int descriptor, const fs::path& path) {
   const int flags = ::fcntl(descriptor, F_GETFL);
   if (flags < 0) ThrowErrno("write to", path);
   if ((flags & O_ACCMODE) != O_RDONLY) return;
-  throw Error(ErrorCode::kIo,
-              fmt::format("cannot write to '{}': it is open for reading only", path.string()));
+  throw IoError("cannot write to '{}': it is open for reading only", path.string());
 }
 
 [[noreturn]] void ThrowNoFile(const fs::path& path, std::string_view found) {
-  throw Error(ErrorCode::kUsage, fmt::format("cannot write a result to '{}': expected a file, "
-                                             "found {}. Give the name of a file, or - for "
-                                             "standard output.",
-                                             path.string(), found));
+  throw UsageError(
+      "cannot write a result to '{}': expected a file, found {}. Give the name of a file, or - for "
+      "standard output.",
+      path.string(), found);
 }
 
 // Whether it is a stream. Opening a FIFO would wait for its reader, so only the permission is

@@ -1,7 +1,6 @@
 #include "core/regular_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/system_error.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::core {
 namespace fs = std::filesystem;
@@ -26,10 +25,10 @@ void RequireRegular(const fs::path& path, const struct stat& status) {
   if (S_ISFIFO(status.st_mode)) kind = "a named pipe (FIFO)";
   if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) kind = "a device";
   if (S_ISSOCK(status.st_mode)) kind = "a socket";
-  throw Error(ErrorCode::kIo,
-              fmt::format("cannot read '{}': expected a regular file, found {}. Give the path of a "
-                          "file, or copy its content into one.",
-                          path.string(), kind));
+  throw IoError(
+      "cannot read '{}': expected a regular file, found {}. Give the path of a file, or copy its "
+      "content into one.",
+      path.string(), kind);
 }
 
 // The first check avoids opening devices, because opening one can have side effects. The check
@@ -55,8 +54,8 @@ RegularFile::RegularFile(fs::path path, std::uint64_t max_bytes) : path_(std::mo
     RequireRegular(path_, status);
     size_ = static_cast<std::uint64_t>(status.st_size);
     if (size_ > max_bytes) {
-      throw Error(ErrorCode::kIo, fmt::format("'{}' has {} bytes, at most {} are expected here",
-                                              path_.string(), size_, max_bytes));
+      throw IoError("'{}' has {} bytes, at most {} are expected here", path_.string(), size_,
+                    max_bytes);
     }
   } catch (...) {  // the destructor of a half-built object does not run
     ::close(descriptor_);
@@ -83,7 +82,7 @@ std::size_t RegularFile::Read(std::span<std::byte> out) {
 
 void RegularFile::ReadExactly(std::span<std::byte> out) {
   if (Read(out) == out.size()) return;
-  throw Error(ErrorCode::kIo, fmt::format("'{}' ended while it was read", path_.string()));
+  throw IoError("'{}' ended while it was read", path_.string());
 }
 
 void RegularFile::Seek(std::uint64_t position) {

@@ -5,7 +5,7 @@
 #include <array>
 #include <new>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::core {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kDigestBytes = 32;
 
 void Check(int result, const char* call) {
-  if (result != 1) throw Error(ErrorCode::kInternal, std::string("OpenSSL refused ") + call);
+  if (result != 1) throw InternalError("OpenSSL refused {}", call);
 }
 
 }  // namespace

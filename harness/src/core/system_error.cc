@@ -1,18 +1,16 @@
 #include "core/system_error.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::core {
 
 void ThrowSystemError(std::string_view what, const std::filesystem::path& path,
                       const std::error_code& error) {
-  throw Error(ErrorCode::kIo,
-              fmt::format("cannot {} '{}': {}", what, path.string(), error.message()));
+  throw IoError("cannot {} '{}': {}", what, path.string(), error.message());
 }
 
 void ThrowErrno(std::string_view what, const std::filesystem::path& path) {

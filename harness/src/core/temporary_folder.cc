@@ -1,13 +1,11 @@
 #include "core/temporary_folder.h"
 
-#include <fmt/format.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <string>
 #include <system_error>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::core {
 
@@ -16,17 +14,14 @@ TemporaryFolder::TemporaryFolder() {
   const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
   if (error) {
     const char* const asked = std::getenv("TMPDIR");
-    throw Error(
-        ErrorCode::kIo,
-        fmt::format("the folder for temporary files, '{}', cannot be used: {}. Set TMPDIR to one "
-                    "that exists.",
-                    asked != nullptr ? asked : "/tmp", error.message()));
+    throw IoError(
+        "the folder for temporary files, '{}', cannot be used: {}. Set TMPDIR to one that exists.",
+        asked != nullptr ? asked : "/tmp", error.message());
   }
   std::string name = (folder / "dp_bench_XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot make a folder like '{}': {}. Set TMPDIR to a "
-                                            "folder that can be written.",
-                                            name, std::generic_category().message(errno)));
+    throw IoError("cannot make a folder like '{}': {}. Set TMPDIR to a folder that can be written.",
+                  name, std::generic_category().message(errno));
   }
   path_ = name;
   unfinished_.emplace(path_);

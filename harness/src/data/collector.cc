@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/errors.h"
 #include "core/sha256.h"
 #include "core/thread_pool.h"
 #include "data/replay_writer.h"
 #include "data/zarr/metadata.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 #include "dp_bench/random.h"
 
 namespace dp_bench::data {
@@ -62,9 +62,8 @@ CollectionLog CollectionLog::FromJson(const json& attributes, std::size_t n_epis
   attributes.at("episodes").at("success").get_to(log.successes);
   attributes.at("n_steps").get_to(log.n_steps);
   if (log.seeds.size() < n_episodes || log.successes.size() < n_episodes) {
-    throw Error(ErrorCode::kData,
-                fmt::format(".zattrs lists {} seeds, but the dataset has {} episodes",
-                            log.seeds.size(), n_episodes));
+    throw DataError(".zattrs lists {} seeds, but the dataset has {} episodes", log.seeds.size(),
+                    n_episodes);
   }
   log.seeds.resize(n_episodes);
   log.successes.resize(n_episodes);
@@ -99,8 +98,7 @@ CollectionLog ReadLog(const std::filesystem::path& folder, const json& attribute
   try {
     return CollectionLog::FromJson(attributes, n_episodes);
   } catch (const json::exception& error) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{}/.zattrs is damaged: {}", folder.string(), error.what()));
+    throw DataError("{}/.zattrs is damaged: {}", folder.string(), error.what());
   }
 }
 
@@ -162,13 +160,12 @@ class Collection {
  private:
   void RequireOneExpert() const {
     if (n_episodes() == 0 || !IsOfAnotherEnv(writer_.attributes(), request_)) return;
-    throw Error(
-        ErrorCode::kUsage,
-        fmt::format("{} holds {} episodes of another build of the env plugin (sha256 {}, now "
-                    "\"{}\"): expected one expert for all episodes. Give another output folder, "
-                    "remove this one, or continue with the plugin that began it.",
-                    request_.output.string(), n_episodes(),
-                    writer_.attributes().at(kEnvSha256).dump(), request_.env_sha256));
+    throw UsageError(
+        "{} holds {} episodes of another build of the env plugin (sha256 {}, now \"{}\"): expected "
+        "one expert for all episodes. Give another output folder, remove this one, or continue "
+        "with the plugin that began it.",
+        request_.output.string(), n_episodes(), writer_.attributes().at(kEnvSha256).dump(),
+        request_.env_sha256);
   }
 
   void Add(const ExpertEpisode& episode) {
@@ -193,11 +190,10 @@ class Collection {
 
   [[noreturn]] void GiveUp() {
     Commit();
-    throw Error(ErrorCode::kEnv,
-                fmt::format("the expert fails too often: {} of {} seeds solved. The last failure, "
-                            "seed {}: {}",
-                            n_episodes(), log_.seeds.size() + log_.failures.size(),
-                            log_.failures.back().seed, log_.failures.back().reason));
+    throw EnvError(
+        "the expert fails too often: {} of {} seeds solved. The last failure, seed {}: {}",
+        n_episodes(), log_.seeds.size() + log_.failures.size(), log_.failures.back().seed,
+        log_.failures.back().reason);
   }
 
   const CollectRequest& request_;
@@ -276,10 +272,10 @@ CollectConfig CollectConfig::FromConfig(const Config& config) {
 
   const auto is_std = [](double value) { return std::isfinite(value) && value >= 0.0; };
   if (c.action_noise > 0.0 || !std::ranges::all_of(*c.action_noise_std, is_std)) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: expected one standard deviation of 0 or more per dimension of the "
-                            "action, and 0 for action_noise (a fraction of its range)",
-                            config.Where("action_noise_std")));
+    throw ConfigError(
+        "{}: expected one standard deviation of 0 or more per dimension of the action, and 0 for "
+        "action_noise (a fraction of its range)",
+        config.Where("action_noise_std"));
   }
   return c;
 }
@@ -287,9 +283,8 @@ CollectConfig CollectConfig::FromConfig(const Config& config) {
 std::vector<double> CollectConfig::NoiseStd(const EnvSpec& env) const {
   const std::size_t action_dim = env.action_low.size();
   if (action_noise_std && action_noise_std->size() != action_dim) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("collect.action_noise_std has {} numbers; the action has {} dimensions",
-                            action_noise_std->size(), action_dim));
+    throw ConfigError("collect.action_noise_std has {} numbers; the action has {} dimensions",
+                      action_noise_std->size(), action_dim);
   }
   if (action_noise_std) return *action_noise_std;
   std::vector<double> std(action_dim);
@@ -424,8 +419,7 @@ std::span<const float> ExpertRunner::ChooseAction(ExpertEpisode* episode, int st
 void ExpertRunner::Record(ReplayEpisode* steps) {
   for (std::size_t i = 0; i < action_.size(); ++i) {
     if (std::isfinite(action_[i])) continue;
-    throw Error(ErrorCode::kNumeric,
-                fmt::format("the expert's action is {} in dimension {}", action_[i], i));
+    throw NumericError("the expert's action is {} in dimension {}", action_[i], i);
   }
   std::vector<std::span<const std::byte>> values = obs_.values();
   values.push_back(std::as_bytes(std::span(action_)));
@@ -487,11 +481,10 @@ void RequireExpert(const EnvSpec& env, const std::string& name,
                    plugin::PluginCatalogue& catalogue) {
   if (env.abilities.has_expert) return;
   const std::vector<std::string> others = EnvsWithExpert(catalogue);
-  throw Error(
-      ErrorCode::kUsage,
-      fmt::format("cannot collect: the env '{}' has no expert (envs with one: {}). Give "
-                  "your own demonstrations with --dataset PATH.",
-                  name, others.empty() ? "none" : fmt::format("{}", fmt::join(others, ", "))));
+  throw UsageError(
+      "cannot collect: the env '{}' has no expert (envs with one: {}). Give your own "
+      "demonstrations with --dataset PATH.",
+      name, others.empty() ? "none" : fmt::format("{}", fmt::join(others, ", ")));
 }
 
 }  // namespace dp_bench::data

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::data {
 namespace {
@@ -43,10 +43,10 @@ void RequireKeys(const DatasetSpec& dataset, const ShapeMeta& shape_meta) {
     }
   }
   if (problems.empty()) return;
-  throw Error(ErrorCode::kShape,
-              fmt::format("the dataset does not fit shape_meta: {}.\n  shape_meta: {}\n  the "
-                          "dataset: {}\nGive keys other names with dataset.params.keys.",
-                          fmt::join(problems, ", "), Describe(wanted), Describe(dataset.keys)));
+  throw ShapeError(
+      "the dataset does not fit shape_meta: {}.\n  shape_meta: {}\n  the dataset: {}\nGive keys "
+      "other names with dataset.params.keys.",
+      fmt::join(problems, ", "), Describe(wanted), Describe(dataset.keys));
 }
 
 std::string RateText(double fps) {

@@ -10,8 +10,8 @@
 #include <span>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/random_streams.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::data {
 
@@ -49,14 +49,13 @@ BatchLoader::BatchLoader(const Dataset& dataset, SequenceSampler sampler,
   for (const std::string& key : options_.keys) obs_sources_.push_back(OpenSource(key));
   action_source_ = OpenSource("action");
   if (action_source_.cache.empty()) {
-    throw Error(ErrorCode::kData, "the key 'action' of a dataset must be low_dim");
+    throw DataError("the key 'action' of a dataset must be low_dim");
   }
 
   const std::span<const std::int64_t> ends = dataset_.episode_ends();
   if (sampler_.num_steps() != (ends.empty() ? 0 : ends.back())) {
-    throw Error(ErrorCode::kData,
-                fmt::format("the sampler describes {} steps, but the dataset has {}",
-                            sampler_.num_steps(), ends.empty() ? 0 : ends.back()));
+    throw DataError("the sampler describes {} steps, but the dataset has {}", sampler_.num_steps(),
+                    ends.empty() ? 0 : ends.back());
   }
   Allocate(1, &prototype_);
 
@@ -93,8 +92,8 @@ std::int64_t BatchLoader::RowsOf(std::int64_t batch_number) const {
 
 void BatchLoader::StartEpoch(std::uint64_t epoch, std::int64_t first_batch) {
   if (first_batch < 0 || first_batch > num_batches_) {
-    throw Error(ErrorCode::kInternal, fmt::format("an epoch of {} batches cannot start at batch {}",
-                                                  num_batches_, first_batch));
+    throw InternalError("an epoch of {} batches cannot start at batch {}", num_batches_,
+                        first_batch);
   }
   is_epoch_over_ = true;  // for the batches that wait to be gathered
   for (Prepared& prepared : prepared_) {
@@ -257,7 +256,7 @@ void BatchLoader::GatherObs(const Source& source, const Sequence& sequence, std:
 
 std::vector<std::int64_t> EpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n) {
   if (n < 0 || n > std::numeric_limits<std::uint32_t>::max()) {
-    throw Error(ErrorCode::kData, fmt::format("cannot shuffle {} sequences", n));
+    throw DataError("cannot shuffle {} sequences", n);
   }
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), std::int64_t{0});

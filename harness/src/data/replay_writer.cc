@@ -2,19 +2,17 @@
 // meta/episode_ends, whose .zarray holds the number of episodes. Readers trust only that number.
 #include "data/replay_writer.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <exception>
 #include <string>
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "core/system_error.h"
 #include "data/zarr/chunk_codec.h"
 #include "data/zarr/metadata.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::data {
 
@@ -32,12 +30,10 @@ zarr::ZarrLayout LayoutOf(const KeySpec& key) {
   const bool is_name = !key.name.empty() && key.name.front() != '.' &&
                        key.name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
   if (key.dtype != wanted || !is_name) {
-    throw Error(
-        ErrorCode::kShape,
-        fmt::format("the key '{}' ({} {}) cannot be stored in a replay buffer: low_dim keys "
-                    "are float32, rgb keys uint8, depth keys uint16 [mm], and a name has "
-                    "no '/' and no '.' in front",
-                    key.name, Name(key.type), Name(key.dtype)));
+    throw ShapeError(
+        "the key '{}' ({} {}) cannot be stored in a replay buffer: low_dim keys are float32, rgb "
+        "keys uint8, depth keys uint16 [mm], and a name has no '/' and no '.' in front",
+        key.name, Name(key.type), Name(key.dtype));
   }
   return {.dtype = key.dtype,
           .row_shape = key.StorageShape(),
@@ -63,10 +59,10 @@ void WriteAttributes(const fs::path& folder, const json& attributes) {
   const auto show = [&place](const json& origin) {
     return origin.contains(place) ? origin.at(place).dump() : "absent";
   };
-  throw Error(ErrorCode::kUsage,
-              fmt::format("{} holds episodes of another origin: {}{} is {} there, {} here. Give "
-                          "another output folder, or remove this one.",
-                          folder.string(), kOrigin, path, show(found), show(wanted)));
+  throw UsageError(
+      "{} holds episodes of another origin: {}{} is {} there, {} here. Give another output folder, "
+      "or remove this one.",
+      folder.string(), kOrigin, path, show(found), show(wanted));
 }
 
 }  // namespace
@@ -103,8 +99,7 @@ ReplayWriter::ReplayWriter(fs::path folder, std::vector<KeySpec> keys, const jso
     CreateGroups();
     OpenArrays();
   } catch (const fs::filesystem_error& error) {
-    throw Error(ErrorCode::kIo,
-                fmt::format("cannot prepare the dataset '{}': {}", folder_.string(), error.what()));
+    throw IoError("cannot prepare the dataset '{}': {}", folder_.string(), error.what());
   }
 }
 
@@ -122,11 +117,9 @@ void ReplayWriter::Identify() {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
     const std::string name = entry.path().filename().string();
     if (core::IsTemporaryName(name) || name == core::kLockFile) continue;
-    throw Error(
-        ErrorCode::kUsage,
-        fmt::format(
-            "{} exists and is not a dataset that dp_bench collected; give another output folder",
-            folder_.string()));
+    throw UsageError(
+        "{} exists and is not a dataset that dp_bench collected; give another output folder",
+        folder_.string());
   }
   attributes_ = {{kOrigin, origin_}};
 }
@@ -204,9 +197,7 @@ constexpr std::chrono::seconds kCommitInterval{2};
 const std::filesystem::path& RequireUnfinished(const std::filesystem::path& path) {
   const nlohmann::json attributes = ReadReplayAttributes(path);
   if (attributes.is_object() && attributes.value(zarr::kCompleteAttribute, false)) {
-    throw Error(
-        ErrorCode::kUsage,
-        fmt::format("{} exists; give another output folder, or remove this one", path.string()));
+    throw UsageError("{} exists; give another output folder, or remove this one", path.string());
   }
   return path;
 }
@@ -246,9 +237,7 @@ void ReplayDatasetWriter::Append(std::span<const std::span<const std::byte>> val
 }
 
 void ReplayDatasetWriter::Finish() {
-  if (n_episodes() == 0) {
-    throw Error(ErrorCode::kUsage, "the dataset would have no episode");
-  }
+  if (n_episodes() == 0) throw UsageError("the dataset would have no episode");
   Commit(/*is_complete=*/true);
 }
 

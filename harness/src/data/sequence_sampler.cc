@@ -8,21 +8,18 @@
 #include <utility>
 
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::data {
 
 SequenceSampler::SequenceSampler(const SequenceSamplerOptions& options)
     : horizon_(options.horizon),
       num_steps_(options.episode_ends.empty() ? 0 : options.episode_ends.back()) {
-  if (horizon_ < 1) {
-    throw Error(ErrorCode::kConfig, fmt::format("horizon is {}; expected at least 1", horizon_));
-  }
+  if (horizon_ < 1) throw ConfigError("horizon is {}; expected at least 1", horizon_);
   const std::vector<std::int64_t>& ends = options.episode_ends;
   const std::vector<bool>& mask = options.episode_mask;
   if (!mask.empty() && mask.size() != ends.size()) {
-    throw Error(ErrorCode::kData, fmt::format("an episode mask of {} entries for {} episodes",
-                                              mask.size(), ends.size()));
+    throw DataError("an episode mask of {} entries for {} episodes", mask.size(), ends.size());
   }
 
   // more padding than T - 1 would give windows without any step of the episode
@@ -33,8 +30,7 @@ SequenceSampler::SequenceSampler(const SequenceSamplerOptions& options)
   for (std::size_t episode = 0; episode < ends.size(); ++episode) {
     const std::int64_t end = ends[episode];
     if (end <= begin) {
-      throw Error(ErrorCode::kData,
-                  fmt::format("episode {} ends at step {}, but begins at {}", episode, end, begin));
+      throw DataError("episode {} ends at step {}, but begins at {}", episode, end, begin);
     }
     if (mask.empty() || mask[episode]) AddEpisode(begin, end, pad_before, pad_after);
     begin = end;
@@ -53,9 +49,7 @@ void SequenceSampler::AddEpisode(std::int64_t begin, std::int64_t end, int pad_b
 }
 
 const Sequence& SequenceSampler::at(std::int64_t i) const {
-  if (i < 0 || i >= size()) {
-    throw Error(ErrorCode::kInternal, fmt::format("there is no sequence {} of {}", i, size()));
-  }
+  if (i < 0 || i >= size()) throw InternalError("there is no sequence {} of {}", i, size());
   return sequences_[static_cast<std::size_t>(i)];
 }
 
@@ -109,16 +103,16 @@ void RequireSequences(const Dataset& dataset, const Horizons& horizons,
     return;
   }
   if (horizons.drop_n_last_frames) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("drop_n_last_frames is {}, but the longest training episode has {} "
-                            "steps: nothing is left of it. Lower drop_n_last_frames to {} or less.",
-                            *horizons.drop_n_last_frames, longest, longest - 1));
+    throw ConfigError(
+        "drop_n_last_frames is {}, but the longest training episode has {} steps: nothing is left "
+        "of it. Lower drop_n_last_frames to {} or less.",
+        *horizons.drop_n_last_frames, longest, longest - 1);
   }
-  throw Error(ErrorCode::kConfig,
-              fmt::format("horizon is {}, longer than any training episode: the longest has {} "
-                          "steps, and {} more are padded (n_obs_steps + n_action_steps - 2). Lower "
-                          "horizon to {} or less, or train on longer episodes.",
-                          horizons.horizon, longest, n_padded, longest + n_padded));
+  throw ConfigError(
+      "horizon is {}, longer than any training episode: the longest has {} steps, and {} more are "
+      "padded (n_obs_steps + n_action_steps - 2). Lower horizon to {} or less, or train on longer "
+      "episodes.",
+      horizons.horizon, longest, n_padded, longest + n_padded);
 }
 
 SequenceSampler MakeTrainingSampler(const Dataset& dataset, const Horizons& horizons,

@@ -1,7 +1,5 @@
 #include "data/split.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,15 +8,13 @@
 #include <numeric>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::data {
 
 std::vector<bool> ValidationMask(std::int64_t n_episodes, double val_ratio, std::uint64_t seed) {
   if (!(val_ratio >= 0.0 && val_ratio <= 1.0)) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("val_ratio is {}; expected a fraction of the episodes, 0 to 1", val_ratio));
+    throw ConfigError("val_ratio is {}; expected a fraction of the episodes, 0 to 1", val_ratio);
   }
   std::vector<bool> mask(static_cast<std::size_t>(n_episodes), false);
   if (val_ratio == 0.0 || n_episodes < 2) return mask;
@@ -37,9 +33,8 @@ std::vector<bool> DownsampleMask(const std::vector<bool>& mask,
                                  std::optional<std::int64_t> max_episodes, std::uint64_t seed) {
   if (!max_episodes) return mask;
   if (*max_episodes < 0) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("max_train_episodes is {}; leave it out (or null) for all episodes",
-                            *max_episodes));
+    throw ConfigError("max_train_episodes is {}; leave it out (or null) for all episodes",
+                      *max_episodes);
   }
   std::vector<std::size_t> episodes;
   for (std::size_t i = 0; i < mask.size(); ++i) {
@@ -203,9 +198,7 @@ std::vector<std::int64_t> ChooseByFloyd(Pcg64* generator, std::int64_t n, std::i
 }  // namespace
 
 std::vector<std::int64_t> NumpyChoice(std::uint64_t seed, std::int64_t n, std::int64_t size) {
-  if (size < 0 || size > n) {
-    throw Error(ErrorCode::kInternal, fmt::format("cannot choose {} of {} episodes", size, n));
-  }
+  if (size < 0 || size > n) throw InternalError("cannot choose {} of {} episodes", size, n);
   Pcg64 generator(seed);
 
   // numpy's thresholds: a large share of a large population is cheaper to shuffle

@@ -1,7 +1,5 @@
 #include "data/stats.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,9 +10,9 @@
 #include <span>
 #include <vector>
 
+#include "core/errors.h"
 #include "core/thread_pool.h"
 #include "data/loader.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::data {
 namespace {
@@ -50,12 +48,11 @@ void VisitSteps(const Dataset& dataset, int key, std::int64_t begin, std::int64_
   const std::span<const std::int64_t> ends = dataset.episode_ends();
   const auto end = std::ranges::upper_bound(ends, step);
   const std::int64_t begin = end == ends.begin() ? 0 : *std::prev(end);
-  throw Error(ErrorCode::kNumeric,
-              fmt::format("'{}' holds {} at step {}, element {} (step {} of episode {}); expected "
-                          "finite numbers that fit float32. Correct it, or leave the episode out "
-                          "(dp_bench dataset trim --episodes)",
-                          dataset.spec().keys[static_cast<std::size_t>(key)].name, value, step,
-                          element, step - begin, end - ends.begin()));
+  throw NumericError(
+      "'{}' holds {} at step {}, element {} (step {} of episode {}); expected finite numbers that "
+      "fit float32. Correct it, or leave the episode out (dp_bench dataset trim --episodes)",
+      dataset.spec().keys[static_cast<std::size_t>(key)].name, value, step, element, step - begin,
+      end - ends.begin());
 }
 
 // How often each value occurs, in one channel and in all.
@@ -138,11 +135,9 @@ void AppendChannel(const ValueCounts& counts, KeyStats* stats) {
 KeyStats ComputeChannelStats(const Dataset& dataset, int key) {
   const KeySpec& spec = dataset.spec().keys.at(static_cast<std::size_t>(key));
   if (spec.type != KeyType::kRgb || spec.dtype != DType::kUInt8 || dataset.episode_ends().empty()) {
-    throw Error(
-        ErrorCode::kData,
-        fmt::format("no channel statistics of '{}': expected uint8 images, found {} {} of {} "
-                    "episodes",
-                    spec.name, Name(spec.type), Name(spec.dtype), dataset.episode_ends().size()));
+    throw DataError(
+        "no channel statistics of '{}': expected uint8 images, found {} {} of {} episodes",
+        spec.name, Name(spec.type), Name(spec.dtype), dataset.episode_ends().size());
   }
   KeyStats stats;
   stats.count = dataset.episode_ends().back();
@@ -164,8 +159,7 @@ void RequireFinite(const Dataset& dataset, int key, std::int64_t begin, std::int
 KeyStats ComputeStats(const Dataset& dataset, int key) {
   const KeySpec& spec = dataset.spec().keys.at(static_cast<std::size_t>(key));
   if (dataset.episode_ends().empty()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("no statistics of '{}': the dataset has no steps", spec.name));
+    throw DataError("no statistics of '{}': the dataset has no steps", spec.name);
   }
   const std::int64_t n_steps = dataset.episode_ends().back();
   const auto n_elements = static_cast<std::size_t>(spec.NumElements());

@@ -1,13 +1,12 @@
 // The part of the deployment API that needs LibTorch: a policy from a checkpoint.
-#include <fmt/format.h>
 
 #include <utility>
 
 #include "control/batch_planner.h"
 #include "control/control_loop.h"
 #include "control/env_runner_config.h"
+#include "core/errors.h"
 #include "dp_bench/deploy.h"
-#include "dp_bench/error.h"
 #include "planner/create_from_checkpoint.h"
 #include "planner/policy_planner.h"
 #include "plugin/catalogue.h"
@@ -22,8 +21,7 @@ namespace fs = std::filesystem;
 planner::Weights WeightsNamed(const std::string& name) {
   if (name == "ema") return planner::Weights::kEma;
   if (name == "model") return planner::Weights::kModel;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("ControllerOptions::weights is '{}', expected ema or model", name));
+  throw UsageError("ControllerOptions::weights is '{}', expected ema or model", name);
 }
 
 torch::Device DeviceNamed(const std::string& name) {
@@ -37,9 +35,8 @@ torch::Device DeviceNamed(const std::string& name) {
 
 run::Checkpoint OpenCheckpoint(const fs::path& path) {
   if (!fs::is_directory(path)) {
-    throw Error(ErrorCode::kCheckpoint,
-                fmt::format("'{}' is not a folder; expected that of a checkpoint or of a run",
-                            path.string()));
+    throw CheckpointError("'{}' is not a folder; expected that of a checkpoint or of a run",
+                          path.string());
   }
   return run::Checkpoint::Open(run::FindCheckpoint(path).folder);
 }
@@ -49,9 +46,7 @@ int MicroBatch(const ControllerOptions& options, const Config& config) {
   if (options.micro_batch == 0) {
     return control::EnvRunnerConfig::FromConfig(config.Sub("env_runner")).micro_batch;
   }
-  throw Error(ErrorCode::kUsage, fmt::format("ControllerOptions::micro_batch is {}, expected 1 or "
-                                             "more",
-                                             options.micro_batch));
+  throw UsageError("ControllerOptions::micro_batch is {}, expected 1 or more", options.micro_batch);
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <functional>
 
 #include "control/obs_history.h"
+#include "core/errors.h"
 #include "diagnose/diagnosis.h"
 #include "diagnose/policy_checks.h"
 #include "diagnose/probe.h"
-#include "dp_bench/error.h"
 #include "planner/policy_planner.h"
 #include "policy/stage_recorder.h"
 #include "report/render.h"
@@ -23,7 +23,7 @@ constexpr std::uint64_t kNoiseSeed = 7;
 SamplingSample SampleForData(const SamplingInspectionCase& subject) {
   const std::vector<bool> all(subject.dataset->episode_ends().size(), true);
   const Probe probe(*subject.dataset, subject.policy, all, kChunks, /*n_batches=*/1, kNoiseSeed);
-  if (probe.size() == 0) throw Error(ErrorCode::kData, "the dataset has no sequence to sample for");
+  if (probe.size() == 0) throw DataError("the dataset has no sequence to sample for");
   return RecordSampling(subject.policy, subject.normalizer, probe);
 }
 
@@ -37,7 +37,7 @@ std::vector<control::RecordedObs> ObserveEnv(const SamplingInspectionCase& subje
   for (int episode = 0; episode < kChunks; ++episode) {
     if (auto first = runner.FirstObservation(episode)) observed.push_back(std::move(*first));
   }
-  if (observed.empty()) throw Error(ErrorCode::kData, "no episode of the env could be started");
+  if (observed.empty()) throw DataError("no episode of the env could be started");
   return observed;
 }
 

@@ -11,10 +11,10 @@
 
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/json.h"
 #include "core/stop_signal.h"
-#include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "planner/policy_weights.h"
 #include "run/checkpoint.h"
@@ -41,12 +41,10 @@ int NTest(const nlohmann::json& config) { return run::ReportSeeds(config).n; }
 run::CheckpointChoice WeightsOfRun(const run::RunFolder& run) {
   const std::string path = run.path.string();
   const auto refuse = [&](const std::string& why) {
-    throw Error(
-        ErrorCode::kUsage,
-        fmt::format("'{0}' has no evaluation that can be continued: {1}. Evaluate its policy "
-                    "in a folder of its own: dp_bench eval --checkpoint {0} "
-                    "env_runner.n_test=N",
-                    path, why));
+    throw UsageError(
+        "'{0}' has no evaluation that can be continued: {1}. Evaluate its policy in a folder of "
+        "its own: dp_bench eval --checkpoint {0} env_runner.n_test=N",
+        path, why);
   };
   if (run.config.empty()) refuse(fmt::format("it has no {}", run::kConfigFile));
   if (run.eval_log.is_null() && !fs::exists(run.path / run::kJournalFile)) {
@@ -138,20 +136,18 @@ void CheckpointEvaluation::RequireExtension(const run::RunFolder& run) const {
   if (overrides.empty()) return;
   if (!std::ranges::all_of(
           overrides, [&](const std::string& value) { return value.starts_with(kMoreSeeds); })) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--resume continues with the config of '{}', of which only {}N may "
-                            "change, to a larger number; found {}. Evaluate with another config "
-                            "into another --output folder.",
-                            options_.resume.string(), kMoreSeeds, fmt::join(overrides, " ")));
+    throw UsageError(
+        "--resume continues with the config of '{}', of which only {}N may change, to a larger "
+        "number; found {}. Evaluate with another config into another --output folder.",
+        options_.resume.string(), kMoreSeeds, fmt::join(overrides, " "));
   }
   if (ranks_.size() > 1)
-    throw Error(ErrorCode::kUsage, "more seeds for a finished evaluation need a single process");
+    throw UsageError("more seeds for a finished evaluation need a single process");
   const int before = NTest(core::ParseJson(run.config, run.config_file().string()));
   const int now = NTest(nlohmann::json::parse(experiment_->config().ToJson()));
   if (now >= before) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("'{}' has env_runner.n_test={}, which can only be raised; found {}",
-                          options_.resume.string(), before, now));
+  throw UsageError("'{}' has env_runner.n_test={}, which can only be raised; found {}",
+                   options_.resume.string(), before, now);
 }
 
 // The episodes of the result, if there is one, and of the journal.

@@ -15,9 +15,9 @@
 #include "core/atomic_file.h"
 #include "core/communicator.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "core/progress.h"
-#include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "evaluate/policy_planning.h"
 #include "media/film_grid.h"
@@ -55,10 +55,9 @@ run::CheckpointChoice CheckpointOf(const run::RunFolder& run) {
   if (const auto evaluated = run::EvaluatedCheckpoint(run.manifest)) return *evaluated;
   const fs::path latest = run.path / run::kCheckpointsFolder / run::kLatest;
   if (!fs::exists(latest)) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("'{}' cannot be replayed: its manifest.json names no checkpoint, and "
-                            "there is no {}",
-                            run.path.string(), latest.string()));
+    throw UsageError(
+        "'{}' cannot be replayed: its manifest.json names no checkpoint, and there is no {}",
+        run.path.string(), latest.string());
   }
   return {latest, fs::exists(latest / run::kEmaFile) ? "ema" : "model"};
 }
@@ -202,8 +201,8 @@ void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,
 const run::EpisodeRecord& EpisodeAt(const run::RunFolder& run, int place) {
   const auto found = std::ranges::find(run.episodes, place, &run::EpisodeRecord::episode);
   if (found != run.episodes.end()) return *found;
-  throw Error(ErrorCode::kUsage, fmt::format("'{}' has no episode {}; it has {} of them",
-                                             run.path.string(), place, run.episodes.size()));
+  throw UsageError("'{}' has no episode {}; it has {} of them", run.path.string(), place,
+                   run.episodes.size());
 }
 
 run::EpisodeRecord RunRecordedEpisode(const run::RunFolder& run, int place,

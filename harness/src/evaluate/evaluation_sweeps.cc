@@ -21,9 +21,9 @@
 #include "compare/run_comparison.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
-#include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "evaluate/checkpoint_evaluation.h"
 #include "evaluate/evaluation.h"
@@ -74,10 +74,10 @@ Subject Examine(const task::ExperimentOptions& experiment) {
   const task::Task task(experiment);
   const Config env = task.config().Sub("env");
   if (env.Has("perturb") || env.Sub("params").Has("perturb")) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("the config has {} or {}: arms are compared with an unperturbed "
-                            "evaluation; evaluate without --perturb, or remove the section",
-                            kOfHarness, kOfEnv));
+    throw UsageError(
+        "the config has {} or {}: arms are compared with an unperturbed evaluation; evaluate "
+        "without --perturb, or remove the section",
+        kOfHarness, kOfEnv);
   }
   Subject subject = {
       .env = task.env_name(),
@@ -98,9 +98,8 @@ const Kind& FindKind(const std::string& name, const Subject& subject) {
   if (kind != subject.kinds.end()) return *kind;
   std::vector<std::string> names;
   for (const Kind& known : subject.kinds) names.push_back(known.spec.name);
-  throw Error(ErrorCode::kUsage,
-              fmt::format("--perturb: env '{}' has no perturbation '{}'; it has {} and {}",
-                          subject.env, name, fmt::join(names, ", "), kNull));
+  throw UsageError("--perturb: env '{}' has no perturbation '{}'; it has {} and {}", subject.env,
+                   name, fmt::join(names, ", "), kNull);
 }
 
 double ParseStrength(const std::string& text, std::size_t begin) {
@@ -108,8 +107,7 @@ double ParseStrength(const std::string& text, std::size_t begin) {
   const char* const end = text.data() + text.size();
   const auto [stop, fault] = std::from_chars(text.data() + begin, end, value);
   if (fault == std::errc() && stop == end) return value;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("--perturb: expected a number after the '=' of '{}'", text));
+  throw UsageError("--perturb: expected a number after the '=' of '{}'", text);
 }
 
 // Finds a strength out of range before any arm runs.
@@ -148,16 +146,14 @@ PerturbationArm ReadArm(const std::string& text, const Subject& subject) {
 std::vector<PerturbationArm> ReadArms(std::span<const std::string> texts,
                                       const task::ExperimentOptions& experiment) {
   if (texts.size() >= compare::kMaxComparedRuns) {
-    throw Error(ErrorCode::kUsage, fmt::format("--perturb: expected at most {} arms, found {}",
-                                               compare::kMaxComparedRuns - 1, texts.size()));
+    throw UsageError("--perturb: expected at most {} arms, found {}", compare::kMaxComparedRuns - 1,
+                     texts.size());
   }
   const Subject subject = Examine(experiment);
   std::vector<PerturbationArm> arms;
   std::set<std::string> names;
   for (const std::string& text : texts) {
-    if (!names.insert(text).second) {
-      throw Error(ErrorCode::kUsage, fmt::format("--perturb: '{}' is listed twice", text));
-    }
+    if (!names.insert(text).second) throw UsageError("--perturb: '{}' is listed twice", text);
     arms.push_back(ReadArm(text, subject));
     RequireValid(arms.back(), experiment);
   }
@@ -376,11 +372,10 @@ run::SeedRange SeedsOf(const run::RunFolder& baseline) {
     if (record.split != "test") continue;
     if (range.n == 0) range.first = record.seed;
     if (record.seed != range.first + static_cast<std::uint64_t>(range.n)) {
-      throw Error(
-          ErrorCode::kData,
-          fmt::format("{}: seed {} is not the previous seed plus 1; the gate can roll out a "
-                      "checkpoint only on consecutive seeds. Evaluate it with dp_bench eval.",
-                      baseline.path.string(), record.seed));
+      throw DataError(
+          "{}: seed {} is not the previous seed plus 1; the gate can roll out a checkpoint only on "
+          "consecutive seeds. Evaluate it with dp_bench eval.",
+          baseline.path.string(), record.seed);
     }
     ++range.n;
   }

@@ -3,11 +3,10 @@
 
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "graph/onnx.h"
 
 namespace dp_bench::graph {
@@ -21,11 +20,10 @@ OpenVinoEntry* FindOpenVino() {
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   void* const entry = library == nullptr ? nullptr : dlsym(library, kOpenVinoEntry);
   if (entry != nullptr) return reinterpret_cast<OpenVinoEntry*>(entry);
-  throw Error(ErrorCode::kPlugin,
-              fmt::format("policy.backend=openvino: expected {} beside the libraries of dp_bench, "
-                          "found none that loads ({}). It is built where OpenVINO is installed: "
-                          "run scripts/setup.sh and build again",
-                          kLibrary, dlerror()));
+  throw PluginError(
+      "policy.backend=openvino: expected {} beside the libraries of dp_bench, found none that "
+      "loads ({}). It is built where OpenVINO is installed: run scripts/setup.sh and build again",
+      kLibrary, dlerror());
 }
 
 class GraphPolicy final : public Policy {
@@ -50,8 +48,7 @@ class GraphPolicy final : public Policy {
 
  private:
   [[noreturn]] static void Refuse() {
-    throw Error(ErrorCode::kConfig,
-                "policy.backend=openvino plans and does nothing else; train with LibTorch");
+    throw ConfigError("policy.backend=openvino plans and does nothing else; train with LibTorch");
   }
 
   std::unique_ptr<Policy> policy_;
@@ -68,17 +65,16 @@ Backend ReadBackend(const Config& policy) {
       "on the CPU");
   if (!name || *name == "torch") return Backend::kTorch;
   if (*name == "openvino") return Backend::kOpenVino;
-  throw Error(ErrorCode::kConfig,
-              policy.Where("backend") + ": expected torch or openvino, found '" + *name + "'");
+  throw ConfigError("{}: expected torch or openvino, found '{}'", policy.Where("backend"), *name);
 }
 
 std::unique_ptr<Policy> WithBackend(Backend backend, std::unique_ptr<Policy> policy,
                                     const Normalizer& normalizer) {
   if (backend == Backend::kTorch) return policy;
   if (!policy->module().parameters().front().device().is_cpu()) {
-    throw Error(ErrorCode::kConfig,
-                "policy.backend=openvino runs on the CPU: expected training.device=cpu, found " +
-                    policy->module().parameters().front().device().str());
+    throw ConfigError(
+        "policy.backend=openvino runs on the CPU: expected training.device=cpu, found {}",
+        policy->module().parameters().front().device().str());
   }
   return std::make_unique<GraphPolicy>(std::move(policy), normalizer);
 }

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "graph/onnx_model.h"
 
 namespace dp_bench::graph {
@@ -122,10 +122,8 @@ class Converter {
   const std::string& In(const jit::Node& node, std::size_t i) { return NameOf(*node.input(i)); }
 
   [[noreturn]] static void Refuse(const jit::Node& node, const std::string& why) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("ONNX export: {} {}; --format torchscript has no such "
-                            "limit",
-                            node.kind().toQualString(), why));
+    throw ConfigError("ONNX export: {} {}; --format torchscript has no such limit",
+                      node.kind().toQualString(), why);
   }
 
   static bool IsNone(const jit::Node& node, std::size_t i) {

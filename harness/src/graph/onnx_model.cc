@@ -1,11 +1,9 @@
 // See onnx_model.h. Field numbers and enum values are those of onnx/onnx.proto.
 #include "graph/onnx_model.h"
 
-#include <fmt/format.h>
-
 #include <string_view>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::graph {
 namespace {
@@ -79,10 +77,9 @@ std::int64_t OnnxModel::ElementType(torch::ScalarType type) {
     case torch::kFloat64:
       return 11;
     default:
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("ONNX export: expected tensors of float32, uint8, "
-                              "uint16 or int64, found {}",
-                              c10::toString(type)));
+      throw ConfigError(
+          "ONNX export: expected tensors of float32, uint8, uint16 or int64, found {}",
+          c10::toString(type));
   }
 }
 

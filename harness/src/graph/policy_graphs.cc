@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "dp_bench/policy/networks/diffusion_policy.h"
 #include "graph/onnx.h"
 
@@ -28,9 +28,9 @@ constexpr const char* kPrediction = "prediction";
 policy::DiffusionPolicy& AsDiffusionPolicy(Policy& policy) {
   policy::DiffusionPolicy* const diffusion = policy::DiffusionPolicy::Find(policy);
   if (diffusion != nullptr) return *diffusion;
-  throw Error(ErrorCode::kConfig,
-              "expected a policy that is a dp_bench::policy::DiffusionPolicy, found another one; "
-              "its network is not known, so it has no graphs");
+  throw ConfigError(
+      "expected a policy that is a dp_bench::policy::DiffusionPolicy, found another one; its "
+      "network is not known, so it has no graphs");
 }
 
 // "observation.state" -> "observation_state", unlike the names before.

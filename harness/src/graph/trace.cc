@@ -11,7 +11,7 @@
 #include <set>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::graph {
 namespace {
@@ -94,8 +94,7 @@ bool IsInteger(const jit::Node& node) {
 }
 
 [[noreturn]] void RefuseSize(const std::string& what) {
-  throw Error(ErrorCode::kConfig,
-              fmt::format("this policy has no graph for every batch size: {}", what));
+  throw ConfigError("this policy has no graph for every batch size: {}", what);
 }
 
 // The one that uses a value, for messages.

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/output_file.h"
-#include "dp_bench/error.h"
 #include "planner/policy_planner.h"
 #include "policy/stage_recorder.h"
 #include "report/render.h"
@@ -182,10 +182,9 @@ AttentionMap MakeMap(const std::string& name, const Tensor& weights, const Token
   const std::string groups = name.substr(comma == std::string::npos ? 0 : comma + 2);
   const std::size_t to = groups.find(" to ");
   if (to == std::string::npos) {
-    throw Error(ErrorCode::kPlugin,
-                fmt::format("the policy traces 'attention: {}'; expected a name "
-                            "that ends with '<rows> to <columns>'",
-                            name));
+    throw PluginError(
+        "the policy traces 'attention: {}'; expected a name that ends with '<rows> to <columns>'",
+        name);
   }
   AttentionMap map = {.name = step.empty() ? name : fmt::format("{}, {}", name, step),
                       .rows = tokens.Names(groups.substr(0, to), weights.size(1)),
@@ -370,9 +369,9 @@ AttentionInspection InspectAttention(Policy& policy, torch::Device device,
         .Plan(recorded.obs, {&recorded.row, 1}, actions);
   }
   if (collected.maps.empty()) {
-    throw Error(ErrorCode::kUsage,
-                "this policy has no attention: expected transformer, rgbd_fusion, or a policy that "
-                "traces stages 'attention: …' while it samples");
+    throw UsageError(
+        "this policy has no attention: expected transformer, rgbd_fusion, or a policy that traces "
+        "stages 'attention: …' while it samples");
   }
   Tokens tokens(collected, horizons.n_obs_steps);
   for (const MapSum& map : collected.maps) {
@@ -390,15 +389,14 @@ control::RecordedObs ObsOfDemonstration(const Dataset& dataset, const PolicySpec
                                         std::int64_t episode, std::int64_t step) {
   const auto ends = dataset.episode_ends();
   if (episode < 0 || episode >= std::ssize(ends)) {
-    throw Error(ErrorCode::kUsage, fmt::format("--episode: expected 0 to {}, found {}",
-                                               std::ssize(ends) - 1, episode));
+    throw UsageError("--episode: expected 0 to {}, found {}", std::ssize(ends) - 1, episode);
   }
   const auto at = static_cast<std::size_t>(episode);
   const std::int64_t begin = episode == 0 ? 0 : ends[at - 1];
   const std::int64_t length = ends[at] - begin;
   if (step < 0 || step >= length) {
-    throw Error(ErrorCode::kUsage, fmt::format("--step: episode {} has the steps 0 to {}, found {}",
-                                               episode, length - 1, step));
+    throw UsageError("--step: episode {} has the steps 0 to {}, found {}", episode, length - 1,
+                     step);
   }
   control::RecordedObs recorded = {.row = {.env_step = static_cast<std::uint64_t>(step)}};
   const std::int64_t n_obs_steps = spec.horizons.n_obs_steps;

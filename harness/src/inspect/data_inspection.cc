@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "core/errors.h"
 #include "core/output_file.h"
 #include "data/key_check.h"
 #include "data/stats.h"
 #include "diagnose/data_checks.h"
-#include "dp_bench/error.h"
 #include "media/png.h"
 #include "plugin/env_message.h"
 #include "report/line_plot.h"
@@ -367,9 +367,7 @@ std::int64_t DataInspection::n_steps() const {
 
 DataInspection InspectData(const Dataset& dataset, const std::string& name,
                            const DataInspectionOptions& options) {
-  if (dataset.episode_ends().empty()) {
-    throw Error(ErrorCode::kData, fmt::format("'{}' holds no episode", name));
-  }
+  if (dataset.episode_ends().empty()) throw DataError("'{}' holds no episode", name);
   dataset.KeyIndex("action");
   std::vector<std::string> names;
   for (const KeySpec& key : dataset.spec().keys) names.push_back(key.name);

@@ -8,9 +8,9 @@
 #include <span>
 
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "core/machine.h"
-#include "dp_bench/error.h"
 #include "planner/create_from_checkpoint.h"
 #include "policy/normalize_mode.h"
 #include "policy/stage_recorder.h"
@@ -44,11 +44,10 @@ Json TraceLoss(Policy& policy, std::int64_t batch_size) {
 void RequireRoom(const train::StepMemory& step, const char* option) {
   const std::int64_t free = core::AvailableMemory();
   if (free == 0 || step.total() <= free) return;
-  throw Error(
-      ErrorCode::kUsage,
-      fmt::format("{} {}: a step of this size needs {:.0f} MiB, {:.0f} MiB are free. Give a "
-                  "smaller one; larger sizes are estimated without a check.",
-                  option, step.batch_size, train::Mebibytes(step.total()), train::Mebibytes(free)));
+  throw UsageError(
+      "{} {}: a step of this size needs {:.0f} MiB, {:.0f} MiB are free. Give a smaller one; "
+      "larger sizes are estimated without a check.",
+      option, step.batch_size, train::Mebibytes(step.total()), train::Mebibytes(free));
 }
 
 Json StepJson(const train::StepMemory& step) {

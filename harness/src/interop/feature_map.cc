@@ -12,15 +12,13 @@
 #include <optional>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::interop {
 namespace {
 
 constexpr std::string_view kImage = "observation.image";  // and "observation.images.<camera>"
 constexpr std::string_view kEncoder = "diffusion.rgb_encoder.";
-
-[[noreturn]] void Refuse(const std::string& fault) { throw Error(ErrorCode::kUsage, fault); }
 
 struct Request {
   std::string feature;
@@ -38,8 +36,7 @@ Request ParseRequest(const std::string& text) {
   }
   const bool has_empty = std::ranges::any_of(request.keys, &std::string::empty);
   if (request.feature.empty() || request.keys.empty() || has_empty) {
-    Refuse(
-        fmt::format("--map {}: expected <LeRobot's feature>=<key> or <feature>=<key>,<key>", text));
+    throw UsageError("--map {}: expected <LeRobot's feature>=<key> or <feature>=<key>,<key>", text);
   }
   return request;
 }
@@ -63,10 +60,9 @@ class FreeKeys {
   void Take(const std::string& name, const std::string& feature) {
     const auto found = Find(name);
     if (found == keys_.end()) {
-      Refuse(
-          fmt::format("--map {}={}: the task has no such key, or it is assigned twice; free are "
-                      "{}",
-                      feature, name, fmt::join(Names(keys_), ", ")));
+      throw UsageError(
+          "--map {}={}: the task has no such key, or it is assigned twice; free are {}", feature,
+          name, fmt::join(Names(keys_), ", "));
     }
     keys_.erase(found);
   }
@@ -121,19 +117,18 @@ void RequireSize(const FeatureBinding& binding, const ShapeMeta& shape_meta) {
                              : first.type == KeyType::kLowDim &&
                                    SizeOf(binding.keys, shape_meta) == NumElements(feature.shape);
   if (fits) return;
-  throw Error(ErrorCode::kShape,
-              fmt::format("the policy's '{}' is {}; the task's {} is {}", feature.name,
-                          ToString(feature.shape), fmt::join(binding.keys, " + "),
-                          is_image ? ToString(first.shape)
-                                   : ToString(Shape{SizeOf(binding.keys, shape_meta)})));
+  throw ShapeError(
+      "the policy's '{}' is {}; the task's {} is {}", feature.name, ToString(feature.shape),
+      fmt::join(binding.keys, " + "),
+      is_image ? ToString(first.shape) : ToString(Shape{SizeOf(binding.keys, shape_meta)}));
 }
 
 void RequireNoKeyLeft(const FreeKeys& free) {
   if (free.keys().empty()) return;
-  Refuse(
-      fmt::format("the policy has no input for the task's {}; choose another --obs, or assign "
-                  "keys with --map <feature>=<key>",
-                  fmt::join(FreeKeys::Names(free.keys()), ", ")));
+  throw UsageError(
+      "the policy has no input for the task's {}; choose another --obs, or assign keys with --map "
+      "<feature>=<key>",
+      fmt::join(FreeKeys::Names(free.keys()), ", "));
 }
 
 // Where each key begins in one observation step of LeRobot's condition. `image_width`: the features
@@ -173,10 +168,10 @@ void RequireColumns(const std::string& name, const Array& weight, std::int64_t w
       weight.shape()[1] == wanted) {
     return;
   }
-  throw Error(ErrorCode::kCheckpoint,
-              fmt::format("the tensor '{}' is {} {}; expected float32 [out, {}]: the embedded step "
-                          "and the observations",
-                          name, Name(weight.dtype()), ToString(weight.shape()), wanted));
+  throw CheckpointError(
+      "the tensor '{}' is {} {}; expected float32 [out, {}]: the embedded step and the "
+      "observations",
+      name, Name(weight.dtype()), ToString(weight.shape()), wanted);
 }
 
 enum class Direction { kFromLerobot, kToLerobot };
@@ -257,10 +252,10 @@ void RequireNamesOfLerobot(const std::vector<FeatureBinding>& bindings) {
   for (const FeatureBinding& binding : bindings) {
     const std::string& name = binding.feature.name;
     if (name == kLerobotState || name == kLerobotEnvState || name.starts_with(kImage)) continue;
-    Refuse(
-        fmt::format("--map {}: LeRobot's diffusion policy has no such input; expected {}, {}, "
-                    "{} or {}s.<camera>",
-                    name, kLerobotState, kLerobotEnvState, kImage, kImage));
+    throw UsageError(
+        "--map {}: LeRobot's diffusion policy has no such input; expected {}, {}, {} or "
+        "{}s.<camera>",
+        name, kLerobotState, kLerobotEnvState, kImage, kImage);
   }
 }
 
@@ -277,10 +272,9 @@ void RequireInputsOfLerobot(const std::vector<FeatureBinding>& bindings) {
   };
   if (!has_type(LerobotFeatureType::kState) ||
       !(has_type(LerobotFeatureType::kVisual) || has_type(LerobotFeatureType::kEnv))) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("LeRobot's diffusion policy needs '{}', and a camera or '{}'; this "
-                            "policy has only one key",
-                            kLerobotState, kLerobotEnvState));
+    throw ConfigError(
+        "LeRobot's diffusion policy needs '{}', and a camera or '{}'; this policy has only one key",
+        kLerobotState, kLerobotEnvState);
   }
 }
 
@@ -296,7 +290,7 @@ std::vector<FeatureBinding> BindFeatures(const std::vector<LerobotFeature>& feat
     Request request = ParseRequest(text);
     FeatureBinding* binding = FindFeature(bindings, request.feature);
     if (binding == nullptr || !binding->keys.empty()) {
-      Refuse(fmt::format("--map {}: the policy has no such input, or it is given twice", text));
+      throw UsageError("--map {}: the policy has no such input, or it is given twice", text);
     }
     for (const std::string& key : request.keys) free.Take(key, request.feature);
     binding->keys = std::move(request.keys);
@@ -305,11 +299,11 @@ std::vector<FeatureBinding> BindFeatures(const std::vector<LerobotFeature>& feat
     if (!binding.keys.empty()) continue;
     const auto key = OnlyKeyFor(binding.feature, free);
     if (!key) {
-      Refuse(fmt::format(
+      throw UsageError(
           "which of the task's keys is the policy's '{}' {}? Say it with --map {}=<key>; free are "
           "{}",
           binding.feature.name, ToString(binding.feature.shape), binding.feature.name,
-          fmt::join(FreeKeys::Names(free.keys()), ", ")));
+          fmt::join(FreeKeys::Names(free.keys()), ", "));
     }
     free.Take(*key, binding.feature.name);
     binding.keys = {*key};

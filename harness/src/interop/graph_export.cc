@@ -1,15 +1,13 @@
 // See graph_export.h.
 #include "interop/graph_export.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "dp_bench/tensor.h"
 #include "graph/graph_runtime.h"
 #include "planner/create_from_checkpoint.h"
@@ -77,10 +75,10 @@ double ExportPolicyGraphs(const run::Checkpoint& checkpoint, plugin::PluginCatal
     largest = std::max(largest, DifferenceOfPlans(*policy, graphs, *runtime, normalizer, rows));
   }
   if (!(largest <= kLargestDifference)) {
-    throw Error(ErrorCode::kNumeric,
-                fmt::format("the graphs of this policy plan other actions: expected a difference "
-                            "of at most {} in normalized actions, found {}",
-                            kLargestDifference, largest));
+    throw NumericError(
+        "the graphs of this policy plan other actions: expected a difference of at most {} in "
+        "normalized actions, found {}",
+        kLargestDifference, largest);
   }
   core::AtomicFolder folder(output);
   graph::WriteExportedPolicy(

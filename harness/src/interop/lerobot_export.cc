@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "dp_bench/policy.h"
 #include "interop/lerobot_normalizer.h"
 #include "interop/policy_folder.h"
@@ -27,8 +27,7 @@ constexpr const char* kPlugin = "unet_hybrid";
 
 [[noreturn]] void Refuse(const std::string& setting, const std::string& found,
                          const std::string& wanted) {
-  throw Error(ErrorCode::kConfig, fmt::format("{} is {}; LeRobot's diffusion policy has only {}",
-                                              setting, found, wanted));
+  throw ConfigError("{} is {}; LeRobot's diffusion policy has only {}", setting, found, wanted);
 }
 
 std::string PointerTo(const std::string& param) { return "/policy/params/" + param; }

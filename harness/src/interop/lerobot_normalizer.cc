@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "planner/policy_weights.h"
 
 namespace dp_bench::interop {
@@ -118,8 +118,7 @@ void Append(const Numbers& part, Numbers* all) {
 const Normalizer::Field& FieldOf(const Normalizer& normalizer, const std::string& key) {
   const auto found = normalizer.fields().find(key);
   if (found != normalizer.fields().end()) return found->second;
-  throw Error(ErrorCode::kCheckpoint,
-              "the normalizer has no statistics of '" + key + "'; the checkpoint is damaged");
+  throw CheckpointError("the normalizer has no statistics of '{}'; the checkpoint is damaged", key);
 }
 
 // A feature and the fields of its keys.

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::interop {
 namespace {
@@ -251,10 +251,9 @@ double CropRatio(const Shape& resized, const Shape& crop) {
     above = std::min(above, static_cast<double>(crop[i] + 1) / whole);
   }
   if (least < above) return (least + above) / 2.0;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("LeRobot crops resized images by one ratio for height and width; no "
-                          "ratio makes {} of {}",
-                          ToString(crop), ToString(resized)));
+  throw ConfigError(
+      "LeRobot crops resized images by one ratio for height and width; no ratio makes {} of {}",
+      ToString(crop), ToString(resized));
 }
 
 }  // namespace

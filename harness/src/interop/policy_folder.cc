@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 #include "run/safetensors.h"
 
 namespace dp_bench::interop {
@@ -57,7 +57,7 @@ constexpr const char* kNormalizer = "normalizer_processor";
 constexpr const char* kUnnormalizer = "unnormalizer_processor";
 
 [[noreturn]] void Fail(const fs::path& path, std::string_view fault) {
-  throw Error(ErrorCode::kCheckpoint, fmt::format("'{}': {}", path.string(), fault));
+  throw CheckpointError("'{}': {}", path.string(), fault);
 }
 
 using StatMember = std::vector<double> KeyStats::*;

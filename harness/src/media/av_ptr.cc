@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/errors.h"
 #include "core/regular_file.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::media {
 
@@ -47,7 +47,7 @@ int AvCheck(int result, std::string_view call) {
   if (result >= 0) return result;
   std::array<char, AV_ERROR_MAX_STRING_SIZE> reason{};
   av_strerror(result, reason.data(), reason.size());
-  throw Error(ErrorCode::kMedia, fmt::format("libav: {} failed: {}", call, reason.data()));
+  throw MediaError("libav: {} failed: {}", call, reason.data());
 }
 
 InputVideo OpenVideo(const std::filesystem::path& path, const char* containers,
@@ -103,8 +103,7 @@ AvCodecPtr OpenDecoder(const AVCodecParameters& parameters, std::int64_t max_pix
                        std::string_view what) {
   const AVCodec* codec = avcodec_find_decoder(parameters.codec_id);
   if (codec == nullptr) {
-    throw Error(ErrorCode::kMedia,
-                fmt::format("{}: no decoder for {}", what, avcodec_get_name(parameters.codec_id)));
+    throw MediaError("{}: no decoder for {}", what, avcodec_get_name(parameters.codec_id));
   }
   AvCodecPtr decoder(AvCheckNotNull(avcodec_alloc_context3(codec), "avcodec_alloc_context3"));
   AvCheck(avcodec_parameters_to_context(decoder.get(), &parameters),
@@ -192,8 +191,7 @@ class TableCheck {
   }
 
   [[noreturn]] void Refuse(const std::string& what) const {
-    throw Error(ErrorCode::kMedia,
-                fmt::format("{}: the tables are damaged: {}", file_.path().string(), what));
+    throw MediaError("{}: the tables are damaged: {}", file_.path().string(), what);
   }
 
   core::RegularFile file_;

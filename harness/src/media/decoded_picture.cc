@@ -17,7 +17,7 @@ extern "C" {
 #include <utility>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "media/av_ptr.h"
 
 namespace dp_bench::media {
@@ -153,9 +153,7 @@ void DecodedPicture::ToGrey(std::span<float> out) {
     return CopyPlane<std::uint16_t>(in, is_swapped, out);
   }
   if (first.depth != 8) {
-    throw Error(
-        ErrorCode::kMedia,
-        fmt::format("libav: expected an image of one number per pixel, found {}", format.name));
+    throw MediaError("libav: expected an image of one number per pixel, found {}", format.name);
   }
   std::vector<std::uint8_t>& rgb = conversion_->rgb;
   rgb.resize(3 * out.size());
@@ -242,9 +240,7 @@ constexpr std::uint32_t kFloatingPoint = 3;
 constexpr std::uint32_t kUncompressed = 1;
 constexpr std::uint32_t kMaxTiffSize = 1 << 20;  // [px] in each direction
 
-[[noreturn]] void Refuse(std::string_view what) {
-  throw Error(ErrorCode::kMedia, fmt::format("a TIFF file {}", what));
-}
+[[noreturn]] void Refuse(std::string_view what) { throw MediaError("a TIFF file {}", what); }
 
 class TiffFile {
  public:
@@ -365,9 +361,9 @@ constexpr std::array<Signature, 9> kSignatures = {
 AVCodecID JpegXl() {
   const AVCodec* decoder = avcodec_find_decoder_by_name("libjxl");
   if (decoder != nullptr) return decoder->id;
-  throw Error(ErrorCode::kMedia,
-              "JPEG XL is not decoded here: the libavcodec of this machine was built without "
-              "libjxl. Those of Debian 12, Ubuntu 24.04 and later have it.");
+  throw MediaError(
+      "JPEG XL is not decoded here: the libavcodec of this machine was built without libjxl. Those "
+      "of Debian 12, Ubuntu 24.04 and later have it.");
 }
 
 AVCodecID CodecOf(std::span<const std::byte> file) {
@@ -381,17 +377,17 @@ AVCodecID CodecOf(std::span<const std::byte> file) {
       text.substr(std::min(kRiffHeader, text.size())).starts_with("WEBP")) {
     return AV_CODEC_ID_WEBP;
   }
-  throw Error(ErrorCode::kMedia,
-              fmt::format("expected a PNG, JPEG, JPEG 2000, JPEG XL, TIFF, BMP or WebP file, found "
-                          "{} bytes of something else",
-                          file.size()));
+  throw MediaError(
+      "expected a PNG, JPEG, JPEG 2000, JPEG XL, TIFF, BMP or WebP file, found {} bytes of "
+      "something else",
+      file.size());
 }
 
 void RequireSize(std::string_view format, int found_width, int found_height, int width,
                  int height) {
   if (found_width == width && found_height == height) return;
-  throw Error(ErrorCode::kMedia, fmt::format("expected a {} file of {} x {} pixels, found {} x {}",
-                                             format, width, height, found_width, found_height));
+  throw MediaError("expected a {} file of {} x {} pixels, found {} x {}", format, width, height,
+                   found_width, found_height);
 }
 
 void CopyStrips(const FloatTiff& tiff, AVFrame* frame) {
@@ -459,8 +455,8 @@ DecodedPicture& PictureDecoder::Decode(std::span<const std::byte> file, int widt
   // libav reads a little beyond the data, so it gets a padded copy
   AVPacket* packet = codecs_->packet.get();
   if (file.size() > kMaxFileBytes) {
-    throw Error(ErrorCode::kMedia, fmt::format("a {} file of {} bytes; expected at most {}", name,
-                                               file.size(), kMaxFileBytes));
+    throw MediaError("a {} file of {} bytes; expected at most {}", name, file.size(),
+                     kMaxFileBytes);
   }
   AvCheck(av_new_packet(packet, static_cast<int>(file.size())), "av_new_packet");
   std::memcpy(packet->data, file.data(), file.size());

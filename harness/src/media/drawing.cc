@@ -3,7 +3,6 @@
 #include "media/drawing.h"
 
 #include <cairo.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -14,7 +13,7 @@
 #include <numbers>
 #include <string>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "media/caption_font.h"
 
 namespace dp_bench::media {
@@ -30,7 +29,7 @@ constexpr double kMargin = 0.25;  // left and right of the text
 
 void CairoCheck(cairo_status_t status) {
   if (status == CAIRO_STATUS_SUCCESS) return;
-  throw Error(ErrorCode::kMedia, fmt::format("cairo: {}", cairo_status_to_string(status)));
+  throw MediaError("cairo: {}", cairo_status_to_string(status));
 }
 
 struct CairoDeleter {

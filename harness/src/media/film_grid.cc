@@ -1,12 +1,10 @@
 // See film_grid.h.
 #include "media/film_grid.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "media/drawing.h"
 #include "media/png.h"
 #include "media/video_encoder.h"
@@ -109,17 +107,17 @@ class Grid {
 void RequireKnownFormat(const std::filesystem::path& path) {
   const std::filesystem::path extension = path.extension();
   if (extension == ".mp4" || extension == ".gif") return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("cannot write '{}': a film is a video, .mp4, or an image, .gif or .png; "
-                          "give a name that ends in one of them",
-                          path.string()));
+  throw UsageError(
+      "cannot write '{}': a film is a video, .mp4, or an image, .gif or .png; give a name that "
+      "ends in one of them",
+      path.string());
 }
 
 }  // namespace
 
 void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::path& path,
                    const FilmGridOptions& options) {
-  if (films.empty()) throw Error(ErrorCode::kUsage, "a grid of films needs at least one");
+  if (films.empty()) throw UsageError("a grid of films needs at least one");
   RequireKnownFormat(path);
   Grid grid(films, options.n_columns);
   VideoEncoder encoder(path, {.width = grid.picture().width,
@@ -145,9 +143,7 @@ int CountFrames(const std::filesystem::path& video) {
 RgbImage FilmStrip(const std::filesystem::path& video, int n_frames) {
   DPB_ASSERT(n_frames >= 2);
   const int n_in_video = CountFrames(video);
-  if (n_in_video == 0) {
-    throw Error(ErrorCode::kMedia, fmt::format("'{}' holds no frame", video.string()));
-  }
+  if (n_in_video == 0) throw MediaError("'{}' holds no frame", video.string());
   n_frames = std::min(n_frames, n_in_video);
 
   VideoReader reader(video);
@@ -163,10 +159,9 @@ RgbImage FilmStrip(const std::filesystem::path& video, int n_frames) {
 
 void WriteFilmStrips(const std::vector<GridFilm>& films, const std::filesystem::path& path,
                      const FilmGridOptions& options) {
-  if (films.empty()) throw Error(ErrorCode::kUsage, "an image of films needs at least one");
+  if (films.empty()) throw UsageError("an image of films needs at least one");
   if (options.n_columns < 2) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("a film strip has at least 2 columns, found {}", options.n_columns));
+    throw UsageError("a film strip has at least 2 columns, found {}", options.n_columns);
   }
   std::vector<RgbImage> strips;
   int width = 0;

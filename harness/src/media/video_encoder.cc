@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "media/av_ptr.h"
 
 namespace dp_bench::media {
@@ -43,7 +43,7 @@ std::string_view Name(VideoCodec codec) { return kCodecNames[static_cast<std::si
 VideoCodec ParseVideoCodec(std::string_view name) {
   const auto found = std::ranges::find(kCodecNames, name);
   if (found != kCodecNames.end()) return static_cast<VideoCodec>(found - kCodecNames.begin());
-  throw Error(ErrorCode::kMedia, fmt::format("expected h264, hevc or av1, found '{}'", name));
+  throw MediaError("expected h264, hevc or av1, found '{}'", name);
 }
 
 std::string FindVideoEncoder(VideoCodec codec, int width, int height,
@@ -58,11 +58,11 @@ std::string FindVideoEncoder(VideoCodec codec, int width, int height,
     if (is_present(known.name) && std::min(width, height) >= known.min_side) return known.name;
     wanted.push_back(fmt::format("{} for {} pixels or more", known.name, known.min_side));
   }
-  throw Error(ErrorCode::kMedia,
-              fmt::format("no encoder makes {} of {} x {} pixels: expected {}; this libavcodec has "
-                          "{}. Choose another codec.",
-                          Name(codec), width, height, fmt::join(wanted, ", or "),
-                          present.empty() ? "none" : fmt::format("{}", fmt::join(present, ", "))));
+  throw MediaError(
+      "no encoder makes {} of {} x {} pixels: expected {}; this libavcodec has {}. Choose another "
+      "codec.",
+      Name(codec), width, height, fmt::join(wanted, ", or "),
+      present.empty() ? "none" : fmt::format("{}", fmt::join(present, ", ")));
 }
 
 std::string FindVideoEncoder(VideoCodec codec, int width, int height) {
@@ -81,11 +81,10 @@ void CheckOptions(const VideoOptions& options) {
   const auto fits = [](int size) { return size >= 1 && size <= kMaxVideoSize; };
   if (!fits(options.width) || !fits(options.height) || !std::isfinite(options.fps) ||
       options.fps < 0.01 || options.fps > 1000.0 || options.crf < 0 || options.crf > 51) {
-    throw Error(
-        ErrorCode::kMedia,
-        fmt::format("cannot encode {}x{} at {} frames/s with crf {}; sizes are 1 to {}, frame "
-                    "rates 0.01 to 1000, crf 0 to 51",
-                    options.width, options.height, options.fps, options.crf, kMaxVideoSize));
+    throw MediaError(
+        "cannot encode {}x{} at {} frames/s with crf {}; sizes are 1 to {}, frame rates 0.01 to "
+        "1000, crf 0 to 51",
+        options.width, options.height, options.fps, options.crf, kMaxVideoSize);
   }
 }
 
@@ -243,9 +242,8 @@ VideoEncoder::UnfinishedFilm::~UnfinishedFilm() {
 
 void VideoEncoder::Write(const RgbImage& frame) {
   if (frame.width != options_.width || frame.height != options_.height) {
-    throw Error(ErrorCode::kMedia,
-                fmt::format("the video is {}x{}, a frame is {}x{}", options_.width, options_.height,
-                            frame.width, frame.height));
+    throw MediaError("the video is {}x{}, a frame is {}x{}", options_.width, options_.height,
+                     frame.width, frame.height);
   }
   const bool is_even = frame.width == padded_.width && frame.height == padded_.height;
   if (!is_even) CopyPadded(frame, &padded_);
@@ -281,7 +279,7 @@ void VideoEncoder::Encode(bool is_flush) {
 }
 
 void VideoEncoder::Finish() {
-  if (n_frames_ == 0) throw Error(ErrorCode::kMedia, "a video needs at least one frame");
+  if (n_frames_ == 0) throw MediaError("a video needs at least one frame");
   Encode(/*is_flush=*/true);
   AvCheck(av_write_trailer(stream_->output.get()), "av_write_trailer");
   AvCheck(avio_closep(&stream_->output->pb), fmt::format("avio_close({})", path_.string()));

@@ -1,12 +1,10 @@
 #include "media/video_frames.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "media/av_ptr.h"
 
 namespace dp_bench::media {
@@ -84,12 +82,11 @@ VideoFrames::VideoFrames(const std::filesystem::path& path, int width, int heigh
   const Stream& s = *stream_;
   const AVCodecParameters& parameters = *s.video->codecpar;
   if (parameters.width != width || parameters.height != height) {
-    throw Error(ErrorCode::kMedia,
-                fmt::format("{}: expected a video of {} x {} pixels, found {} x {}", path.string(),
-                            width, height, parameters.width, parameters.height));
+    throw MediaError("{}: expected a video of {} x {} pixels, found {} x {}", path.string(), width,
+                     height, parameters.width, parameters.height);
   }
   if (s.n_entries() == 0 || s.time_base <= 0.0) {
-    throw Error(ErrorCode::kMedia, fmt::format("{}: the video has no frames", path.string()));
+    throw MediaError("{}: the video has no frames", path.string());
   }
 }
 
@@ -98,11 +95,10 @@ VideoFrames::~VideoFrames() = default;
 DecodedPicture& VideoFrames::At(double time, double tolerance, const Pass& pass) {
   Shown& found = Nearest(time, pass);
   if (std::abs(found.time - time) <= tolerance) return found.picture;
-  throw Error(ErrorCode::kMedia,
-              fmt::format("{}: expected a frame at {:.6f} s, but the nearest one is at {:.6f} s; "
-                          "the tolerance is {} s. Frames are missing, or the video has another "
-                          "rate or begins elsewhere than meta/ says",
-                          path_.string(), time, found.time, tolerance));
+  throw MediaError(
+      "{}: expected a frame at {:.6f} s, but the nearest one is at {:.6f} s; the tolerance is {} "
+      "s. Frames are missing, or the video has another rate or begins elsewhere than meta/ says",
+      path_.string(), time, found.time, tolerance);
 }
 
 // Whether no other frame can be nearer: times of frames differ by at least one unit.
@@ -150,9 +146,8 @@ void VideoFrames::SeekBefore(double time) {
     s.reader.Seek(timestamp);
     s.before = s.frame->time = s.next->time = kNone;
     if (!Decode(s.frame.get())) {
-      throw Error(ErrorCode::kMedia,
-                  fmt::format("{}: no frame can be decoded after {:.6f} s", path_.string(),
-                              static_cast<double>(timestamp) * s.time_base));
+      throw MediaError("{}: no frame can be decoded after {:.6f} s", path_.string(),
+                       static_cast<double>(timestamp) * s.time_base);
     }
     // a key frame may be stored before frames that are shown earlier
     if (s.frame->time <= time || IsNearest(*s.frame, time) || key == 0) return;
@@ -171,8 +166,8 @@ bool VideoFrames::Decode(Shown* shown) {
     if (is_there)
       time = static_cast<double>(shown->picture.frame()->best_effort_timestamp) * s.time_base;
     if (time < last) {
-      throw Error(ErrorCode::kMedia, fmt::format("{}: a frame at {:.6f} s follows one at {:.6f} s",
-                                                 path_.string(), time, last));
+      throw MediaError("{}: a frame at {:.6f} s follows one at {:.6f} s", path_.string(), time,
+                       last);
     }
   }
   s.frame->time = last;
@@ -185,12 +180,11 @@ bool VideoFrames::Receive(DecodedPicture& picture) {
   AVFrame* frame = picture.frame();
   if (!stream_->reader.Read(frame)) return false;
   if (frame->width != width_ || frame->height != height_) {
-    throw Error(ErrorCode::kMedia,
-                fmt::format("{}: expected frames of {} x {} pixels, found {} x {}", path_.string(),
-                            width_, height_, frame->width, frame->height));
+    throw MediaError("{}: expected frames of {} x {} pixels, found {} x {}", path_.string(), width_,
+                     height_, frame->width, frame->height);
   }
   if ((frame->flags & AV_FRAME_FLAG_CORRUPT) != 0 || frame->decode_error_flags != 0) {
-    throw Error(ErrorCode::kMedia, fmt::format("{}: damaged data", path_.string()));
+    throw MediaError("{}: damaged data", path_.string());
   }
   ++n_decoded_;
   return true;

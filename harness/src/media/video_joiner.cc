@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "media/av_ptr.h"
 
 namespace dp_bench::media {
@@ -47,9 +47,8 @@ class PartReader {
   static std::size_t Count(std::int64_t n) { return static_cast<std::size_t>(n); }
 
   [[noreturn]] void Refuse(const std::string& what) const {
-    throw Error(ErrorCode::kMedia,
-                fmt::format("{}: cannot copy {} frames from {:.6f} s: {}", part_.file.string(),
-                            part_.n_frames, part_.from_time, what));
+    throw MediaError("{}: cannot copy {} frames from {:.6f} s: {}", part_.file.string(),
+                     part_.n_frames, part_.from_time, what);
   }
 
   // In frames of the part.
@@ -169,8 +168,7 @@ bool VideoJoiner::TryAppend(const VideoPart& part) {
     packet.pts += n_frames_;
     packet.dts += n_frames_;
     if (packet.dts <= out.last_dts) {
-      throw Error(ErrorCode::kMedia,
-                  fmt::format("{}: two frames are to be decoded at one time", part.file.string()));
+      throw MediaError("{}: two frames are to be decoded at one time", part.file.string());
     }
     out.last_dts = packet.dts;
     packet.stream_index = out.video->index;

@@ -1,11 +1,9 @@
 #include "planner/policy_planner.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "policy/device.h"
 
 namespace dp_bench::planner {
@@ -35,9 +33,8 @@ void PolicyPlanner::Plan(const control::ObsBatch& obs, std::span<const control::
   const std::vector<std::int64_t> wanted = {micro_batch_, spec.horizons.n_action_steps,
                                             spec.shape_meta.action_dim()};
   if (chunk.sizes() != torch::IntArrayRef(wanted)) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("the policy predicted actions of shape {}, expected {}",
-                            ToString(chunk.sizes().vec()), ToString(wanted)));
+    throw ShapeError("the policy predicted actions of shape {}, expected {}",
+                     ToString(chunk.sizes().vec()), ToString(wanted));
   }
   std::copy_n(chunk.const_data_ptr<float>(), actions.size(), actions.begin());
 }

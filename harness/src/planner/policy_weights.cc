@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "policy/normalize_mode.h"
 
 namespace dp_bench::planner {
@@ -53,9 +53,7 @@ std::vector<std::regex> ToRegexes(const std::vector<std::string>& keys) {
     try {
       patterns.emplace_back(key, std::regex::ECMAScript);
     } catch (const std::regex_error& fault) {
-      throw Error(
-          ErrorCode::kConfig,
-          fmt::format("the tensor key '{}' is not a regular expression: {}", key, fault.what()));
+      throw ConfigError("the tensor key '{}' is not a regular expression: {}", key, fault.what());
     }
   }
   return patterns;
@@ -69,9 +67,8 @@ std::set<std::string> Matches(const std::set<std::string>& names,
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     const auto is_match = [&](const auto& name) { return std::regex_search(name, patterns[i]); };
     if (std::ranges::none_of(names, is_match)) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("the tensor key '{}' matches none of the names: {}", keys[i],
-                              fmt::join(names, ", ")));
+      throw ConfigError("the tensor key '{}' matches none of the names: {}", keys[i],
+                        fmt::join(names, ", "));
     }
     std::ranges::copy_if(names, std::inserter(matches, matches.end()), is_match);
   }
@@ -117,8 +114,7 @@ torch::Tensor ToDouble(const Numbers& numbers) { return torch::tensor(numbers, t
 const torch::Tensor& Require(const TensorMap& state, const std::string& name) {
   const auto found = state.find(name);
   if (found != state.end()) return found->second;
-  throw Error(ErrorCode::kCheckpoint,
-              fmt::format("the normalizer's state has no tensor '{}'", name));
+  throw CheckpointError("the normalizer's state has no tensor '{}'", name);
 }
 
 Numbers ReadNumbers(const TensorMap& state, const std::string& name) {
@@ -151,9 +147,8 @@ void LoadTensors(const TensorMap& wanted, const ArrayMap& tensors, std::string_v
                  std::string_view advice) {
   const std::vector<std::string> problems = Differences(wanted, tensors);
   if (!problems.empty()) {
-    throw Error(ErrorCode::kCheckpoint,
-                fmt::format("{} do not fit the policy:{}\n  {}\n{}", what,
-                            DescribeWrapper(wanted, tensors), fmt::join(problems, "\n  "), advice));
+    throw CheckpointError("{} do not fit the policy:{}\n  {}\n{}", what,
+                          DescribeWrapper(wanted, tensors), fmt::join(problems, "\n  "), advice);
   }
   const torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : wanted) tensor.copy_(ToTensor(tensors.find(name)->second));
@@ -207,9 +202,8 @@ std::string_view WeightsFile(const run::Checkpoint& checkpoint, Weights weights)
   const bool is_ema = weights == Weights::kEma;
   const std::string_view file = is_ema ? run::kEmaFile : run::kModelFile;
   if (!checkpoint.Has(file)) {
-    throw Error(ErrorCode::kCheckpoint,
-                fmt::format("'{}' was saved without {}; use its other weights: {}",
-                            checkpoint.folder().string(), file, is_ema ? "model" : "ema"));
+    throw CheckpointError("'{}' was saved without {}; use its other weights: {}",
+                          checkpoint.folder().string(), file, is_ema ? "model" : "ema");
   }
   return file;
 }
@@ -238,19 +232,16 @@ Normalizer NormalizerFromState(const TensorMap& state) {
 
     const auto mode = Require(state, key + ".mode").item<std::int64_t>();
     if (mode < 0 || mode >= std::ssize(policy::kNormalizeModeNames)) {
-      throw Error(
-          ErrorCode::kCheckpoint,
-          fmt::format("the normalizer's state has mode {} for '{}'; expected 0 to 5", mode, key));
+      throw CheckpointError("the normalizer's state has mode {} for '{}'; expected 0 to 5", mode,
+                            key);
     }
     Normalizer::Field field{.scale = scale.to(torch::kFloat32),
                             .offset = Require(state, key + ".offset").to(torch::kFloat32),
                             .mode = static_cast<NormalizeMode>(mode)};
     if (field.scale.dim() != 1 || field.scale.sizes() != field.offset.sizes()) {
-      throw Error(ErrorCode::kCheckpoint,
-                  fmt::format("the normalizer's state has scale {} and offset {} for '{}'; "
-                              "expected the same shape [D]",
-                              ToString(field.scale.sizes().vec()),
-                              ToString(field.offset.sizes().vec()), key));
+      throw CheckpointError(
+          "the normalizer's state has scale {} and offset {} for '{}'; expected the same shape [D]",
+          ToString(field.scale.sizes().vec()), ToString(field.offset.sizes().vec()), key);
     }
     for (const auto& [suffix, member] : StatsMembers()) {
       field.stats.*member = ReadNumbers(state, key + suffix);

@@ -1,14 +1,12 @@
 #include "plugin/buffer_guard.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::plugin {
 namespace {
@@ -60,15 +58,15 @@ void RequireFinite(const KeySpec& key, std::span<const float> values) {
   if (bad == values.end()) return;
   const auto at = bad - values.begin();
   if (BitsOf(*bad) == kUnwritten) {
-    throw Error(ErrorCode::kPlugin,
-                fmt::format("'{}': expected {} numbers, found number {} unwritten. "
-                            "Write every element of every key, each time.",
-                            key.name, values.size(), at));
+    throw PluginError(
+        "'{}': expected {} numbers, found number {} unwritten. Write every element of every key, "
+        "each time.",
+        key.name, values.size(), at);
   }
-  throw Error(ErrorCode::kNumeric,
-              fmt::format("'{}': expected finite numbers, found {} in number {} of {}. "
-                          "Look at the state of the simulation.",
-                          key.name, *bad, at, values.size()));
+  throw NumericError(
+      "'{}': expected finite numbers, found {} in number {} of {}. Look at the state of the "
+      "simulation.",
+      key.name, *bad, at, values.size());
 }
 
 void RequireWritten(const KeySpec& key, std::span<const std::byte> picture) {
@@ -77,12 +75,10 @@ void RequireWritten(const KeySpec& key, std::span<const std::byte> picture) {
     std::ptrdiff_t n_equal = 0;
     for (std::size_t i = begin; i < end; ++i) n_equal += picture[i] == PatternAt(i) ? 1 : 0;
     if (n_equal < kMaxEqual) continue;
-    throw Error(ErrorCode::kPlugin,
-                fmt::format("'{}': expected {} bytes, {} {}, found bytes unwritten "
-                            "between {} and {}. Observe must write every element of every key, "
-                            "each time.",
-                            key.name, picture.size(), ToString(key.StorageShape()), Name(key.dtype),
-                            begin, end));
+    throw PluginError(
+        "'{}': expected {} bytes, {} {}, found bytes unwritten between {} and {}. Observe must "
+        "write every element of every key, each time.",
+        key.name, picture.size(), ToString(key.StorageShape()), Name(key.dtype), begin, end);
   }
 }
 
@@ -136,11 +132,10 @@ void BufferGuard::RequireGuardBytes(std::size_t key) {
   const bool is_intact_before = is_intact(buffer.data() - kGuardSize);
   if (is_intact_before && is_intact(buffer.data() + buffer.size())) return;
   FillGuardBytes();
-  throw Error(ErrorCode::kPlugin,
-              fmt::format("'{}': expected {} bytes, {} {}, found a write {} them. Stay within "
-                          "the given span.",
-                          keys_[key].name, buffer.size(), ToString(keys_[key].StorageShape()),
-                          Name(keys_[key].dtype), is_intact_before ? "after" : "before"));
+  throw PluginError(
+      "'{}': expected {} bytes, {} {}, found a write {} them. Stay within the given span.",
+      keys_[key].name, buffer.size(), ToString(keys_[key].StorageShape()), Name(keys_[key].dtype),
+      is_intact_before ? "after" : "before");
 }
 
 }  // namespace dp_bench::plugin

@@ -15,6 +15,7 @@
 
 #include "config/name.h"
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/sha256.h"
 #include "dp_bench/load_env.h"
 #include "plugin/spec_check.h"
@@ -55,8 +56,7 @@ std::vector<fs::path> PluginCatalogue::DefaultSearchPath(const std::vector<fs::p
   std::vector<fs::path> dirs;
   const auto add_named = [&dirs](const fs::path& dir, const char* source) {
     if (!fs::is_directory(dir)) {
-      throw Error(ErrorCode::kUsage,
-                  fmt::format("{}: the plugin folder '{}' does not exist", source, dir.string()));
+      throw UsageError("{}: the plugin folder '{}' does not exist", source, dir.string());
     }
     dirs.push_back(dir);
   };
@@ -137,11 +137,10 @@ std::string PluginCatalogue::ReaderOf(const fs::path& path) {
     }
   }
   if (readers.size() > 1) {
-    throw Error(
-        ErrorCode::kUsage,
-        fmt::format("{}: expected one dataset plugin that recognizes it, found {}. Name the "
-                    "one to use in the config: dataset.plugin={} dataset.params.path={}",
-                    path.string(), Joined(readers), readers[0], path.string()));
+    throw UsageError(
+        "{}: expected one dataset plugin that recognizes it, found {}. Name the one to use in the "
+        "config: dataset.plugin={} dataset.params.path={}",
+        path.string(), Joined(readers), readers[0], path.string());
   }
   return readers.empty() ? config::kReplayPlugin : readers[0];
 }
@@ -210,11 +209,9 @@ const PluginCatalogue::Plugin& PluginCatalogue::FindPlugin(PluginKind kind,
   for (const Plugin& plugin : plugins_) {
     if (!plugin.header || plugin.info.kind != kind || plugin.info.name != name) continue;
     if (found) {
-      throw Error(
-          ErrorCode::kPlugin,
-          fmt::format("two files offer the {} plugin '{}': {} and {}. Remove one of them "
-                      "from the search path.",
-                      KindName(kind), name, found->info.file.string(), plugin.info.file.string()));
+      throw PluginError(
+          "two files offer the {} plugin '{}': {} and {}. Remove one of them from the search path.",
+          KindName(kind), name, found->info.file.string(), plugin.info.file.string());
     }
     found = &plugin;
   }
@@ -236,11 +233,10 @@ void PluginCatalogue::ThrowUnknown(PluginKind kind, const std::string& name) con
   std::vector<std::string> searched;
   for (const fs::path& dir : search_dirs_) searched.push_back(dir.string());
   const auto nearest = config::NearestName(name, names);
-  throw Error(ErrorCode::kPlugin,
-              fmt::format("there is no {} plugin '{}'{}. Found: {}. Searched for {}*.so in: {}{}",
-                          KindName(kind), name,
-                          nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "",
-                          Joined(names), FilePrefix(kind), Joined(searched), refused));
+  throw PluginError("there is no {} plugin '{}'{}. Found: {}. Searched for {}*.so in: {}{}",
+                    KindName(kind), name,
+                    nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "", Joined(names),
+                    FilePrefix(kind), Joined(searched), refused);
 }
 
 }  // namespace dp_bench::plugin

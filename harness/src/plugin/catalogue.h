@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "config/dataset_format.h"
+#include "core/errors.h"
 #include "dp_bench/config.h"
-#include "dp_bench/error.h"
 #include "dp_bench/plugin.h"
 #include "plugin/guard.h"
 #include "plugin/library.h"
@@ -121,8 +121,7 @@ std::unique_ptr<Interface> PluginCatalogue::CreateBare(const std::string& name,
   return WatchCall(plugin.info.place(), "Create", [&] {
     auto created = FunctionsOf<Interface>(plugin).create(params, args...);
     if (!created) {
-      throw Error(ErrorCode::kPlugin,
-                  "expected a new object, found null: the plugin created nothing");
+      throw PluginError("expected a new object, found null: the plugin created nothing");
     }
     params.RejectUnread();
     return created;

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/errors.h"
 #include "core/regular_file.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::plugin {
 namespace {
@@ -69,8 +69,7 @@ class ElfFile {
 #endif
 
   [[noreturn]] void Refuse(const std::string& reason) const {
-    throw Error(ErrorCode::kPlugin,
-                fmt::format("{} is not a dp_bench plugin: {}", file_.string(), reason));
+    throw PluginError("{} is not a dp_bench plugin: {}", file_.string(), reason);
   }
 
   // Compares sizes with that of the file before memory is allocated.
@@ -118,8 +117,7 @@ bool ExportsSymbol(const fs::path& file, std::string_view symbol) {
     return ElfFile(file, bytes.size(), read).Exports(symbol);
   } catch (const Error& fault) {
     if (fault.code() != ErrorCode::kIo) throw;
-    throw Error(ErrorCode::kPlugin,
-                fmt::format("{} is not a dp_bench plugin: {}", file.string(), fault.what()));
+    throw PluginError("{} is not a dp_bench plugin: {}", file.string(), fault.what());
   }
 }
 

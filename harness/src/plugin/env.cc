@@ -2,14 +2,12 @@
 // that no plugin can pass it by. A step of a fast env takes 2 us, so its checks may take a few ns.
 #include "dp_bench/env.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "plugin/env_guard.h"
 #include "plugin/spec_check.h"
 
@@ -18,28 +16,25 @@ namespace {
 
 void RequireSize(ErrorCode code, const char* what, std::size_t wanted, std::size_t found) {
   if (found == wanted) return;
-  throw Error(code, fmt::format("expected {} of {} numbers, found {}", what, wanted, found));
+  throw FormatError(code, "expected {} of {} numbers, found {}", what, wanted, found);
 }
 
 void RequireFiniteResult(double value, std::string_view name) {
   if (std::isfinite(value)) return;
-  throw Error(
-      ErrorCode::kNumeric,
-      fmt::format("the env reported {} = {}, expected a finite number. Look at its simulation.",
-                  name, value));
+  throw NumericError("the env reported {} = {}, expected a finite number. Look at its simulation.",
+                     name, value);
 }
 
 void RequireDeclared(const char* ability, bool is_declared) {
   if (is_declared) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("the env does not offer this: its spec does not declare {}", ability));
+  throw UsageError("the env does not offer this: its spec does not declare {}", ability);
 }
 
 [[noreturn]] void ThrowMissing(const char* ability, const char* function) {
-  throw Error(ErrorCode::kPlugin,
-              fmt::format("the env's spec declares {} and there is no {}. Override it, or correct "
-                          "`abilities` in Describe.",
-                          ability, function));
+  throw PluginError(
+      "the env's spec declares {} and there is no {}. Override it, or correct `abilities` in "
+      "Describe.",
+      ability, function);
 }
 
 }  // namespace
@@ -54,18 +49,17 @@ void EnvGuard::Begun() {
 
 void EnvGuard::RequireBegun() const {
   if (progress_ == Progress::kRunning || progress_ == Progress::kOver) return;
-  throw Error(ErrorCode::kEnv,
-              fmt::format("{}: expected a call of Reset first", progress_ == Progress::kBroken
-                                                                    ? "the last step failed"
-                                                                    : "the episode has not begun"));
+  throw EnvError("{}: expected a call of Reset first", progress_ == Progress::kBroken
+                                                           ? "the last step failed"
+                                                           : "the episode has not begun");
 }
 
 void EnvGuard::RequireRunning() const {
   RequireBegun();
   if (progress_ == Progress::kRunning) return;
-  throw Error(ErrorCode::kEnv,
-              "the episode is over: expected Reset, found another Step. Stop when a step reports "
-              "`terminated`.");
+  throw EnvError(
+      "the episode is over: expected Reset, found another Step. Stop when a step reports "
+      "`terminated`.");
 }
 
 void EnvGuard::RequireActionSize(std::size_t found) const {
@@ -77,10 +71,10 @@ void EnvGuard::RequireAction(std::span<const float> action) const {
   RequireActionSize(action.size());
   for (std::size_t i = 0; i < action.size(); ++i) {
     if (std::isfinite(action[i])) continue;
-    throw Error(ErrorCode::kNumeric,
-                fmt::format("expected finite numbers in the action, found {} in dimension {}. "
-                            "Look at the policy or expert that chose it.",
-                            action[i], i));
+    throw NumericError(
+        "expected finite numbers in the action, found {} in dimension {}. Look at the policy or "
+        "expert that chose it.",
+        action[i], i);
   }
 }
 
@@ -88,10 +82,10 @@ void EnvGuard::RequireResult(const StepResult& result) const {
   RequireFiniteResult(result.reward, "reward");
   const std::vector<MetricSpec>& metrics = env_.spec_.metrics;
   if (result.metrics.size() != metrics.size()) {
-    throw Error(ErrorCode::kPlugin,
-                fmt::format("the env reported {} metrics, its spec lists {}. Report those of the "
-                            "spec with every step, in its order.",
-                            result.metrics.size(), metrics.size()));
+    throw PluginError(
+        "the env reported {} metrics, its spec lists {}. Report those of the spec with every step, "
+        "in its order.",
+        result.metrics.size(), metrics.size());
   }
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     RequireFiniteResult(result.metrics[i], metrics[i].name);
@@ -102,8 +96,7 @@ void EnvGuard::RequireCamera(int camera) const {
   const std::vector<std::string>& cameras = env_.spec_.abilities.cameras;
   RequireDeclared("cameras", !cameras.empty());
   if (camera >= 0 && std::cmp_less(camera, cameras.size())) return;
-  throw Error(ErrorCode::kEnv,
-              fmt::format("expected a camera from 0 to {}, found {}", cameras.size() - 1, camera));
+  throw EnvError("expected a camera from 0 to {}, found {}", cameras.size() - 1, camera);
 }
 
 template <class Write>
@@ -127,11 +120,10 @@ void EnvGuard::KeepSize(const char* name, RgbImage* frame, const Draw& draw) {
   Call(name, draw);
   Check(name, [&] {
     if (frame->width == width && frame->height == height && frame->pixels.size() == size) return;
-    throw Error(
-        ErrorCode::kPlugin,
-        fmt::format("expected an image of {} x {} in {} bytes, found {} x {} in {} "
-                    "bytes. Draw at the size of `frame`, and do not change it.",
-                    width, height, size, frame->width, frame->height, frame->pixels.size()));
+    throw PluginError(
+        "expected an image of {} x {} in {} bytes, found {} x {} in {} bytes. Draw at the size of "
+        "`frame`, and do not change it.",
+        width, height, size, frame->width, frame->height, frame->pixels.size());
   });
 }
 
@@ -200,8 +192,7 @@ void Env::SetState(std::span<const double> state) {
     RequireSize(ErrorCode::kEnv, "a state", spec_.abilities.state_size, state.size());
     const auto bad = std::ranges::find_if_not(state, [](double x) { return std::isfinite(x); });
     if (bad == state.end()) return;
-    throw Error(ErrorCode::kEnv, fmt::format("expected a finite state, found {} in number {}", *bad,
-                                             bad - state.begin()));
+    throw EnvError("expected a finite state, found {} in number {}", *bad, bad - state.begin());
   });
   guard_->Call("SetState", [&] { DoSetState(state); });
   guard_->Begun();

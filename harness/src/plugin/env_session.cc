@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "plugin/spec_check.h"
 
 namespace dp_bench::plugin {
@@ -140,10 +140,10 @@ bool EnvSession::RepeatEpisode() {
     inputs = inputs.subspan(size);
   }
   if (digest == digest_) return true;
-  throw Error(ErrorCode::kEnv,
-              fmt::format("the env plugin {}, and its episode could not be repeated: the same seed "
-                          "and actions gave other results",
-                          ending_));
+  throw EnvError(
+      "the env plugin {}, and its episode could not be repeated: the same seed and actions gave "
+      "other results",
+      ending_);
 }
 
 void EnvSession::Forget() {
@@ -202,7 +202,7 @@ Error EnvSession::EndedError() const {
   } else if (!first_ending_.empty()) {
     how = fmt::format("{}, and in a fresh process {}", first_ending_, ending_);
   }
-  return Error(ErrorCode::kEnv, "the env plugin " + how);
+  return EnvError("the env plugin {}", how);
 }
 
 }  // namespace dp_bench::plugin

@@ -14,7 +14,7 @@
 #include <system_error>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "plugin/elf_exports.h"
 #include "plugin/guard.h"
 #include "plugin/load_probe.h"
@@ -48,8 +48,8 @@ const boost::dll::shared_library& KeepLoaded(const PluginPlace& place) {
   });
   if (!library->is_loaded()) {
     const bool lacks_sdk = reason.find("undefined symbol") != std::string::npos;
-    throw Error(ErrorCode::kPlugin, fmt::format("{} cannot be loaded: {}{}", place.file.string(),
-                                                reason, lacks_sdk ? kHowToRebuild : ""));
+    throw PluginError("{} cannot be loaded: {}{}", place.file.string(), reason,
+                      lacks_sdk ? kHowToRebuild : "");
   }
   return *libraries->emplace_back(std::move(library));
 }
@@ -75,10 +75,9 @@ void CheckCompatible(const PluginHeader* found, std::optional<PluginKind> wanted
                      const fs::path& file) {
   // before the magic matches, no other field may be read
   if (!found || found->magic != kPluginMagic) {
-    throw Error(ErrorCode::kPlugin,
-                fmt::format("{} is not a dp_bench plugin: its header does not begin with the magic "
-                            "number {:#x}",
-                            file.string(), kPluginMagic));
+    throw PluginError(
+        "{} is not a dp_bench plugin: its header does not begin with the magic number {:#x}",
+        file.string(), kPluginMagic);
   }
 
   // collect every mismatch, so that one rebuild is enough
@@ -101,8 +100,7 @@ void CheckCompatible(const PluginHeader* found, std::optional<PluginKind> wanted
     problems.push_back(fmt::format("its name '{}' is not in snake_case", TextOf(found->name)));
   }
   if (!problems.empty()) {
-    throw Error(ErrorCode::kPlugin,
-                fmt::format("{}: {}{}", file.string(), fmt::join(problems, "; "), kHowToRebuild));
+    throw PluginError("{}: {}{}", file.string(), fmt::join(problems, "; "), kHowToRebuild);
   }
 }
 
@@ -112,9 +110,8 @@ const PluginHeader* OpenPlugin(const fs::path& file, std::optional<PluginKind> w
                                FirstTry first_try) {
   // loading runs static constructors, so a file that is not a plugin must not be loaded
   if (!ExportsSymbol(file, kEntrySymbol)) {
-    throw Error(ErrorCode::kPlugin,
-                fmt::format("{} is not a dp_bench plugin: it does not export {}", file.string(),
-                            kEntrySymbol));
+    throw PluginError("{} is not a dp_bench plugin: it does not export {}", file.string(),
+                      kEntrySymbol);
   }
   const PluginPlace place = {wanted.value_or(PluginKind::kEnv), file.stem().string(),
                              fs::canonical(file)};

@@ -21,8 +21,8 @@
 
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/sha256.h"
-#include "dp_bench/error.h"
 #include "plugin/open_call.h"
 #include "plugin/worker_process.h"
 
@@ -160,11 +160,11 @@ void RequireLoadable(const fs::path& file, const char* symbol) {
   const std::optional<std::string> fault = ProbeLoading(file, symbol, kLoadLimit);
   if (!fault) return;
   if (fault->empty()) return Remember(memory, hash);
-  throw Error(ErrorCode::kPlugin,
-              fmt::format("{} cannot be loaded: it {} while it was loaded in a process of its own, "
-                          "before any call. Look at its static constructors, which a plugin "
-                          "should not have, and at those of its libraries.",
-                          file.string(), *fault));
+  throw PluginError(
+      "{} cannot be loaded: it {} while it was loaded in a process of its own, before any call. "
+      "Look at its static constructors, which a plugin should not have, and at those of its "
+      "libraries.",
+      file.string(), *fault);
 }
 
 }  // namespace dp_bench::plugin

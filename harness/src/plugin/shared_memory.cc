@@ -1,7 +1,6 @@
 #include "plugin/shared_memory.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "dp_bench/spec.h"
 
 namespace dp_bench::plugin {
@@ -17,8 +16,8 @@ namespace dp_bench::plugin {
 namespace {
 
 [[noreturn]] void Throw(const char* what, std::size_t size) {
-  throw Error(ErrorCode::kIo, fmt::format("shared memory for an env's process: {} of {} bytes: {}",
-                                          what, size, std::strerror(errno)));
+  throw IoError("shared memory for an env's process: {} of {} bytes: {}", what, size,
+                std::strerror(errno));
 }
 
 }  // namespace
@@ -55,8 +54,8 @@ void SharedMemory::Map(std::size_t size) {
 
 std::span<std::byte> SharedMemory::Part(std::size_t offset, std::size_t size) const {
   if (offset > size_ || size > size_ - offset) {
-    throw Error(ErrorCode::kInternal, fmt::format("bytes {} to {} of shared memory that has {}",
-                                                  offset, offset + size, size_));
+    throw InternalError("bytes {} to {} of shared memory that has {}", offset, offset + size,
+                        size_);
   }
   return {data_ + offset, size};
 }

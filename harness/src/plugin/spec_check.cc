@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::plugin {
 namespace {
@@ -25,8 +25,8 @@ void AddProblem(Problems* problems, fmt::format_string<Args...> text, Args&&... 
 
 void ThrowProblems(std::string_view whose, const Problems& problems, std::string_view what_to_do) {
   if (problems.empty()) return;
-  throw Error(ErrorCode::kPlugin, fmt::format("{} breaks the contract:\n  {}\n  {}", whose,
-                                              fmt::join(problems, "\n  "), what_to_do));
+  throw PluginError("{} breaks the contract:\n  {}\n  {}", whose, fmt::join(problems, "\n  "),
+                    what_to_do);
 }
 
 bool IsFixed(std::span<const std::int64_t> shape) {

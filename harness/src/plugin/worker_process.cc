@@ -24,8 +24,8 @@
 #include <utility>
 
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/thread_pool.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::plugin {
 
@@ -42,8 +42,7 @@ constexpr const char* kGoodEnd = "exited with code 0";
 constexpr std::size_t kBytesPerMb = 1 << 20;  // as `memory_limit_mb` counts
 
 [[noreturn]] void ThrowStart(const char* what, int error) {
-  throw Error(ErrorCode::kIo,
-              fmt::format("cannot start a process for an env: {}: {}", what, std::strerror(error)));
+  throw IoError("cannot start a process for an env: {}: {}", what, std::strerror(error));
 }
 
 bool IsSlow(EnvCommand command) {
@@ -58,9 +57,10 @@ fs::path WorkerFile() {
   // from lib/dp_bench/conformance/ of an installation
   fs::path installed = own_folder / "../../../bin" / kWorkerProgram;
   if (fs::exists(installed)) return installed;
-  throw Error(ErrorCode::kIo, fmt::format("{} is missing, the program that runs isolated envs; "
-                                          "build its target {}, or set env_runner.isolate=false",
-                                          file.string(), kWorkerProgram));
+  throw IoError(
+      "{} is missing, the program that runs isolated envs; build its target {}, or set "
+      "env_runner.isolate=false",
+      file.string(), kWorkerProgram);
 }
 
 // The actions and attributes of posix_spawn: the two descriptors stay open in the new process, its
@@ -269,10 +269,10 @@ void RequireUnchanged(const std::filesystem::path& file) {
   const std::lock_guard lock(mutex);
   const Identity now = IdentityOf(file);
   if (first->emplace(file, now).first->second == now) return;
-  throw Error(ErrorCode::kPlugin,
-              fmt::format("{} was replaced while this program is running, and a new env process "
-                          "would use the new file; start the program again",
-                          file.string()));
+  throw PluginError(
+      "{} was replaced while this program is running, and a new env process would use the new "
+      "file; start the program again",
+      file.string());
 }
 
 std::filesystem::path OwnLibrary() {

@@ -2,7 +2,6 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -10,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/machine.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -26,8 +25,7 @@ torch::Device Parse(const std::string& name) {
   try {
     return torch::Device(name);
   } catch (const c10::Error&) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("training.device is '{}'; expected 'cpu', 'cuda' or 'cuda:<n>'", name));
+    throw ConfigError("training.device is '{}'; expected 'cpu', 'cuda' or 'cuda:<n>'", name);
   }
 }
 
@@ -67,11 +65,10 @@ torch::Device OpenDevice(const std::string& name) {
   const torch::Device device = Parse(name);
   const int n_devices = CountDevices(device.type());
   if (n_devices <= std::max<int>(device.index(), 0)) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("training.device is '{}', but this LibTorch finds {} devices of that type. Use "
-                    "training.device=cpu, or a LibTorch for that device and a working driver.",
-                    name, n_devices));
+    throw ConfigError(
+        "training.device is '{}', but this LibTorch finds {} devices of that type. Use "
+        "training.device=cpu, or a LibTorch for that device and a working driver.",
+        name, n_devices);
   }
   if (!device.is_cpu()) UseRepeatableAlgorithms();
   return device;
@@ -89,8 +86,7 @@ TensorMap ObsToDevice(const ArrayMap& obs, const ShapeMeta& shape_meta, torch::D
   for (const KeySpec& key : shape_meta.obs) {
     const auto found = obs.find(key.name);
     if (found == obs.end()) {
-      throw Error(ErrorCode::kShape,
-                  fmt::format("the policy wants '{}', which was not observed", key.name));
+      throw ShapeError("the policy wants '{}', which was not observed", key.name);
     }
     torch::Tensor tensor = ToDevice(found->second, device);
     if (key.type != KeyType::kLowDim) tensor = tensor.permute({0, 1, 4, 2, 3});

@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/machine.h"
-#include "dp_bench/error.h"
 #include "policy/device.h"
 
 namespace dp_bench::plugin {
@@ -36,30 +36,28 @@ std::string DescribeTensor(const torch::Tensor& tensor) {
 
 void RequireSameSpec(const PolicySpec& found, const PolicySpec& given) {
   if (found.shape_meta == given.shape_meta && found.horizons == given.horizons) return;
-  throw Error(ErrorCode::kPlugin,
-              "spec(): expected the shape_meta and horizons that the policy was created for, found "
-              "others. Keep the spec that the constructor gets.");
+  throw PluginError(
+      "spec(): expected the shape_meta and horizons that the policy was created for, found others. "
+      "Keep the spec that the constructor gets.");
 }
 
 void RequireLoss(const LossOutput& output, torch::nn::Module& module) {
   const torch::Tensor& loss = output.loss;
   if (!loss.defined() || loss.dim() != 0 || !loss.is_floating_point()) {
-    throw Error(ErrorCode::kPlugin, fmt::format("loss: expected a scalar, [] Float, found {}. Take "
-                                                "the mean over the batch.",
-                                                DescribeTensor(loss)));
+    throw PluginError("loss: expected a scalar, [] Float, found {}. Take the mean over the batch.",
+                      DescribeTensor(loss));
   }
   const auto is_trained = [](const torch::Tensor& parameter) { return parameter.requires_grad(); };
   if (!loss.requires_grad() && torch::GradMode::is_enabled() &&
       std::ranges::any_of(module.parameters(), is_trained)) {
-    throw Error(ErrorCode::kPlugin,
-                "loss: expected a scalar with gradient, found one without. Compute it without "
-                "NoGradGuard, detach() and item(), from parameters that module() registers.");
+    throw PluginError(
+        "loss: expected a scalar with gradient, found one without. Compute it without NoGradGuard, "
+        "detach() and item(), from parameters that module() registers.");
   }
   for (const auto& [name, value] : output.parts) {
     if (value.defined() && value.numel() == 1) continue;
-    throw Error(ErrorCode::kPlugin,
-                fmt::format("part '{}' of the loss: expected a scalar, found {}", name,
-                            DescribeTensor(value)));
+    throw PluginError("part '{}' of the loss: expected a scalar, found {}", name,
+                      DescribeTensor(value));
   }
 }
 
@@ -69,16 +67,15 @@ void RequireChunk(const torch::Tensor& chunk, const PolicySpec& spec, std::int64
   if (chunk.defined() && chunk.sizes() == wanted && chunk.scalar_type() == torch::kFloat32) return;
   const bool is_whole_sequence =
       chunk.defined() && chunk.dim() == 3 && chunk.size(1) == spec.horizons.horizon;
-  throw Error(
-      ErrorCode::kShape,
-      fmt::format("expected actions [B, Ta, Da] = {} Float, found {}. {}", ToString(wanted),
-                  DescribeTensor(chunk),
-                  is_whole_sequence
-                      ? fmt::format("These are all T predicted steps: return the Ta steps from the "
-                                    "current one on, narrow(1, n_obs_steps - 1 = {}, {}).",
-                                    spec.horizons.n_obs_steps - 1, spec.horizons.n_action_steps)
-                      : "Return one chunk of n_action_steps actions for each row of the "
-                        "observations."));
+  throw ShapeError(
+      "expected actions [B, Ta, Da] = {} Float, found {}. {}", ToString(wanted),
+      DescribeTensor(chunk),
+      is_whole_sequence
+          ? fmt::format("These are all T predicted steps: return the Ta steps from the "
+                        "current one on, narrow(1, n_obs_steps - 1 = {}, {}).",
+                        spec.horizons.n_obs_steps - 1, spec.horizons.n_action_steps)
+          : "Return one chunk of n_action_steps actions for each row of the "
+            "observations.");
 }
 
 class GuardedPolicy final : public Policy {
@@ -88,9 +85,9 @@ class GuardedPolicy final : public Policy {
     GuardTorchCall(place_, "spec", [&] { RequireSameSpec(policy_->spec(), spec_); });
     GuardTorchCall(place_, "module", [&] {
       if (!policy_->module().parameters().empty()) return;
-      throw Error(ErrorCode::kPlugin,
-                  "module(): expected at least one parameter to train, found none. Register the "
-                  "networks with register_module and single tensors with register_parameter.");
+      throw PluginError(
+          "module(): expected at least one parameter to train, found none. Register the networks "
+          "with register_module and single tensors with register_parameter.");
     });
   }
 
@@ -124,10 +121,8 @@ class GuardedPolicy final : public Policy {
       const int n_steps = policy_->n_train_obs_steps();
       const Horizons& horizons = spec_.horizons;
       if (n_steps >= horizons.n_obs_steps && n_steps <= horizons.horizon) return n_steps;
-      throw Error(ErrorCode::kPlugin,
-                  fmt::format("n_train_obs_steps(): expected n_obs_steps = {} to horizon = {}, "
-                              "found {}",
-                              horizons.n_obs_steps, horizons.horizon, n_steps));
+      throw PluginError("n_train_obs_steps(): expected n_obs_steps = {} to horizon = {}, found {}",
+                        horizons.n_obs_steps, horizons.horizon, n_steps);
     });
   }
   void LearnFrom(Policy& teacher, Policy& average) override {

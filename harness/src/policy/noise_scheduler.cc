@@ -14,9 +14,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/errors.h"
 #include "dp_bench/array.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 #include "dp_bench/stage_trace.h"
 
 namespace dp_bench {
@@ -62,7 +62,7 @@ double Beta(const NoiseSchedulerConfig& config, int t) {
       return std::clamp(CosineBeta(t, config.num_train_timesteps), config.beta_clip[0],
                         config.beta_clip[1]);
   }
-  throw Error(ErrorCode::kInternal, "unknown beta_schedule");
+  throw InternalError("unknown beta_schedule");
 }
 
 // beta_t for t = 0 .. num_train_timesteps - 1. The values are rounded to float32, as in diffusers:
@@ -98,7 +98,7 @@ SamplerStep X0Step(PredictionType prediction_type, double alpha_bar) {
     case PredictionType::kVPrediction:
       return {.x0_from_sample = signal, .x0_from_output = -noise};
   }
-  throw Error(ErrorCode::kInternal, "unknown prediction_type");
+  throw InternalError("unknown prediction_type");
 }
 
 // Variance of the posterior q(x_{t-1} | x_t, x_0), DDPM eq. 7. DDIM eq. 16 is its square root times
@@ -241,7 +241,7 @@ const Sampler& SamplerOf(const NoiseSchedulerConfig& config) {
 
 void RequireWorkable(const NoiseSchedulerConfig& config) {
   const auto require = [](bool holds, std::string_view what) {
-    if (!holds) throw Error(ErrorCode::kConfig, fmt::format("noise_scheduler: {}", what));
+    if (!holds) throw ConfigError("noise_scheduler: {}", what);
   };
   require(
       config.num_train_timesteps >= 1,
@@ -268,10 +268,9 @@ std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config) {
   const int train = config.num_train_timesteps;
   const int inference = config.num_inference_steps;
   if (inference < 1 || inference > train) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("num_inference_steps is {}; it must lie within 1 and num_train_timesteps = {}",
-                    inference, train));
+    throw ConfigError(
+        "num_inference_steps is {}; it must lie within 1 and num_train_timesteps = {}", inference,
+        train);
   }
   const int left_out = SamplerOf(config).n_left_out;
   const int spaced = inference + left_out;
@@ -297,18 +296,17 @@ std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config) {
     timesteps[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(t);
   }
   if (timesteps.front() >= train) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("steps_offset {} moves the first of {} inference steps to timestep {}, but "
-                    "the last trained timestep is {}; lower steps_offset",
-                    config.steps_offset, inference, timesteps.front(), train - 1));
+    throw ConfigError(
+        "steps_offset {} moves the first of {} inference steps to timestep {}, but the last "
+        "trained timestep is {}; lower steps_offset",
+        config.steps_offset, inference, timesteps.front(), train - 1);
   }
   const auto twice = std::ranges::adjacent_find(timesteps);
   if (twice != timesteps.end()) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{} with {} of {} timesteps and this timestep_spacing visits "
-                            "timestep {} more than once; lower num_inference_steps",
-                            config.type, inference, train, *twice));
+    throw ConfigError(
+        "{} with {} of {} timesteps and this timestep_spacing visits timestep {} more than once; "
+        "lower num_inference_steps",
+        config.type, inference, train, *twice);
   }
   return timesteps;
 }
@@ -317,9 +315,8 @@ std::vector<std::int64_t> MakeTimesteps(const NoiseSchedulerConfig& config) {
 torch::Tensor Gather(const torch::Tensor& table, const torch::Tensor& timesteps,
                      const torch::Tensor& like) {
   if (timesteps.dim() != 1 || like.dim() < 1 || timesteps.size(0) != like.size(0)) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("timesteps have shape {}, samples {}; one timestep per row is needed",
-                            ToString(timesteps.sizes().vec()), ToString(like.sizes().vec())));
+    throw ShapeError("timesteps have shape {}, samples {}; one timestep per row is needed",
+                     ToString(timesteps.sizes().vec()), ToString(like.sizes().vec()));
   }
   std::vector<std::int64_t> shape(static_cast<std::size_t>(like.dim()), 1);
   shape[0] = like.size(0);
@@ -393,12 +390,10 @@ NoiseScheduler::NoiseScheduler(const NoiseSchedulerConfig& config) : config_(con
   betas_ = MakeBetas(config_);
   alphas_cumprod_ = MakeAlphasCumprod(betas_);
   if (alphas_cumprod_.front() >= 1.0 || alphas_cumprod_.back() <= 0.0) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("noise_scheduler: alphas_cumprod runs from {} to {}, beyond what float32 "
-                    "resolves between 1 and 0; change beta_start, beta_end or "
-                    "num_train_timesteps",
-                    alphas_cumprod_.front(), alphas_cumprod_.back()));
+    throw ConfigError(
+        "noise_scheduler: alphas_cumprod runs from {} to {}, beyond what float32 resolves between "
+        "1 and 0; change beta_start, beta_end or num_train_timesteps",
+        alphas_cumprod_.front(), alphas_cumprod_.back());
   }
   const torch::Tensor alphas_cumprod = torch::tensor(alphas_cumprod_, torch::kFloat64);
   sqrt_alphas_cumprod_ = alphas_cumprod.sqrt();
@@ -429,7 +424,7 @@ torch::Tensor NoiseScheduler::Target(const torch::Tensor& x_0, const torch::Tens
       return Gather(sqrt_alphas_cumprod_, timesteps, x_0) * noise -
              Gather(sqrt_one_minus_alphas_cumprod_, timesteps, x_0) * x_0;
   }
-  throw Error(ErrorCode::kInternal, "unknown prediction_type");
+  throw InternalError("unknown prediction_type");
 }
 
 std::vector<SamplerStep> NoiseScheduler::steps() const {

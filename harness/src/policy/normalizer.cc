@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "core/errors.h"
 #include "dp_bench/array.h"
-#include "dp_bench/error.h"
 #include "policy/normalize_mode.h"
 
 namespace dp_bench {
@@ -24,8 +24,8 @@ NormalizeMode ParseNormalizeMode(std::string_view name) {
   if (found != kNormalizeModeNames.end()) {
     return static_cast<NormalizeMode>(found - kNormalizeModeNames.begin());
   }
-  throw Error(ErrorCode::kConfig, fmt::format("'{}' is not a normalization mode; the modes are {}",
-                                              name, fmt::join(kNormalizeModeNames, ", ")));
+  throw ConfigError("'{}' is not a normalization mode; the modes are {}", name,
+                    fmt::join(kNormalizeModeNames, ", "));
 }
 
 std::vector<int> FindZeroRangeDims(const KeyStats& stats, NormalizeMode mode) {
@@ -54,11 +54,10 @@ torch::Tensor FlattenKey(std::string_view key, const torch::Tensor& x, std::int6
   std::int64_t dim = x.dim();
   while (dim > 0 && (product < key_size || dim == x.dim())) product *= x.size(--dim);
   if (product != key_size || dim == x.dim()) {
-    throw Error(
-        ErrorCode::kShape,
-        fmt::format("'{}' has shape {}; its last sizes must multiply to the {} values that its "
-                    "normalizer was fitted to",
-                    key, ToString(x.sizes().vec()), key_size));
+    throw ShapeError(
+        "'{}' has shape {}; its last sizes must multiply to the {} values that its normalizer was "
+        "fitted to",
+        key, ToString(x.sizes().vec()), key_size);
   }
   if (dim == x.dim() - 1) return x;
   std::vector<std::int64_t> shape(x.sizes().begin(), x.sizes().begin() + dim);
@@ -76,11 +75,10 @@ ChannelFactors PerChannel(std::string_view key, const Normalizer::Field& field,
                           const torch::Tensor& images) {
   const std::int64_t n_channels = field.scale.numel();
   if (images.dim() < 3 || images.size(-3) != n_channels) {
-    throw Error(
-        ErrorCode::kShape,
-        fmt::format("'{}' has shape {}; expected [..., {}, height, width], the channels that "
-                    "its normalizer was fitted to",
-                    key, ToString(images.sizes().vec()), n_channels));
+    throw ShapeError(
+        "'{}' has shape {}; expected [..., {}, height, width], the channels that its normalizer "
+        "was fitted to",
+        key, ToString(images.sizes().vec()), n_channels);
   }
   return {field.scale.view({-1, 1, 1}), field.offset.view({-1, 1, 1})};
 }
@@ -132,8 +130,7 @@ const Normalizer::Field& Normalizer::Get(std::string_view key) const {
   if (found != fields_.end()) return found->second;
   std::vector<std::string> keys;
   for (const auto& [name, field] : fields_) keys.push_back(name);
-  throw Error(ErrorCode::kData, fmt::format("the normalizer has no key '{}'; it has: {}", key,
-                                            fmt::join(keys, ", ")));
+  throw DataError("the normalizer has no key '{}'; it has: {}", key, fmt::join(keys, ", "));
 }
 
 }  // namespace dp_bench

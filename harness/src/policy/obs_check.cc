@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -28,8 +28,8 @@ void CheckTensor(std::string_view name, const torch::Tensor& tensor, const Shape
   const std::string found = tensor.defined() ? fmt::format("{} {}", ToString(tensor.sizes()),
                                                            c10::toString(tensor.scalar_type()))
                                              : "nothing";
-  throw Error(ErrorCode::kShape, fmt::format("'{}' must be {} with B = {}, found {}", name,
-                                             Wanted(after_batch, type), batch, found));
+  throw ShapeError("'{}' must be {} with B = {}, found {}", name, Wanted(after_batch, type), batch,
+                   found);
 }
 
 }  // namespace
@@ -41,9 +41,8 @@ std::int64_t CheckObs(const TensorMap& obs, const PolicySpec& spec, int n_steps)
     if (entry == obs.end()) {
       std::string keys;
       for (const auto& [name, tensor] : obs) keys += (keys.empty() ? "" : ", ") + name;
-      throw Error(ErrorCode::kShape,
-                  fmt::format("observation '{}' of shape_meta is missing; found: {}", key.name,
-                              keys.empty() ? "nothing" : keys));
+      throw ShapeError("observation '{}' of shape_meta is missing; found: {}", key.name,
+                       keys.empty() ? "nothing" : keys);
     }
     const torch::Tensor& tensor = entry->second;
     if (batch < 0) batch = tensor.defined() && tensor.dim() > 0 ? tensor.size(0) : 0;
@@ -62,8 +61,7 @@ std::int64_t CheckBatch(const Batch& batch, const PolicySpec& spec, int n_obs_st
               rows);
   CheckTensor("is_pad", batch.is_pad, {horizon}, torch::kBool, rows);
   if (noise.batch_size() != rows) {
-    throw Error(ErrorCode::kShape, fmt::format("the batch has {} rows, its noise source {}", rows,
-                                               noise.batch_size()));
+    throw ShapeError("the batch has {} rows, its noise source {}", rows, noise.batch_size());
   }
   return rows;
 }

@@ -2,11 +2,10 @@
 #include "dp_bench/policy/policy_base.h"
 
 #include <ATen/core/grad_mode.h>
-#include <fmt/format.h>
 
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "policy/obs_check.h"
 
 namespace dp_bench {
@@ -14,9 +13,9 @@ namespace dp_bench {
 Policy::~Policy() = default;  // the home of its vtable
 
 void Policy::LearnFrom(Policy& /*teacher*/, Policy& /*average*/) {
-  throw Error(ErrorCode::kConfig,
-              "training.teacher: expected policies that can learn from one another, found a plugin "
-              "without this ability");
+  throw ConfigError(
+      "training.teacher: expected policies that can learn from one another, found a plugin without "
+      "this ability");
 }
 
 namespace policy {
@@ -42,8 +41,7 @@ class EvaluationMode {
 
 void RequireField(const Normalizer& normalizer, const std::string& key) {
   if (normalizer.fields().contains(key)) return;
-  throw Error(ErrorCode::kData,
-              fmt::format("the normalizer has no statistics for '{}' of shape_meta", key));
+  throw DataError("the normalizer has no statistics for '{}' of shape_meta", key);
 }
 
 }  // namespace
@@ -72,10 +70,8 @@ torch::Tensor PolicyBase::PredictAction(const TensorMap& obs, NoiseSource& noise
   const torch::Tensor sequence = PredictSequence(obs, noise);
   const std::vector<std::int64_t> wanted = {n_rows, spec_.horizons.horizon, action_dim()};
   if (!sequence.defined() || sequence.sizes() != wanted) {
-    throw Error(
-        ErrorCode::kShape,
-        fmt::format("PredictSequence: expected normalized actions [B, T, Da] = {}, found {}",
-                    ToString(wanted), sequence.defined() ? ToString(sequence.sizes()) : "nothing"));
+    throw ShapeError("PredictSequence: expected normalized actions [B, T, Da] = {}, found {}",
+                     ToString(wanted), sequence.defined() ? ToString(sequence.sizes()) : "nothing");
   }
   const torch::Tensor action = normalizer().Unnormalize("action", sequence);
   const std::int64_t current = spec_.horizons.n_obs_steps - 1;
@@ -84,10 +80,8 @@ torch::Tensor PolicyBase::PredictAction(const TensorMap& obs, NoiseSource& noise
 
 const Normalizer& PolicyBase::normalizer() const {
   if (normalizer_.has_value()) return *normalizer_;
-  throw Error(
-      ErrorCode::kData,
-      fmt::format("{} has no normalizer; call SetNormalizer before ComputeLoss and PredictAction",
-                  name_));
+  throw DataError("{} has no normalizer; call SetNormalizer before ComputeLoss and PredictAction",
+                  name_);
 }
 
 }  // namespace policy

@@ -2,13 +2,11 @@
 // i of the result, so no row depends on its neighbours.
 #include "dp_bench/tensor.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <limits>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench {
 namespace {
@@ -19,11 +17,10 @@ torch::Tensor FillRows(std::vector<RandomStream>& streams, at::IntArrayRef shape
                        torch::ScalarType dtype, const Draw& draw) {
   const auto batch_size = static_cast<std::int64_t>(streams.size());
   if (shape.empty() || shape[0] != batch_size) {
-    throw Error(
-        ErrorCode::kShape,
-        fmt::format("random numbers of shape {} were requested from a noise source of {} rows; "
-                    "the first size must be the number of rows",
-                    ToString(std::span(shape.data(), shape.size())), batch_size));
+    throw ShapeError(
+        "random numbers of shape {} were requested from a noise source of {} rows; the first size "
+        "must be the number of rows",
+        ToString(std::span(shape.data(), shape.size())), batch_size);
   }
   torch::Tensor result = torch::empty(shape, dtype);
   T* out = result.data_ptr<T>();
@@ -51,7 +48,7 @@ torch::ScalarType ToScalarType(DType dtype) {
     case DType::kFloat64:
       return torch::kFloat64;
   }
-  throw Error(ErrorCode::kInternal, "unknown dtype");
+  throw InternalError("unknown dtype");
 }
 
 DType ToDType(torch::ScalarType type) {
@@ -59,8 +56,7 @@ DType ToDType(torch::ScalarType type) {
                             DType::kFloat32, DType::kFloat64}) {
     if (ToScalarType(dtype) == type) return dtype;
   }
-  throw Error(ErrorCode::kShape,
-              std::string("host arrays do not know the dtype ") + torch::toString(type));
+  throw ShapeError("host arrays do not know the dtype {}", torch::toString(type));
 }
 
 torch::Tensor ToTensor(const Array& array) {
@@ -90,10 +86,8 @@ torch::Tensor NoiseSource::Uniform(StreamId id, at::IntArrayRef shape) {
 
 torch::Tensor NoiseSource::RandInt(StreamId id, std::int64_t bound) {
   if (bound < 1 || bound > std::numeric_limits<std::uint32_t>::max()) {
-    throw Error(
-        ErrorCode::kInternal,
-        fmt::format("a random integer below {} was requested; the bound must lie in [1, 2^32)",
-                    bound));
+    throw InternalError("a random integer below {} was requested; the bound must lie in [1, 2^32)",
+                        bound);
   }
   const auto bound32 = static_cast<std::uint32_t>(bound);
   return FillRows<std::int64_t>(Streams(id), {batch_size()}, torch::kInt64,

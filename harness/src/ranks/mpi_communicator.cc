@@ -1,7 +1,6 @@
 // Communicator over MPI's C API; without_mpi.cc replaces it where CMake found no MPI.
 #ifdef DPB_MPI
 
-#include <fmt/format.h>
 #include <mpi.h>
 #include <sched.h>
 
@@ -13,7 +12,7 @@
 #include <utility>
 
 #include "core/communicator.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::core {
 namespace {
@@ -29,9 +28,8 @@ void Check(int code, const char* what) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw Error(ErrorCode::kIo,
-              fmt::format("the ranks lost their connection in {}: {}", what,
-                          std::string_view(text, static_cast<std::size_t>(length))));
+  throw IoError("the ranks lost their connection in {}: {}", what,
+                std::string_view(text, static_cast<std::size_t>(length)));
 }
 
 // MPI itself would spin. A rank that waits while another one collects data or finishes its rollouts
@@ -124,10 +122,10 @@ std::unique_ptr<Communicator> ConnectRanks() {
   if (n_ranks == 1) return std::make_unique<SingleProcess>();
   auto ranks = std::make_unique<MpiCommunicator>();
   if (ranks->size() == n_ranks) return ranks;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("mpirun started {} ranks, but MPI finds {}: this mpirun does not belong "
-                          "to the MPI that dp_bench was built with ({})",
-                          n_ranks, ranks->size(), MpiVersion()));
+  throw UsageError(
+      "mpirun started {} ranks, but MPI finds {}: this mpirun does not belong to the MPI that "
+      "dp_bench was built with ({})",
+      n_ranks, ranks->size(), MpiVersion());
 }
 
 std::string MpiVersion() {

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "rollout/rollout_loop.h"
 #include "rollout/shape_match.h"
 
@@ -20,9 +20,9 @@ namespace {
 int StaleSteps(const control::EnvRunnerConfig& config, double control_hz) {
   if (config.realtime == 0.0) return 0;
   if (config.realtime_latency_ms == 0.0) {
-    throw Error(ErrorCode::kConfig,
-                "env_runner.realtime needs env_runner.realtime_latency_ms, the time that a plan "
-                "takes; only `dp_bench eval` measures it if it is 0");
+    throw ConfigError(
+        "env_runner.realtime needs env_runner.realtime_latency_ms, the time that a plan takes; "
+        "only `dp_bench eval` measures it if it is 0");
   }
   // a latency of whole steps is not rounded up to one more
   constexpr double kRounding = 1e-9;
@@ -56,10 +56,9 @@ std::optional<std::size_t> FindScoreMetric(const control::EnvRunnerConfig& confi
     if (metric.name == *config.score_metric) return names.size();
     names.push_back(metric.name);
   }
-  throw Error(ErrorCode::kConfig,
-              fmt::format("env_runner.score_metric: expected a metric of the env ({}), found '{}'",
-                          names.empty() ? "it has none" : fmt::format("{}", fmt::join(names, ", ")),
-                          *config.score_metric));
+  throw ConfigError("env_runner.score_metric: expected a metric of the env ({}), found '{}'",
+                    names.empty() ? "it has none" : fmt::format("{}", fmt::join(names, ", ")),
+                    *config.score_metric);
 }
 
 void AppendSplit(const std::string& split, int n, std::uint64_t start_seed, int n_videos,
@@ -78,14 +77,12 @@ EnvRunner::EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_fact
                      const ShapeMeta& shape_meta, const Horizons& horizons,
                      std::filesystem::path output_dir) {
   std::unique_ptr<Env> env = env_factory();
-  if (env == nullptr) throw Error(ErrorCode::kEnv, "no env was created");
+  if (env == nullptr) throw EnvError("no env was created");
   const EnvSpec spec = env->spec();
 
   const int max_steps = config.max_steps > 0 ? config.max_steps : spec.max_steps;
   if (max_steps < 1) {
-    throw Error(ErrorCode::kEnv, fmt::format("the env allows {} steps per episode; give "
-                                             "env_runner.max_steps",
-                                             max_steps));
+    throw EnvError("the env allows {} steps per episode; give env_runner.max_steps", max_steps);
   }
   plan_ = std::make_unique<RolloutPlan>(
       RolloutPlan{.config = config,
@@ -115,8 +112,8 @@ std::vector<std::string> EnvRunner::metric_names() const {
 
 const run::EpisodeJob& EnvRunner::JobAt(int episode) const {
   if (episode < 0 || static_cast<std::size_t>(episode) >= jobs_.size()) {
-    throw Error(ErrorCode::kUsage, fmt::format("there is no episode {}; the seed list has 0 to {}",
-                                               episode, static_cast<int>(jobs_.size()) - 1));
+    throw UsageError("there is no episode {}; the seed list has 0 to {}", episode,
+                     static_cast<int>(jobs_.size()) - 1);
   }
   return jobs_[static_cast<std::size_t>(episode)];
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "rollout/catch_all.h"
 #include "run/safetensors.h"
 
@@ -46,7 +46,7 @@ void EpisodeSlot::Start(const run::EpisodeJob& job) {
 
 void EpisodeSlot::ResetEnv() {
   if (env_ == nullptr) env_ = plan_.env_factory();
-  if (env_ == nullptr) throw Error(ErrorCode::kEnv, "no env was created");
+  if (env_ == nullptr) throw EnvError("no env was created");
   env_->Reset(record_.seed);
   Observe();
   history_.PushAsFirst();

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "rollout/catch_all.h"
 
 namespace dp_bench::rollout {
@@ -217,14 +217,11 @@ std::vector<float> PlanRearranged(control::ChunkPlanner& planner, const control:
 void RequireSameBits(std::span<const float> wanted, std::span<const float> found, std::size_t row,
                      std::string_view change) {
   if (std::memcmp(wanted.data(), found.data(), wanted.size_bytes()) == 0) return;
-  throw Error(
-      ErrorCode::kNumeric,
-      fmt::format(
-          "the policy is not batch-invariant: the actions of row {} changed when {}, "
-          "so the outcome of an episode would depend on the other episodes in the batch. Set "
-          "env_runner.micro_batch=1, or accept it with "
-          "env_runner.check_batch_invariance=false",
-          row, change));
+  throw NumericError(
+      "the policy is not batch-invariant: the actions of row {} changed when {}, so the outcome of "
+      "an episode would depend on the other episodes in the batch. Set env_runner.micro_batch=1, "
+      "or accept it with env_runner.check_batch_invariance=false",
+      row, change);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::rollout {
 namespace {
@@ -47,11 +47,10 @@ std::vector<int> MatchObsKeys(const ShapeMeta& env, const ShapeMeta& wanted) {
                                    DescribeValue(env.action)));
   }
   if (!problems.empty()) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("shape_meta does not fit the env: {}. Correct shape_meta, or leave it "
-                            "out to use all that the env offers.\n  shape_meta: {}\n  the "
-                            "env: {}",
-                            fmt::join(problems, "; "), Describe(wanted), Describe(env)));
+    throw ShapeError(
+        "shape_meta does not fit the env: {}. Correct shape_meta, or leave it out to use all that "
+        "the env offers.\n  shape_meta: {}\n  the env: {}",
+        fmt::join(problems, "; "), Describe(wanted), Describe(env));
   }
   return index_of_env;
 }

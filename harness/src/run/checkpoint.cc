@@ -14,12 +14,12 @@
 
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "core/regular_file.h"
 #include "core/sha256.h"
 #include "core/system_error.h"
 #include "dp_bench/build_id.h"
-#include "dp_bench/error.h"
 #include "run/run_files.h"
 
 namespace dp_bench::run {
@@ -37,7 +37,7 @@ constexpr std::string_view kStateFile = "state.json";
 constexpr const char* kSealKey = "sha256";
 
 [[noreturn]] void Fail(const fs::path& path, std::string_view what) {
-  throw Error(ErrorCode::kCheckpoint, fmt::format("'{}' {}", path.string(), what));
+  throw CheckpointError("'{}' {}", path.string(), what);
 }
 
 std::string HashFile(core::RegularFile& file) {
@@ -271,11 +271,9 @@ std::optional<Checkpoint> CheckpointStore::OpenLatest() const {
     }
   }
   if (problems.empty()) return std::nullopt;
-  throw Error(
-      ErrorCode::kCheckpoint,
-      fmt::format(
-          "no complete checkpoint to resume from in '{}': {}. Start again in another folder.",
-          folder_.string(), problems));
+  throw CheckpointError(
+      "no complete checkpoint to resume from in '{}': {}. Start again in another folder.",
+      folder_.string(), problems);
 }
 
 std::vector<fs::path> CheckpointStore::OfEpochs() const {

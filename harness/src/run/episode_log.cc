@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
 
@@ -192,13 +192,10 @@ std::vector<EpisodeRecord> EpisodeJournal::ReadEpisodes(
   const std::size_t head = std::min(rows.find('\n'), rows.size());
   const std::string found = RunIdOf(rows.substr(0, head));
   if (!found.empty() && found != run_id) {
-    throw Error(
-        ErrorCode::kData,
-        fmt::format("'{}' has episodes of run {}, but the manifest.json next to it is of {}. "
-                    "Put back the files that belong together, or start over in another "
-                    "--output folder.",
-                    file.string(), found,
-                    run_id.empty() ? "a run without an id" : "run " + run_id));
+    throw DataError(
+        "'{}' has episodes of run {}, but the manifest.json next to it is of {}. Put back the "
+        "files that belong together, or start over in another --output folder.",
+        file.string(), found, run_id.empty() ? "a run without an id" : "run " + run_id);
   }
   // the line stays, empty, so that messages have the right numbers of the others
   if (!found.empty()) rows.erase(0, head);

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/errors.h"
 #include "dp_bench/array.h"
-#include "dp_bench/error.h"
 #include "run/run_files.h"
 #include "run/safetensors.h"
 
@@ -65,8 +65,7 @@ class NotesReader {
   }
 
   [[noreturn]] void Fail(std::string_view name, std::string_view what) const {
-    throw Error(ErrorCode::kData, fmt::format("'{}' is not a file of film notes: '{}' {}",
-                                              path_.string(), name, what));
+    throw DataError("'{}' is not a file of film notes: '{}' {}", path_.string(), name, what);
   }
 
  private:

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
 
@@ -183,7 +183,7 @@ class Table {
   }
 
   [[noreturn]] void Fail(const std::string& fault) const {
-    throw Error(ErrorCode::kData, fmt::format("{}, line {}: {}", name_, line_, fault));
+    throw DataError("{}, line {}: {}", name_, line_, fault);
   }
 
  private:
@@ -303,10 +303,10 @@ RunFolder ParseForeignResult(std::string_view text, const fs::path& file) {
   run.path = file;
   NumberEpisodes(&run);
   if (run.episodes.empty()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{}: expected the results of episodes (of LeRobot, vla-eval or "
-                            "diffusion_policy, or a CSV), found none",
-                            file.string()));
+    throw DataError(
+        "{}: expected the results of episodes (of LeRobot, vla-eval or diffusion_policy, or a "
+        "CSV), found none",
+        file.string());
   }
   return run;
 }

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 #include "run/run_files.h"
 
 namespace dp_bench::run {
@@ -195,9 +195,9 @@ Denoising ParseDenoising(std::string_view text, const std::string& origin) {
                          .action_dim = CountIn(view, "action_dim")};
   for (const core::JsonView& step : view.Elements("steps")) denoising.steps.push_back(ToStep(step));
   if (AreAlike(denoising.steps)) return denoising;
-  throw Error(ErrorCode::kData, fmt::format("{}: not the denoising of a plan: expected at least "
-                                            "one sample, all of the same shape [T, D]",
-                                            origin));
+  throw DataError(
+      "{}: not the denoising of a plan: expected at least one sample, all of the same shape [T, D]",
+      origin);
 }
 
 void WritePlanning(const std::filesystem::path& folder, const PlanningRecord& record) {

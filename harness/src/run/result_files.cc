@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 
+#include "core/errors.h"
 #include "core/output_file.h"
 #include "core/regular_file.h"
-#include "dp_bench/error.h"
 #include "run/run_contents.h"
 
 namespace dp_bench::run {
@@ -22,8 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kHeadBytes = std::size_t{1} << 20;
 
 [[noreturn]] void Refuse(const ResultFile& file, const std::string& found) {
-  throw Error(ErrorCode::kUsage, fmt::format("{} '{}': {}. Give another name.", file.option,
-                                             file.path.string(), found));
+  throw UsageError("{} '{}': {}. Give another name.", file.option, file.path.string(), found);
 }
 
 // An empty file, as of mktemp, holds nothing to lose.

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 #include "run/checkpoint.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
@@ -101,15 +101,14 @@ std::optional<ChosenCheckpoint> LatestIn(const fs::path& checkpoints) {
     if (is_seed && fs::is_directory(entry / kCheckpointsFolder)) seeds.push_back(entry.string());
   }
   if (!seeds.empty()) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("'{}' has trainings of several seeds; give one of them: {}",
-                            path.string(), fmt::join(seeds, ", ")));
+    throw UsageError("'{}' has trainings of several seeds; give one of them: {}", path.string(),
+                     fmt::join(seeds, ", "));
   }
-  throw Error(ErrorCode::kCheckpoint,
-              fmt::format("'{}' is neither a checkpoint (manifest.json and *.safetensors) nor a "
-                          "run folder with checkpoints; expected a folder such as RUN, "
-                          "RUN/checkpoints/latest or models/pusht_unet_hybrid",
-                          path.string()));
+  throw CheckpointError(
+      "'{}' is neither a checkpoint (manifest.json and *.safetensors) nor a run folder with "
+      "checkpoints; expected a folder such as RUN, RUN/checkpoints/latest or "
+      "models/pusht_unet_hybrid",
+      path.string());
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 #include <system_error>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "core/system_error.h"
-#include "dp_bench/error.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
 
@@ -146,21 +146,18 @@ void RequireNoRun(const fs::path& folder, bool has_overwrite, bool overwrites) {
   std::vector<std::string> names = contents.training;
   names.insert(names.end(), contents.evaluation.begin(), contents.evaluation.end());
   if (!contents.training.empty()) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("'{}' already has files of a training or of a checkpoint, which are "
-                            "never overwritten: {}. Continue a training with --resume, or give "
-                            "another --output folder.",
-                            folder.string(), Listed(names)));
+    throw UsageError(
+        "'{}' already has files of a training or of a checkpoint, which are never overwritten: {}. "
+        "Continue a training with --resume, or give another --output folder.",
+        folder.string(), Listed(names));
   }
-  throw Error(
-      ErrorCode::kUsage,
-      fmt::format(
-          "'{}' already has an evaluation{}: {}. {}{} another --output folder.", folder.string(),
-          contents.is_finished ? "" : " that is not finished", Listed(names),
-          contents.is_finished
-              ? "Give"
-              : fmt::format("Continue it with dp_bench eval --resume {}, or give", folder.string()),
-          has_overwrite ? " --overwrite to replace it, or" : ""));
+  throw UsageError(
+      "'{}' already has an evaluation{}: {}. {}{} another --output folder.", folder.string(),
+      contents.is_finished ? "" : " that is not finished", Listed(names),
+      contents.is_finished
+          ? "Give"
+          : fmt::format("Continue it with dp_bench eval --resume {}, or give", folder.string()),
+      has_overwrite ? " --overwrite to replace it, or" : "");
 }
 
 fs::path RunThatOwns(const fs::path& file) {

@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "core/regular_file.h"
-#include "dp_bench/error.h"
 #include "run/episode_log.h"
 #include "run/manifest.h"
 #include "run/run_cost.h"
@@ -66,11 +66,9 @@ void ReadLog(const std::function<bool(std::string*)>& next, RunFolder* folder) {
       n_points += curve.insert_or_assign(epoch->get<double>(), value.get<double>()).second ? 1 : 0;
     }
     if (n_points > kMaxCurvePoints) {
-      throw Error(
-          ErrorCode::kData,
-          fmt::format(
-              "{} has more than {} values of keys and epochs: this is not the log of a training",
-              (folder->path / kTrainingLogFile).string(), kMaxCurvePoints));
+      throw DataError(
+          "{} has more than {} values of keys and epochs: this is not the log of a training",
+          (folder->path / kTrainingLogFile).string(), kMaxCurvePoints);
     }
   }
   for (const auto& [key, points] : values) {
@@ -83,11 +81,11 @@ void ReadLog(const std::function<bool(std::string*)>& next, RunFolder* folder) {
 }
 
 [[noreturn]] void ThrowMixed(const fs::path& folder, const std::string& what) {
-  throw Error(ErrorCode::kData,
-              fmt::format("the files in '{}' are not of one run: {}. Put back the files that "
-                          "belong together, continue the run with --resume if it was resumed and "
-                          "is not finished, or evaluate again in another --output folder.",
-                          folder.string(), what));
+  throw DataError(
+      "the files in '{}' are not of one run: {}. Put back the files that belong together, continue "
+      "the run with --resume if it was resumed and is not finished, or evaluate again in another "
+      "--output folder.",
+      folder.string(), what);
 }
 
 void CheckConfig(const RunFolder& folder, const std::string& run_id) {

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/half.h"
 #include "core/json.h"
 #include "core/regular_file.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::run {
 namespace fs = std::filesystem;
@@ -64,7 +64,7 @@ std::string NotValid(const fs::path& path) {
 }
 
 [[noreturn]] void FailFormat(const fs::path& path, const std::string& what) {
-  throw Error(ErrorCode::kCheckpoint, fmt::format("{}: {}", NotValid(path), what));
+  throw CheckpointError("{}: {}", NotValid(path), what);
 }
 
 const StoredType& ReadType(const core::JsonView& tensor) {
@@ -251,10 +251,10 @@ void WriteTensor(core::AtomicFile* file, const OutgoingTensor& tensor, const fs:
   for (const float value : tensor.array->as<float>()) {
     stored.push_back(core::ToFloat16(value));
     if (std::isfinite(value) && !std::isfinite(core::FromFloat16(stored.back()))) {
-      throw Error(ErrorCode::kCheckpoint,
-                  fmt::format("'{}' cannot be stored as float16: tensor '{}' contains {}, expected "
-                              "at most {} in magnitude",
-                              path.string(), tensor.name, value, core::kMaxFloat16));
+      throw CheckpointError(
+          "'{}' cannot be stored as float16: tensor '{}' contains {}, expected at most {} in "
+          "magnitude",
+          path.string(), tensor.name, value, core::kMaxFloat16);
     }
   }
   file->Write(std::as_bytes(std::span(stored)));
@@ -279,22 +279,20 @@ Safetensors ParseSafetensors(std::span<const std::byte> bytes, const fs::path& p
 void WriteSafetensors(const fs::path& path, const ArrayPointers& tensors,
                       const std::map<std::string, std::string>& metadata, FloatStorage storage) {
   if (tensors.contains(std::string(kMetadataKey))) {
-    throw Error(ErrorCode::kCheckpoint,
-                fmt::format("a tensor of '{}' is named __metadata__, which the format reserves",
-                            path.string()));
+    throw CheckpointError("a tensor of '{}' is named __metadata__, which the format reserves",
+                          path.string());
   }
   const std::vector<OutgoingTensor> order = InFileOrder(tensors, storage);
   std::string text;
   try {
     text = HeaderText(order, metadata);
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::kCheckpoint, fmt::format("a name in '{}' cannot be written as JSON: {}",
-                                                    path.string(), error.what()));
+    throw CheckpointError("a name in '{}' cannot be written as JSON: {}", path.string(),
+                          error.what());
   }
   if (text.size() > kMaxHeaderBytes) {
-    throw Error(ErrorCode::kCheckpoint,
-                fmt::format("the header of '{}' would take {} bytes, limit {}", path.string(),
-                            text.size(), kMaxHeaderBytes));
+    throw CheckpointError("the header of '{}' would take {} bytes, limit {}", path.string(),
+                          text.size(), kMaxHeaderBytes);
   }
   const std::uint64_t header_bytes = text.size();
   core::AtomicFile file(path);

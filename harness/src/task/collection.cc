@@ -10,12 +10,12 @@
 
 #include "control/control_loop.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/progress.h"
 #include "core/sha256.h"
 #include "core/stop_signal.h"
 #include "data/collector.h"
 #include "dp_bench/deploy.h"
-#include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "planner/create_from_checkpoint.h"
 #include "planner/policy_planner.h"
@@ -134,11 +134,10 @@ class CheckpointActor final : public data::FirstActor {
 
 fs::path FindFolder(const fs::path& checkpoint) {
   if (fs::is_directory(checkpoint)) return run::FindCheckpoint(checkpoint).folder;
-  throw Error(
-      ErrorCode::kConfig,
-      fmt::format("collect.takeover.checkpoint: expected the folder of a checkpoint or of a "
-                  "run, found no folder '{}'",
-                  checkpoint.string()));
+  throw ConfigError(
+      "collect.takeover.checkpoint: expected the folder of a checkpoint or of a run, found no "
+      "folder '{}'",
+      checkpoint.string());
 }
 
 }  // namespace

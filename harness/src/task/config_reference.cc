@@ -14,8 +14,8 @@
 #include "config/document.h"
 #include "config/references.h"
 #include "control/env_runner_config.h"
+#include "core/errors.h"
 #include "data/collector.h"
-#include "dp_bench/error.h"
 #include "graph/graph_policy.h"
 #include "interop/lerobot_export.h"
 #include "plugin/isolated_env.h"
@@ -186,8 +186,8 @@ void RequireSection(const std::string& wanted, const std::vector<ConfigSection>&
     if (section.name == wanted) return;
     names.emplace_back(section.name);
   }
-  throw Error(ErrorCode::kUsage, fmt::format("a config has no section '{}'; its sections are: {}",
-                                             wanted, fmt::join(names, ", ")));
+  throw UsageError("a config has no section '{}'; its sections are: {}", wanted,
+                   fmt::join(names, ", "));
 }
 
 }  // namespace

@@ -18,13 +18,13 @@
 #include "config/dataset_format.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "data/key_check.h"
 #include "data/replay_writer.h"
 #include "data/stats.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/dataset_writer.h"
-#include "dp_bench/error.h"
 #include "interop/feature_map.h"
 #include "plugin/catalogue.h"
 
@@ -76,8 +76,7 @@ std::vector<Piece> Select(const std::vector<Piece>& all, std::span<const std::in
   std::vector<Piece> selected;
   for (const std::int64_t episode : episodes) {
     if (episode < 0 || episode >= std::ssize(all)) {
-      throw Error(ErrorCode::kUsage, fmt::format("there is no episode {}; expected 0 to {}",
-                                                 episode, std::ssize(all) - 1));
+      throw UsageError("there is no episode {}; expected 0 to {}", episode, std::ssize(all) - 1);
     }
     selected.push_back(all[static_cast<std::size_t>(episode)]);
   }
@@ -91,11 +90,11 @@ void DropSteps(const DatasetConversion& request, std::span<const Source> sources
     piece.begin += request.drop_first;
     piece.end -= request.drop_last;
     if (piece.begin < piece.end) continue;
-    throw Error(ErrorCode::kUsage,
-                fmt::format("{}: episode {} has {} steps; without the first {} and the last {}, "
-                            "none are left. Leave out the episode as well.",
-                            sources[piece.source].path.string(), piece.episode, n_steps,
-                            request.drop_first, request.drop_last));
+    throw UsageError(
+        "{}: episode {} has {} steps; without the first {} and the last {}, none are left. Leave "
+        "out the episode as well.",
+        sources[piece.source].path.string(), piece.episode, n_steps, request.drop_first,
+        request.drop_last);
   }
 }
 
@@ -116,10 +115,10 @@ void RequireEqualSpecs(std::span<const Source> sources) {
       continue;
     }
     const bool is_known = source.fps > 0.0 && first.fps > 0.0;
-    throw Error(is_known ? ErrorCode::kShape : ErrorCode::kUsage,
-                fmt::format("datasets can be merged if they have the same keys and rate; {}; {}{}",
-                            Describe(first), Describe(source),
-                            is_known ? "" : ". Give the rate that is unknown with --fps."));
+    throw FormatError(is_known ? ErrorCode::kShape : ErrorCode::kUsage,
+                      "datasets can be merged if they have the same keys and rate; {}; {}{}",
+                      Describe(first), Describe(source),
+                      is_known ? "" : ". Give the rate that is unknown with --fps.");
   }
 }
 
@@ -144,12 +143,10 @@ void RequireEqualChannels(std::span<const Source> sources) {
         continue;
       }
       const auto [a, b] = std::ranges::mismatch(first, own);
-      throw Error(
-          ErrorCode::kShape,
-          fmt::format("datasets can be merged if their channels have the same order; channel {} "
-                      "of '{}' is '{}' in {}, but '{}' in {}. Write one of them again in the order "
-                      "of the other.",
-                      a - first.begin(), name, *a, named->path.string(), *b, source.path.string()));
+      throw ShapeError(
+          "datasets can be merged if their channels have the same order; channel {} of '{}' is "
+          "'{}' in {}, but '{}' in {}. Write one of them again in the order of the other.",
+          a - first.begin(), name, *a, named->path.string(), *b, source.path.string());
     }
   }
 }
@@ -261,13 +258,11 @@ class SourceRecord {
       return record.contains(place) ? record.at(place).dump() : "absent";
     };
     const fs::path unfinished = Beside(output_, ".unfinished");
-    throw Error(
-        ErrorCode::kUsage,
-        fmt::format("{} holds {} episodes of an unfinished copy of other data, and is not "
-                    "continued. Then: {}. Now: {}. Remove it to begin again, or give another "
-                    "output.",
-                    (fs::exists(unfinished) ? unfinished : output_).string(), n_episodes,
-                    show(found), show(wanted)));
+    throw UsageError(
+        "{} holds {} episodes of an unfinished copy of other data, and is not continued. Then: {}. "
+        "Now: {}. Remove it to begin again, or give another output.",
+        (fs::exists(unfinished) ? unfinished : output_).string(), n_episodes, show(found),
+        show(wanted));
   }
 
   fs::path output_;
@@ -279,7 +274,7 @@ class SourceRecord {
 void SetParam(const std::string& text, json* params) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw Error(ErrorCode::kUsage, fmt::format("--param {}: expected <key>=<value>", text));
+    throw UsageError("--param {}: expected <key>=<value>", text);
   }
   const std::string value = text.substr(equals + 1);
   const json parsed = json::parse(value, nullptr, /*allow_exceptions=*/false);
@@ -403,12 +398,10 @@ class Conversion {
     const std::string source = Identify(request_, sources_);
     const bool is_lerobot = request_.format == config::kLeRobotFormat;
     if (!request_.map.empty() && !is_lerobot) {
-      throw Error(ErrorCode::kUsage, "--map is only for --format lerobot");
+      throw UsageError("--map is only for --format lerobot");
     }
     if (request_.format == config::kZarrFormat) {
-      if (!request_.params.empty()) {
-        throw Error(ErrorCode::kUsage, "--format zarr has no --param");
-      }
+      if (!request_.params.empty()) throw UsageError("--format zarr has no --param");
       writer_ =
           std::make_unique<data::ReplayDatasetWriter>(request_.output, source, spec_, Channels());
       return;
@@ -432,10 +425,10 @@ class Conversion {
     const bool has_no_rate =
         request_.format == config::kZarrFormat || request_.format == config::kHdf5Format;
     if (spec_.fps > 0.0 || has_no_rate) return;
-    throw Error(ErrorCode::kUsage,
-                fmt::format("{} does not say at which rate it was recorded, and a dataset in the "
-                            "format {} does. Give its steps per second: --fps 30",
-                            sources_[0].path.string(), request_.format));
+    throw UsageError(
+        "{} does not say at which rate it was recorded, and a dataset in the format {} does. Give "
+        "its steps per second: --fps 30",
+        sources_[0].path.string(), request_.format);
   }
 
   void RequireFiniteNumbers() const {

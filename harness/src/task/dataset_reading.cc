@@ -1,12 +1,10 @@
 #include "task/dataset_reading.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "config/dataset_format.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "plugin/catalogue.h"
 
 namespace dp_bench::task {
@@ -17,18 +15,14 @@ using nlohmann::json;
 json KeysIn(const std::string& text) {
   if (text.starts_with('{')) {
     json keys = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!keys.is_object()) {
-      throw Error(ErrorCode::kUsage, fmt::format("--keys {}: this is not an object in JSON", text));
-    }
+    if (!keys.is_object()) throw UsageError("--keys {}: this is not an object in JSON", text);
     return keys;
   }
   json keys = json::object();
   std::istringstream names(text);
   for (std::string name; std::getline(names, name, ',');) {
     if (name.empty() || keys.contains(name)) {
-      throw Error(
-          ErrorCode::kUsage,
-          fmt::format("--keys {}: expected names, each once, such as agent_pos,action", text));
+      throw UsageError("--keys {}: expected names, each once, such as agent_pos,action", text);
     }
     keys[name] = json::object();
   }
@@ -45,8 +39,8 @@ std::unique_ptr<Dataset> OpenDataset(const std::filesystem::path& path,
   if (!reading.keys.empty()) params["keys"] = KeysIn(reading.keys);
   if (reading.tolerance_s) {
     if (reader != config::kLeRobotFormat) {
-      throw Error(ErrorCode::kUsage, fmt::format("--tolerance is for LeRobot datasets; {} is {}",
-                                                 path.string(), config::FormatOfReader(reader)));
+      throw UsageError("--tolerance is for LeRobot datasets; {} is {}", path.string(),
+                       config::FormatOfReader(reader));
     }
     params["tolerance_s"] = *reading.tolerance_s;
   }
@@ -58,10 +52,9 @@ double RateOf(const Dataset& dataset, const std::filesystem::path& path,
   const double recorded = dataset.spec().fps;
   if (!reading.fps || recorded == *reading.fps) return recorded;
   if (recorded == 0.0) return *reading.fps;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("--fps {}: {} says that it has {} Hz; --fps is for datasets that do not "
-                          "say their rate",
-                          *reading.fps, path.string(), recorded));
+  throw UsageError(
+      "--fps {}: {} says that it has {} Hz; --fps is for datasets that do not say their rate",
+      *reading.fps, path.string(), recorded);
 }
 
 }  // namespace dp_bench::task

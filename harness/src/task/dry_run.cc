@@ -7,12 +7,12 @@
 #include <string>
 
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/machine.h"
 #include "core/stop_signal.h"
 #include "core/temporary_folder.h"
 #include "data/collector.h"
-#include "dp_bench/error.h"
 #include "dp_bench/policy.h"
 #include "run/checkpoint.h"
 #include "task/collection.h"
@@ -81,11 +81,10 @@ void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& 
                     train::Mebibytes(static_cast<std::int64_t>(one)), parent.string(),
                     train::Mebibytes(static_cast<std::int64_t>(free)));
   if (needed <= free) return;
-  throw Error(ErrorCode::kIo,
-              fmt::format("'{}' has {} bytes free, the checkpoints of this run need {}. Free some, "
-                          "choose another --output, or keep fewer of them: checkpoint.topk.k, "
-                          "checkpoint.keep_every.",
-                          parent.string(), free, needed));
+  throw IoError(
+      "'{}' has {} bytes free, the checkpoints of this run need {}. Free some, choose another "
+      "--output, or keep fewer of them: checkpoint.topk.k, checkpoint.keep_every.",
+      parent.string(), free, needed);
 }
 
 struct MemoryNeed {

@@ -5,7 +5,7 @@
 #include <ctime>
 
 #include "config/name.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "dp_bench/policy.h"
 #include "planner/create_from_checkpoint.h"
 #include "policy/device.h"
@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 const ExperimentOptions& RequirePolicy(const ExperimentOptions& options) {
   if (options.config.empty() &&
       (options.policy.empty() || (options.env.empty() && options.dataset.empty()))) {
-    throw Error(ErrorCode::kUsage,
-                "nothing to run: give --policy and --env, or --config (see --help); train needs "
-                "only --policy and --dataset");
+    throw UsageError(
+        "nothing to run: give --policy and --env, or --config (see --help); train needs only "
+        "--policy and --dataset");
   }
   return options;
 }
@@ -37,9 +37,10 @@ std::string PolicyName(const Config& config) {
 planner::Weights WeightsOf(const std::string& name) {
   if (name == "ema") return planner::Weights::kEma;
   if (name == "model") return planner::Weights::kModel;
-  throw Error(ErrorCode::kData, fmt::format("the manifest.json of the run folder names the weights "
-                                            "'{}'; expected 'ema' or 'model'. Was the file edited?",
-                                            name));
+  throw DataError(
+      "the manifest.json of the run folder names the weights '{}'; expected 'ema' or 'model'. Was "
+      "the file edited?",
+      name);
 }
 
 }  // namespace

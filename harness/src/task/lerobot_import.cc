@@ -15,7 +15,7 @@
 
 #include "config/loader.h"
 #include "core/atomic_file.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "dp_bench/policy.h"
 #include "interop/lerobot_normalizer.h"
 #include "interop/policy_folder.h"
@@ -71,7 +71,7 @@ bool HasTask(const LerobotImport& request) {
   if (!options.env.empty() || !options.config.empty()) return true;
   if (!request.map.empty() || !options.overrides.empty() || !options.obs.empty() ||
       !options.task.empty()) {
-    throw Error(ErrorCode::kUsage, "--map, --obs, --task and overrides need --env or --config");
+    throw UsageError("--map, --obs, --task and overrides need --env or --config");
   }
   return false;
 }
@@ -93,9 +93,8 @@ Config ConfigOf(const interop::LerobotPolicyConfig& config) {
 
 void RequireSameAction(const interop::LerobotFeature& action, const ShapeMeta& shape_meta) {
   if (action.shape == shape_meta.action.shape) return;
-  throw Error(ErrorCode::kShape,
-              fmt::format("the policy's action is {}; the task's is {}", ToString(action.shape),
-                          ToString(shape_meta.action.shape)));
+  throw ShapeError("the policy's action is {}; the task's is {}", ToString(action.shape),
+                   ToString(shape_meta.action.shape));
 }
 
 std::vector<interop::FeatureBinding> Bind(const std::vector<interop::LerobotFeature>& inputs,
@@ -128,11 +127,10 @@ void RequireFiniteWeights(const ArrayMap& weights, const std::filesystem::path& 
     const std::span<const float> values = array.as<float>();
     const auto bad = std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); });
     if (bad == values.end()) continue;
-    throw Error(ErrorCode::kNumeric,
-                fmt::format("'{}': expected finite weights, found {} in {}, at place {} of {}. The "
-                            "training has diverged, or the file is damaged: import an earlier "
-                            "checkpoint.",
-                            folder.string(), *bad, name, bad - values.begin(), values.size()));
+    throw NumericError(
+        "'{}': expected finite weights, found {} in {}, at place {} of {}. The training has "
+        "diverged, or the file is damaged: import an earlier checkpoint.",
+        folder.string(), *bad, name, bad - values.begin(), values.size());
   }
 }
 

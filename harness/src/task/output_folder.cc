@@ -17,13 +17,13 @@
 #include "control/env_runner_config.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "core/machine.h"
 #include "core/sha256.h"
 #include "core/stop_signal.h"
 #include "core/system_error.h"
 #include "dp_bench/build_id.h"
-#include "dp_bench/error.h"
 #include "graph/graph_policy.h"
 #include "rollout/certify_determinism.h"
 #include "run/manifest.h"
@@ -258,10 +258,10 @@ std::string RequireSameManifest(const std::filesystem::path& folder, const std::
                                                 1, path_in_flat.back().size())));
   }
   if (places.empty()) return found;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("'{}' was begun with another {}; its remaining episodes would not match "
-                          "the others. Start over in another --output folder.",
-                          folder.string(), fmt::join(places, ", ")));
+  throw UsageError(
+      "'{}' was begun with another {}; its remaining episodes would not match the others. Start "
+      "over in another --output folder.",
+      folder.string(), fmt::join(places, ", "));
 }
 
 }  // namespace dp_bench::task

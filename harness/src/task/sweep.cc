@@ -11,9 +11,9 @@
 #include "compare/multi_run.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 #include "report/html_report.h"
 #include "run/run_contents.h"
 #include "run/run_files.h"
@@ -56,7 +56,7 @@ void RequireDistinct(std::vector<std::uint64_t> seeds) {
   std::ranges::sort(seeds);
   const auto twice = std::ranges::adjacent_find(seeds);
   if (twice == seeds.end()) return;
-  throw Error(ErrorCode::kUsage, fmt::format("the list of seeds names {} twice", *twice));
+  throw UsageError("the list of seeds names {} twice", *twice);
 }
 
 }  // namespace
@@ -72,9 +72,8 @@ MultiRunConfig MultiRunConfig::FromConfig(const Config& config) {
                   .value_or("");
   const auto is_negative = [](std::int64_t seed) { return seed < 0; };
   if (seeds.empty() || std::ranges::any_of(seeds, is_negative)) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: expected one or more seeds of at least 0, "
-                                                "found {}",
-                                                config.Where("seeds"), seeds));
+    throw ConfigError("{}: expected one or more seeds of at least 0, found {}",
+                      config.Where("seeds"), seeds);
   }
   c.seeds.assign(seeds.begin(), seeds.end());
   return c;

@@ -16,10 +16,10 @@
 #include "config/name.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/machine.h"
 #include "data/collector.h"
 #include "data/replay_writer.h"
-#include "dp_bench/error.h"
 #include "plugin/isolated_env.h"
 #include "rollout/shape_match.h"
 #include "task/collection.h"
@@ -41,7 +41,7 @@ bool NamesNothing(const ExperimentOptions& options) {
 std::shared_ptr<config::ConfigDocument> Load(const ExperimentOptions& options,
                                              plugin::PluginCatalogue& catalogue) {
   if (NamesNothing(options)) {
-    throw Error(ErrorCode::kUsage, "nothing to do: give --env, or --config (see --help)");
+    throw UsageError("nothing to do: give --env, or --config (see --help)");
   }
   config::ConfigRequest request = options;
   request.is_collected = IsCollected(options.dataset);
@@ -193,9 +193,9 @@ bool Task::has_env() const { return config_.Sub("env").Has("plugin"); }
 
 std::string Task::env_name() const {
   if (has_env()) return config_.Sub("env").Get<std::string>("plugin");
-  throw Error(ErrorCode::kUsage,
-              "this needs an env, and the config names none: give --env. A policy that was trained "
-              "on a dataset alone: dp_bench eval --checkpoint CHECKPOINT --env ENV");
+  throw UsageError(
+      "this needs an env, and the config names none: give --env. A policy that was trained on a "
+      "dataset alone: dp_bench eval --checkpoint CHECKPOINT --env ENV");
 }
 
 std::string Task::EnvVersion() const {

@@ -1,12 +1,11 @@
 #include "task/training_rig.h"
 
 #include <ATen/record_function.h>
-#include <fmt/format.h>
 
 #include <string>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "train/batches.h"
 #include "train/fit_normalizer.h"
 
@@ -35,10 +34,9 @@ TrainingRig::TrainingRig(const Experiment& experiment, const Dataset& dataset)
           FullBatches(policy(), loading_))) {
   data::RequireSequences(dataset, experiment.spec().horizons);
   if (loader_->num_batches() == 0) {
-    throw Error(ErrorCode::kData,
-                fmt::format("the dataset has {} sequences, less than one batch of {}; lower "
-                            "dataloader.batch_size",
-                            loader_->sampler().size(), loading_.batch_size));
+    throw DataError(
+        "the dataset has {} sequences, less than one batch of {}; lower dataloader.batch_size",
+        loader_->sampler().size(), loading_.batch_size);
   }
   policy().SetNormalizer(train::FitNormalizer(
       dataset, experiment.spec().shape_meta,

@@ -1,15 +1,13 @@
 // See batches.h. Random numbers have one stream per key and row.
 #include "train/batches.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/random_streams.h"
-#include "dp_bench/error.h"
 #include "policy/device.h"
 
 namespace dp_bench::train {
@@ -53,10 +51,10 @@ Array Draw(const KeySpec& spec, std::size_t key, std::int64_t n_rows, std::int64
   } else if (spec.dtype == DType::kFloat32) {
     FillRows<float>(&array, key, [](RandomStream& stream) { return stream.Normal(); });
   } else {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("cannot draw random {} values of dtype {} for '{}'; expected float32 "
-                            "for low_dim, uint8 for rgb, uint16 or float32 for depth",
-                            Name(spec.type), Name(spec.dtype), spec.name));
+    throw ConfigError(
+        "cannot draw random {} values of dtype {} for '{}'; expected float32 for low_dim, uint8 "
+        "for rgb, uint16 or float32 for depth",
+        Name(spec.type), Name(spec.dtype), spec.name);
   }
   return array;
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "run/checkpoint.h"
 
 namespace dp_bench::train {
@@ -82,16 +82,12 @@ double FindMetric(const std::string& wanted, const std::map<std::string, double>
   for (const auto& [key, value] : metrics) {
     if (Spelling(key) == Spelling(wanted)) {
       if (std::isfinite(value)) return value;
-      throw Error(ErrorCode::kNumeric,
-                  fmt::format("the metric '{}' is {}: no checkpoint can be ranked "
-                              "by it",
-                              key, value));
+      throw NumericError("the metric '{}' is {}: no checkpoint can be ranked by it", key, value);
     }
     names.push_back(key);
   }
-  throw Error(ErrorCode::kConfig, fmt::format("checkpoint.topk.monitor_key '{}' is not among the "
-                                              "metrics: {}",
-                                              wanted, fmt::join(names, ", ")));
+  throw ConfigError("checkpoint.topk.monitor_key '{}' is not among the metrics: {}", wanted,
+                    fmt::join(names, ", "));
 }
 
 }  // namespace

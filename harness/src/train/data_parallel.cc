@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
+#include "core/errors.h"
 #include "core/sha256.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::train {
 namespace {
@@ -119,11 +119,11 @@ void DataParallel::RequireNoBatchNorm(const torch::nn::Module& module) const {
   if (ranks_.size() == 1) return;
   for (const auto& buffer : module.named_buffers()) {
     if (!buffer.key().ends_with("running_mean")) continue;
-    throw Error(ErrorCode::kConfig,
-                fmt::format("the policy has a batch norm ('{}'), whose statistics would be those "
-                            "of a rank's rows instead of the whole batch's. Use group norm "
-                            "(policy.params.obs_encoder.use_group_norm=true), or one process.",
-                            buffer.key()));
+    throw ConfigError(
+        "the policy has a batch norm ('{}'), whose statistics would be those of a rank's rows "
+        "instead of the whole batch's. Use group norm "
+        "(policy.params.obs_encoder.use_group_norm=true), or one process.",
+        buffer.key());
   }
 }
 
@@ -138,10 +138,10 @@ void DataParallel::RequireSame(const std::map<std::string, std::string>& state) 
       if (of_rank.at(what) != value) differing.push_back(what);
     }
     if (differing.empty()) continue;
-    throw Error(ErrorCode::kCheckpoint,
-                fmt::format("rank {} differs from rank 0 in: {}. All ranks must see the same run "
-                            "folder, config and data, and run the same program.",
-                            rank, fmt::join(differing, ", ")));
+    throw CheckpointError(
+        "rank {} differs from rank 0 in: {}. All ranks must see the same run folder, config and "
+        "data, and run the same program.",
+        rank, fmt::join(differing, ", "));
   }
 }
 

@@ -2,14 +2,13 @@
 // diffusion_policy's ema_model.
 #include "train/ema.h"
 
-#include <fmt/format.h>
 #include <torch/nn/modules/batchnorm.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::train {
 namespace {
@@ -29,10 +28,9 @@ void RequireEqualStructure(const torch::nn::Module& model, const torch::nn::Modu
         ours[i].key() == theirs[i].key() && ours[i].value().sizes() == theirs[i].value().sizes();
   }
   if (!equal) {
-    throw Error(ErrorCode::kInternal,
-                fmt::format("the EMA model ({} parameters) is built differently from the model ({} "
-                            "parameters)",
-                            theirs.size(), ours.size()));
+    throw InternalError(
+        "the EMA model ({} parameters) is built differently from the model ({} parameters)",
+        theirs.size(), ours.size());
   }
 }
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/console.h"
+#include "core/errors.h"
 #include "data/stats.h"
-#include "dp_bench/error.h"
 #include "policy/normalize_mode.h"
 
 namespace dp_bench::train {
@@ -33,17 +33,16 @@ Numbers Range(const KeyStats& stats) {
 void RequireUsable(const std::string& key, std::string_view name, const Numbers& numbers,
                    std::size_t wanted_size) {
   if (numbers.empty() || numbers.size() != wanted_size) {
-    throw Error(ErrorCode::kData, fmt::format("the statistics of '{}' have {} values of {}, "
-                                              "expected {}; compute them from the dataset again",
-                                              key, numbers.size(), name, wanted_size));
+    throw DataError(
+        "the statistics of '{}' have {} values of {}, expected {}; compute them from the dataset "
+        "again",
+        key, numbers.size(), name, wanted_size);
   }
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (std::isfinite(numbers[i])) continue;
-    throw Error(
-        ErrorCode::kNumeric,
-        fmt::format("{} of '{}' is {} in dimension {}; the dataset holds values that are not "
-                    "finite",
-                    name, key, numbers[i], i));
+    throw NumericError(
+        "{} of '{}' is {} in dimension {}; the dataset holds values that are not finite", name, key,
+        numbers[i], i);
   }
 }
 
@@ -79,9 +78,8 @@ ScaleAndOffset FitGaussian(const KeyStats& stats) {
 ScaleAndOffset FitDepth(const std::string& key, const KeyStats& stats) {
   const double range = Range(stats)[0];
   if (range < kRangeEps) {
-    throw Error(ErrorCode::kData,
-                fmt::format("the depth range of '{}' is {} to {} m; expected min < max", key,
-                            stats.min[0], stats.max[0]));
+    throw DataError("the depth range of '{}' is {} to {} m; expected min < max", key, stats.min[0],
+                    stats.max[0]);
   }
   return {{1.0 / range}, {-stats.min[0] / range}};
 }
@@ -112,10 +110,10 @@ NormalizeMode ModeOf(const KeySpec& key, const NormalizerConfig& config) {
   const std::string name = named != config.modes.end() ? named->second : DefaultModeOf(key, config);
   const NormalizeMode mode = policy::ParseNormalizeMode(name);
   if (Fits(mode, key.type)) return mode;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("normalizer.{} is '{}'; low_dim keys have limits, gaussian or identity, "
-                          "rgb keys image or image_gaussian, depth keys depth; this key is {}",
-                          key.name, name, Name(key.type)));
+  throw ConfigError(
+      "normalizer.{} is '{}'; low_dim keys have limits, gaussian or identity, rgb keys image or "
+      "image_gaussian, depth keys depth; this key is {}",
+      key.name, name, Name(key.type));
 }
 
 KeyStats StatsFor(NormalizeMode mode, const Dataset& dataset, const KeySpec& key,
@@ -137,9 +135,8 @@ void RequireKnownKeys(const std::vector<KeySpec>& keys, const NormalizerConfig& 
   for (const KeySpec& key : keys) names.push_back(key.name);
   for (const auto& [name, mode] : config.modes) {
     if (std::ranges::find(names, name) == names.end()) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("normalizer.{} names no key of shape_meta; it has: {}", name,
-                              fmt::join(names, ", ")));
+      throw ConfigError("normalizer.{} names no key of shape_meta; it has: {}", name,
+                        fmt::join(names, ", "));
     }
   }
 }

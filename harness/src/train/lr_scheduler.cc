@@ -1,8 +1,6 @@
 // Learning-rate schedules with linear warm-up, with the formulas of diffusers.optimization.
 #include "train/lr_scheduler.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -11,8 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::train {
 namespace {
@@ -56,11 +54,10 @@ void ReadStepRules(const Config& config, LrScheduleConfig* c) {
                                                 "before which they hold; 1:10,0.1:20,0.01 is 1 "
                                                 "before step 10, 0.1 before step 20, then 0.01");
   if (ParseStepRules(text, c)) return;
-  throw Error(
-      ErrorCode::kConfig,
-      fmt::format("{}: expected '<factor>:<before this step>, ..., <factor after them>' such "
-                  "as '1:1000,0.1:2000,0.01', found '{}'",
-                  config.Where("lr_step_rules"), text));
+  throw ConfigError(
+      "{}: expected '<factor>:<before this step>, ..., <factor after them>' such as "
+      "'1:1000,0.1:2000,0.01', found '{}'",
+      config.Where("lr_step_rules"), text);
 }
 
 double StepRuleFactor(const LrScheduleConfig& config, std::int64_t step) {
@@ -105,10 +102,9 @@ LrScheduleConfig LrScheduleConfig::FromConfig(const Config& config) {
 
 void CheckBaseLr(const LrScheduleConfig& config, double base_lr) {
   if (config.schedule != LrSchedule::kPolynomial || base_lr > config.lr_end) return;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("training.lr_end is {}, the final rate of polynomial; expected less than "
-                          "optimizer.lr, {}",
-                          config.lr_end, base_lr));
+  throw ConfigError(
+      "training.lr_end is {}, the final rate of polynomial; expected less than optimizer.lr, {}",
+      config.lr_end, base_lr);
 }
 
 double LrFactor(const LrScheduleConfig& config, std::int64_t step, std::int64_t num_training_steps,
@@ -137,7 +133,7 @@ double LrFactor(const LrScheduleConfig& config, std::int64_t step, std::int64_t 
     case LrSchedule::kPolynomial:
       return PolynomialFactor(config, progress, base_lr);
   }
-  throw Error(ErrorCode::kInternal, "unknown lr_scheduler");
+  throw InternalError("unknown lr_scheduler");
 }
 
 }  // namespace dp_bench::train

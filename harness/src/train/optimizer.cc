@@ -12,8 +12,8 @@
 #include <set>
 #include <utility>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 #include "planner/policy_weights.h"
 
 namespace dp_bench::train {
@@ -41,8 +41,8 @@ std::regex ToRegex(const ParameterRule& rule) {
   try {
     return std::regex(rule.pattern, std::regex::ECMAScript);
   } catch (const std::regex_error& fault) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: '{}' is not a regular expression: {}",
-                                                rule.where, rule.pattern, fault.what()));
+    throw ConfigError("{}: '{}' is not a regular expression: {}", rule.where, rule.pattern,
+                      fault.what());
   }
 }
 
@@ -82,11 +82,9 @@ void RequireMatches(const std::vector<ParameterRule>& rules, const RuleSearch& s
     const std::size_t stride = names.size() / kMaxShown + 1;  // samples every part of the network
     std::vector<std::string> shown;
     for (std::size_t k = 0; k < names.size(); k += stride) shown.push_back(names[k]);
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("{}: '{}' matches none of the policy's {} parameters; some of their "
-                    "names: {}",
-                    rules[i].where, rules[i].pattern, names.size(), fmt::join(shown, ", ")));
+    throw ConfigError(
+        "{}: '{}' matches none of the policy's {} parameters; some of their names: {}",
+        rules[i].where, rules[i].pattern, names.size(), fmt::join(shown, ", "));
   }
 }
 
@@ -129,8 +127,7 @@ OptimizerConfig OptimizerConfig::FromConfig(const Config& config) {
        "in [0, 1)");
   const auto is_beta = [](double beta) { return beta >= 0.0 && beta < 1.0; };
   if (!is_beta(betas[0]) || !is_beta(betas[1])) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{} must be two numbers in [0, 1)", config.Where("betas")));
+    throw ConfigError("{} must be two numbers in [0, 1)", config.Where("betas"));
   }
   c.beta1 = betas[0];
   c.beta2 = betas[1];
@@ -140,9 +137,8 @@ OptimizerConfig OptimizerConfig::FromConfig(const Config& config) {
     keys("momentum", &c.momentum, 0.0, 1.0, "sgd only: share of the last update in the next one");
     keys("nesterov", &c.nesterov, "sgd only: Nesterov's momentum, which needs momentum above 0");
     if (c.nesterov && c.momentum == 0.0) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("{}: expected a momentum above 0 with nesterov, found {}",
-                              config.Where("momentum"), c.momentum));
+      throw ConfigError("{}: expected a momentum above 0 with nesterov, found {}",
+                        config.Where("momentum"), c.momentum);
     }
   }
   for (const Config& rule : config.List("param_groups", "rules for parts of the network")) {
@@ -164,7 +160,7 @@ void FreezeParameters(torch::nn::Module& module, const OptimizerConfig& config) 
     is_any_trained = is_any_trained || item.value().requires_grad();
   }
   if (is_any_trained) return;
-  throw Error(ErrorCode::kConfig, "optimizer.param_groups freezes every parameter of the policy");
+  throw ConfigError("optimizer.param_groups freezes every parameter of the policy");
 }
 
 std::vector<ParameterGroup> MakeParameterGroups(const torch::nn::Module& module,
@@ -213,17 +209,14 @@ Optimizer::Optimizer(const OptimizerConfig& config, std::vector<ParameterGroup> 
     std::vector<std::vector<torch::Tensor>> state(state_names_.size());
     for (std::size_t i = 0; i < group.parameters.size(); ++i) {
       if (!names.insert(group.names[i]).second) {
-        throw Error(ErrorCode::kInternal,
-                    fmt::format("parameter '{}' was given to the optimiser twice", group.names[i]));
+        throw InternalError("parameter '{}' was given to the optimiser twice", group.names[i]);
       }
       const torch::Tensor values = group.parameters[i].detach();
       for (auto& tensors : state) tensors.push_back(torch::zeros_like(values));
     }
     state_.push_back(std::move(state));
   }
-  if (names.empty()) {
-    throw Error(ErrorCode::kInternal, "the policy has no trainable parameters");
-  }
+  if (names.empty()) throw InternalError("the policy has no trainable parameters");
   step_ = torch::zeros({}, groups_[0].parameters[0].options().dtype(torch::kFloat32)).detach();
 }
 
@@ -328,11 +321,11 @@ void Optimizer::RequireSameKind(const ArrayMap& state) const {
       if (std::ranges::find(state_names_, name) != state_names_.end()) continue;
       const auto is_other = [&](const auto& item) { return item.first.ends_with("." + name); };
       if (std::ranges::none_of(state, is_other)) continue;
-      throw Error(ErrorCode::kCheckpoint,
-                  fmt::format("the checkpoint has '{}' of another optimizer than optimizer.name={} "
-                              "(momentum {}). Resume with the settings of the checkpoint, or start "
-                              "a new training from its weights (training.init_checkpoint).",
-                              name, NameOf(config_.kind), config_.momentum));
+      throw CheckpointError(
+          "the checkpoint has '{}' of another optimizer than optimizer.name={} (momentum {}). "
+          "Resume with the settings of the checkpoint, or start a new training from its weights "
+          "(training.init_checkpoint).",
+          name, NameOf(config_.kind), config_.momentum);
     }
   }
 }

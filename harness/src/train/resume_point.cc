@@ -15,10 +15,10 @@
 
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/json_log.h"
 #include "core/regular_file.h"
 #include "core/system_error.h"
-#include "dp_bench/error.h"
 #include "run/checkpoint.h"
 #include "run/manifest.h"
 #include "run/run_checkpoint.h"
@@ -37,23 +37,20 @@ constexpr const char* kExpected =
     "expected the folder of a training, or a checkpoint in its folder 'checkpoints'";
 
 [[noreturn]] void ThrowPolicyAlone(const fs::path& path) {
-  throw Error(
-      ErrorCode::kUsage,
-      fmt::format("--resume: {0}; '{1}' is a policy outside of a run, which has no training "
-                  "to continue. Evaluate it with dp_bench eval --checkpoint {1}, or begin a "
-                  "new training with its weights: "
-                  "training.init_checkpoint.path={1}",
-                  kExpected, path.string()));
+  throw UsageError(
+      "--resume: {0}; '{1}' is a policy outside of a run, which has no training to continue. "
+      "Evaluate it with dp_bench eval --checkpoint {1}, or begin a new training with its weights: "
+      "training.init_checkpoint.path={1}",
+      kExpected, path.string());
 }
 
 // A crash may leave these; only a repair may use them.
 void RequireWhole(const fs::path& checkpoint, const fs::path& run_folder) {
   const std::string name = checkpoint.filename().string();
   if (!core::IsTemporaryName(name) && checkpoint.extension() != ".old") return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("--resume: '{}' was left by a crash; give --resume {}, which uses it if "
-                          "it is needed",
-                          checkpoint.string(), run_folder.string()));
+  throw UsageError(
+      "--resume: '{}' was left by a crash; give --resume {}, which uses it if it is needed",
+      checkpoint.string(), run_folder.string());
 }
 
 TrainState StateOf(const run::Checkpoint& checkpoint) {
@@ -162,11 +159,10 @@ ResumePoint FindResumePoint(const fs::path& path, const std::string& name) {
   RequireTraining(point.run_folder);
   if (is_checkpoint) {
     if (!name.empty()) {
-      throw Error(
-          ErrorCode::kUsage,
-          fmt::format("--resume '{}' and --checkpoint {} name two checkpoints; give --resume "
-                      "{} with --checkpoint",
-                      path.string(), name, point.run_folder.string()));
+      throw UsageError(
+          "--resume '{}' and --checkpoint {} name two checkpoints; give --resume {} with "
+          "--checkpoint",
+          path.string(), name, point.run_folder.string());
     }
     RequireWhole(path, point.run_folder);
     point.checkpoint = path;
@@ -179,15 +175,13 @@ ResumePoint FindResumePoint(const fs::path& path, const std::string& name) {
 void RequireTraining(const fs::path& run_folder) {
   const std::string path = run_folder.string();
   if (!fs::exists(run_folder / run::kConfigFile)) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--resume: {}; '{}' has no {}", kExpected, path, run::kConfigFile));
+    throw UsageError("--resume: {}; '{}' has no {}", kExpected, path, run::kConfigFile);
   }
   const bool has_manifest = fs::exists(run_folder / run::kManifestFile);
   if (has_manifest && run::EvaluatedCheckpoint(run::ReadRunManifest(run_folder))) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--resume: {0}; '{1}' is an evaluation. Continue it with dp_bench eval "
-                            "--resume {1}",
-                            kExpected, path));
+    throw UsageError(
+        "--resume: {0}; '{1}' is an evaluation. Continue it with dp_bench eval --resume {1}",
+        kExpected, path);
   }
   if (!run::CheckpointStore(run_folder / run::kCheckpointsFolder).HasCheckpoints()) {
     RequireNothingToLose(run_folder);
@@ -206,19 +200,17 @@ void RequireNothingToLose(const fs::path& run_folder) {
       (is_head_only || store.IsBegunEmpty())) {
     return;
   }
-  throw Error(
-      ErrorCode::kCheckpoint,
-      fmt::format("'{}' cannot be resumed: a training was there, but there is no checkpoint to "
-                  "continue from in '{}'. Put its checkpoints back, choose one with --checkpoint, "
-                  "or start again in another --output folder.",
-                  run_folder.string(), store.folder().string()));
+  throw CheckpointError(
+      "'{}' cannot be resumed: a training was there, but there is no checkpoint to continue from "
+      "in '{}'. Put its checkpoints back, choose one with --checkpoint, or start again in another "
+      "--output folder.",
+      run_folder.string(), store.folder().string());
 }
 
 fs::path FindCheckpointOfRun(const fs::path& run_folder, const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (run::IsCheckpointFolder(name)) return name;
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--checkpoint {}: this folder is no checkpoint", name));
+    throw UsageError("--checkpoint {}: this folder is no checkpoint", name);
   }
   const fs::path checkpoints = run_folder / run::kCheckpointsFolder;
   const std::vector<std::string> names = CheckpointNames(checkpoints);
@@ -227,11 +219,9 @@ fs::path FindCheckpointOfRun(const fs::path& run_folder, const std::string& name
   std::ranges::copy_if(names, std::back_inserter(matches),
                        [&](const std::string& other) { return other.starts_with(name); });
   if (matches.size() == 1) return checkpoints / matches.front();
-  throw Error(ErrorCode::kUsage,
-              fmt::format("--checkpoint {}: expected the name of one checkpoint, or its beginning; "
-                          "'{}' has {}",
-                          name, checkpoints.string(),
-                          names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  throw UsageError(
+      "--checkpoint {}: expected the name of one checkpoint, or its beginning; '{}' has {}", name,
+      checkpoints.string(), names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 void RequireResumable(const run::Checkpoint& checkpoint, bool use_ema) {
@@ -240,11 +230,11 @@ void RequireResumable(const run::Checkpoint& checkpoint, bool use_ema) {
                                  .optimizer = checkpoint.Has(run::kOptimizerFile)};
   const std::string missing = parts.MissingForResume(use_ema);
   if (missing.empty()) return;
-  throw Error(ErrorCode::kCheckpoint,
-              fmt::format("'{}' cannot be resumed from: it was saved without {}. It can be "
-                          "evaluated with `dp_bench eval --checkpoint`, and a new training can "
-                          "begin with its weights (training.init_checkpoint).",
-                          checkpoint.folder().string(), missing));
+  throw CheckpointError(
+      "'{}' cannot be resumed from: it was saved without {}. It can be evaluated with `dp_bench "
+      "eval --checkpoint`, and a new training can begin with its weights "
+      "(training.init_checkpoint).",
+      checkpoint.folder().string(), missing);
 }
 
 std::int64_t RequireLogOf(const fs::path& run_folder, const run::Checkpoint& checkpoint) {
@@ -252,9 +242,8 @@ std::int64_t RequireLogOf(const fs::path& run_folder, const run::Checkpoint& che
   const fs::path log = run_folder / run::kTrainingLogFile;
   const auto log_bytes = static_cast<std::int64_t>(fs::exists(log) ? fs::file_size(log) : 0);
   if (log_bytes >= state.log_position) return log_bytes;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("'{}' is no checkpoint of this run: '{}' ends before its step {}",
-                          checkpoint.folder().string(), log.string(), state.global_step));
+  throw UsageError("'{}' is no checkpoint of this run: '{}' ends before its step {}",
+                   checkpoint.folder().string(), log.string(), state.global_step);
 }
 
 std::optional<fs::path> RewindRun(const fs::path& run_folder, const run::Checkpoint& chosen) {
@@ -329,8 +318,7 @@ void CopyStart(const fs::path& from, const fs::path& to, std::int64_t n_bytes) {
 fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
                        const run::CheckpointContents& contents, std::int64_t log_bytes) {
   if (tag.empty() || tag.front() == '.' || tag.find('/') != std::string::npos) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("the tag '{}' of a snapshot is not a valid folder name", tag));
+    throw UsageError("the tag '{}' of a snapshot is not a valid folder name", tag);
   }
   const fs::path folder = run_folder / kSnapshotFolder;
   run::CheckpointStore(folder).Replace(tag, [&](const fs::path& snapshot) {
@@ -346,17 +334,13 @@ fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
 void CreateFromSnapshot(const fs::path& snapshot, const fs::path& run_folder,
                         const fs::path& checkpoint) {
   if (fs::exists(run_folder)) {
-    throw Error(ErrorCode::kUsage, fmt::format("'{}' exists already; give a new folder for the "
-                                               "continued training",
-                                               run_folder.string()));
+    throw UsageError("'{}' exists already; give a new folder for the continued training",
+                     run_folder.string());
   }
   const std::optional<run::Checkpoint> chosen =
       checkpoint.empty() ? run::CheckpointStore(snapshot / run::kCheckpointsFolder).OpenLatest()
                          : run::Checkpoint::Open(checkpoint);
-  if (!chosen) {
-    throw Error(ErrorCode::kCheckpoint,
-                fmt::format("'{}' has no checkpoint to continue from", snapshot.string()));
-  }
+  if (!chosen) throw CheckpointError("'{}' has no checkpoint to continue from", snapshot.string());
   core::AtomicFolder run(run_folder);
   const fs::path latest = run.temporary() / run::kCheckpointsFolder / run::kLatest;
   core::CreateFolders(latest);

@@ -11,8 +11,8 @@
 
 #include "config/name.h"
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 #include "policy/device.h"
 
 namespace dp_bench::train {
@@ -33,9 +33,8 @@ std::vector<std::string> GetParts(const Config& config, std::string_view key,
   std::vector<std::string> parts = config.Get(key, default_value, meaning);
   for (const std::string& part : parts) {
     if (std::ranges::find(all, part) != all.end()) continue;
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: '{}' is not a selectable part of a checkpoint; the parts are {}",
-                            config.Where(key), part, fmt::join(all, ", ")));
+    throw ConfigError("{}: '{}' is not a selectable part of a checkpoint; the parts are {}",
+                      config.Where(key), part, fmt::join(all, ", "));
   }
   return parts;
 }
@@ -113,10 +112,10 @@ void TrainingConfig::TakeTeacher(const Config& config) {
                  "a policy with objective diffusion, from which one with objective consistency "
                  "learns; `dp_bench distill` writes this section"));
   if (!use_ema) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: expected true with training.teacher, because the averaged weights "
-                            "set the targets, found false",
-                            config.Where("use_ema")));
+    throw ConfigError(
+        "{}: expected true with training.teacher, because the averaged weights set the targets, "
+        "found false",
+        config.Where("use_ema"));
   }
   init_checkpoint = {.path = teacher->path, .weights = teacher->weights, .normalizer = true};
 }
@@ -174,9 +173,8 @@ void TrainingConfig::ReadPeriods(const Config& config) {
   keys("max_val_steps", &max_val_steps, 1, kMaxSteps, "batches per validation; none for all");
   keys("max_minutes", &max_minutes, "wall-clock limit in minutes, more than 0; none for no limit");
   if (!max_minutes || *max_minutes > 0.0) return;  // no training is possible in no time
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{}: expected more than 0 minutes, or null for no limit, found {}",
-                          config.Where("max_minutes"), *max_minutes));
+  throw ConfigError("{}: expected more than 0 minutes, or null for no limit, found {}",
+                    config.Where("max_minutes"), *max_minutes);
 }
 
 DataLoaderConfig DataLoaderConfig::FromConfig(const Config& config, bool shuffle_default) {
@@ -210,9 +208,8 @@ CheckpointParts CheckpointParts::FromConfig(const Config& config) {
   const CheckpointParts parts = {
       .model = has(kModelPart), .ema = has(kEmaPart), .optimizer = has(kOptimizerPart)};
   if (!parts.model && !parts.ema) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: a checkpoint with neither model nor ema has no policy",
-                            config.Where("exclude_keys")));
+    throw ConfigError("{}: a checkpoint with neither model nor ema has no policy",
+                      config.Where("exclude_keys"));
   }
   return parts;
 }
@@ -229,9 +226,8 @@ void RequireCheckpointTag(const std::string& tag, std::string_view where) {
   config::RequireName(tag, where);
   // CheckpointStore removes what has such a name
   if (!core::IsTemporaryName(tag) && !tag.ends_with(".old")) return;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{}: expected another name than '{}', which marks unfinished checkpoints",
-                          where, tag));
+  throw ConfigError("{}: expected another name than '{}', which marks unfinished checkpoints",
+                    where, tag);
 }
 
 TopKConfig TopKConfig::FromConfig(const Config& config) {
@@ -250,8 +246,8 @@ NamedCheckpoint NamedCheckpoint::FromConfig(const Config& config) {
   c.tag = config.GetOptional<std::string>("tag", "name in the folder `checkpoints`").value_or("");
   c.path = config.GetOptional<std::string>("path", "or the folder of the checkpoint").value_or("");
   if (c.tag.empty() == c.path.empty()) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: expected either a tag or a path, found {}",
-                                                config.Where(), c.tag.empty() ? "none" : "both"));
+    throw ConfigError("{}: expected either a tag or a path, found {}", config.Where(),
+                      c.tag.empty() ? "none" : "both");
   }
   if (!c.tag.empty()) RequireCheckpointTag(c.tag, config.Where("tag"));
   return c;
@@ -305,8 +301,8 @@ NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
   keys("depth_range", &c.depth_range,
        "[nearest, farthest] depth in metres, mapped to [0, 1]; values outside are clipped");
   if (c.depth_range[0] < 0.0 || c.depth_range[0] >= c.depth_range[1]) {
-    throw Error(ErrorCode::kConfig, fmt::format("{} is {}; expected [nearest, farthest] in metres",
-                                                config.Where("depth_range"), c.depth_range));
+    throw ConfigError("{} is {}; expected [nearest, farthest] in metres",
+                      config.Where("depth_range"), c.depth_range);
   }
   for (const std::string& key : config.Keys()) {
     if (key == "default" || key == "default_rgb" || key == "depth_range") continue;

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/errors.h"
 #include "core/json.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::train {
 namespace {
@@ -60,10 +60,8 @@ void RequireCounts(const TrainState& state, const core::JsonView& json) {
 /// checkpoint of that name may be removed.
 void RequireCheckpointName(const std::string& name, const std::string& origin) {
   if (name.starts_with("epoch=") && name.find('/') == std::string::npos) return;
-  throw Error(
-      ErrorCode::kCheckpoint,
-      fmt::format("the training state of '{}' is damaged: '{}' is not the name of a checkpoint",
-                  origin, name));
+  throw CheckpointError(
+      "the training state of '{}' is damaged: '{}' is not the name of a checkpoint", origin, name);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "policy/guarded_policy.h"
 #include "policy/kernels/loop_tensors.h"
 #include "policy/stage_recorder.h"
@@ -171,11 +171,10 @@ void TrainStep::SkipUpdate(const StepPlace& place) {
     }
     return;
   }
-  throw Error(ErrorCode::kNumeric,
-              fmt::format("{}, like all of the last {} updates, down to a loss scale of {:g}. The "
-                          "last checkpoint is kept. Set training.mixed_precision to bf16 or no, or "
-                          "lower optimizer.lr.",
-                          found, scaler.skips_in_a_row, scaler.scale));
+  throw NumericError(
+      "{}, like all of the last {} updates, down to a loss scale of {:g}. The last checkpoint is "
+      "kept. Set training.mixed_precision to bf16 or no, or lower optimizer.lr.",
+      found, scaler.skips_in_a_row, scaler.scale);
 }
 
 // Throws unless the number is finite. The message lists the samples of the batch.
@@ -190,11 +189,11 @@ void TrainStep::RequireFinite(double value, std::string_view what, const StepPla
                 policy_plugin_)
           : "The last checkpoint is kept. Lower optimizer.lr, set training.max_grad_norm, or look "
             "at these sequences.";
-  throw Error(ErrorCode::kNumeric,
-              fmt::format("the {} is {} at epoch {}, global_step {}, expected a finite number; the "
-                          "batch held the sequences [{}]. {}",
-                          what, value, place.epoch, place.global_step,
-                          fmt::join(parallel_.Concatenate(host.indices), ", "), advice));
+  throw NumericError(
+      "the {} is {} at epoch {}, global_step {}, expected a finite number; the batch held the "
+      "sequences [{}]. {}",
+      what, value, place.epoch, place.global_step,
+      fmt::join(parallel_.Concatenate(host.indices), ", "), advice);
 }
 
 }  // namespace dp_bench::train

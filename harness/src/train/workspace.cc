@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "core/console.h"
+#include "core/errors.h"
 #include "data/key_check.h"
 #include "data/split.h"
-#include "dp_bench/error.h"
 #include "policy/device.h"
 #include "train/batches.h"
 
@@ -91,12 +91,11 @@ void Workspace::CreateLoaders() {
 
   const data::Shard shard = parallel_.shard();
   if (loader_config_.batch_size < shard.count) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("{} is {}, but {} ranks share a batch and each needs a row of it. Raise "
-                    "it, or start fewer ranks.",
-                    parts_.config.Sub("dataloader").Where("batch_size"), loader_config_.batch_size,
-                    shard.count));
+    throw ConfigError(
+        "{} is {}, but {} ranks share a batch and each needs a row of it. Raise it, or start fewer "
+        "ranks.",
+        parts_.config.Sub("dataloader").Where("batch_size"), loader_config_.batch_size,
+        shard.count);
   }
   data::RequireSequences(parts_.dataset, spec.horizons, split.train);
   const data::SequenceSampler sampler =
@@ -113,9 +112,8 @@ void Workspace::CreateLoaders() {
       std::min(train_loader_->num_batches(),
                config_.max_train_steps.value_or(std::numeric_limits<std::int64_t>::max()));
   if (batches_per_epoch_ <= 0) {
-    throw Error(ErrorCode::kData,
-                fmt::format("there is nothing to train on: {} episodes of {} give {} batches",
-                            n_train, n_episodes, train_loader_->num_batches()));
+    throw DataError("there is nothing to train on: {} episodes of {} give {} batches", n_train,
+                    n_episodes, train_loader_->num_batches());
   }
 
   EpochEvaluation::Parts evaluation = {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "core/machine.h"
-#include "dp_bench/error.h"
 #include "planner/policy_weights.h"
 #include "run/run_checkpoint.h"
 #include "train/clip_reach.h"
@@ -61,9 +61,8 @@ void SetGradients(const TensorMap& gradients, const std::vector<ParameterGroup>&
       if (found == gradients.end()) continue;
       const torch::Tensor& parameter = group.parameters[i];
       if (found->second.sizes() != parameter.sizes()) {
-        throw Error(ErrorCode::kCheckpoint,
-                    fmt::format("the gradient of {} in '{}' has another shape than the parameter",
-                                group.names[i], origin));
+        throw CheckpointError("the gradient of {} in '{}' has another shape than the parameter",
+                              group.names[i], origin);
       }
       // with the parameter's device and order in memory
       parameter.mutable_grad() = torch::empty_like(parameter).copy_(found->second).detach();
@@ -81,10 +80,9 @@ std::optional<run::Checkpoint> Workspace::FindCheckpoint() const {
     return latest;
   }
   if (!store_.HasCheckpoints()) return std::nullopt;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("'{}' already holds checkpoints. Continue with --resume, or give another "
-                          "--output folder.",
-                          store_.folder().string()));
+  throw UsageError(
+      "'{}' already holds checkpoints. Continue with --resume, or give another --output folder.",
+      store_.folder().string());
 }
 
 void Workspace::Prepare() {
@@ -188,18 +186,16 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
   WarnOfChanges(checkpoint.config(), parts_.config.ToJson());
   state_ = TrainState::FromJson(checkpoint.state(), origin);
   if (state_.batch_in_epoch >= batches_per_epoch_) {
-    throw Error(
-        ErrorCode::kCheckpoint,
-        fmt::format("'{}' was saved after batch {} of its epoch, but the epoch now has {}: the "
-                    "data or dataloader.batch_size changed",
-                    origin, state_.batch_in_epoch, batches_per_epoch_));
+    throw CheckpointError(
+        "'{}' was saved after batch {} of its epoch, but the epoch now has {}: the data or "
+        "dataloader.batch_size changed",
+        origin, state_.batch_in_epoch, batches_per_epoch_);
   }
   if (IsInWindow() != checkpoint.Has(run::kGradientsFile)) {
-    throw Error(
-        ErrorCode::kCheckpoint,
-        fmt::format("'{}' was saved after batch {} of its epoch, at a place in the accumulation "
-                    "window that does not fit training.gradient_accumulate_every {}",
-                    origin, state_.batch_in_epoch, config_.gradient_accumulate_every));
+    throw CheckpointError(
+        "'{}' was saved after batch {} of its epoch, at a place in the accumulation window that "
+        "does not fit training.gradient_accumulate_every {}",
+        origin, state_.batch_in_epoch, config_.gradient_accumulate_every);
   }
   planner::LoadModuleState(step_->policy().module(), checkpoint.ReadTensors(run::kModelFile),
                            origin);
@@ -308,10 +304,8 @@ std::filesystem::path Workspace::SaveCheckpoint(const std::filesystem::path& pat
   BeginSave({});
   if (!parallel_.is_root()) return target;
   if (std::filesystem::exists(target) && !run::IsCheckpointFolder(target)) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("'{}' exists and is no checkpoint: a checkpoint replaces only another "
-                            "one",
-                            target.string()));
+    throw UsageError("'{}' exists and is no checkpoint: a checkpoint replaces only another one",
+                     target.string());
   }
   writer_->Finish();  // it may be writing into the same folder
   run::CheckpointContents contents;

@@ -1,10 +1,8 @@
 #include "view/action_source.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "rollout/shape_match.h"
 
 namespace dp_bench::view {
@@ -63,8 +61,8 @@ void Stretch(const RgbImage& in, RgbImage* out) {
 
 ExpertSource::ExpertSource(Env& env) : env_(env) {
   if (env.spec().abilities.has_expert) return;
-  throw Error(ErrorCode::kUsage,
-              "--expert: this env has no expert; give --checkpoint, --dataset or --human instead");
+  throw UsageError(
+      "--expert: this env has no expert; give --checkpoint, --dataset or --human instead");
 }
 
 Supply ExpertSource::Next(std::span<float> action) {
@@ -74,9 +72,9 @@ Supply ExpertSource::Next(std::span<float> action) {
 
 PointerSource::PointerSource(Env& env) : env_(env) {
   if (env.spec().abilities.has_pointer_control) return;
-  throw Error(ErrorCode::kUsage,
-              "--human: this env cannot be moved with a pointer; give --checkpoint, --expert or "
-              "--dataset instead");
+  throw UsageError(
+      "--human: this env cannot be moved with a pointer; give --checkpoint, --expert or --dataset "
+      "instead");
 }
 
 Supply PointerSource::Next(std::span<float> action) {
@@ -105,9 +103,8 @@ Supply PlannerSource::Next(std::span<float> action) {
 StepRange StepsOfEpisode(const Dataset& dataset, std::uint64_t episode) {
   const std::span<const std::int64_t> ends = dataset.episode_ends();
   if (episode >= ends.size()) {
-    throw Error(ErrorCode::kUsage, fmt::format("there is no episode {}; the dataset has {}, "
-                                               "counted from 0",
-                                               episode, ends.size()));
+    throw UsageError("there is no episode {}; the dataset has {}, counted from 0", episode,
+                     ends.size());
   }
   return {.begin = episode == 0 ? 0 : ends[episode - 1], .end = ends[episode]};
 }
@@ -117,14 +114,14 @@ RecordedSource::RecordedSource(const Dataset& dataset, std::vector<std::uint64_t
     : dataset_(dataset), seeds_(std::move(seeds)) {
   const KeySpec& action = KeyOf(dataset, dataset.KeyIndex("action"));
   if (action.NumElements() != action_dim) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("the dataset's actions have {} numbers, those of the env {}: it was "
-                            "not recorded in this env",
-                            action.NumElements(), action_dim));
+    throw ShapeError(
+        "the dataset's actions have {} numbers, those of the env {}: it was not recorded in this "
+        "env",
+        action.NumElements(), action_dim);
   }
   if (!seeds_.empty() && seeds_.size() != dataset.episode_ends().size()) {
-    throw Error(ErrorCode::kData, fmt::format("the dataset has {} episodes and {} seeds",
-                                              dataset.episode_ends().size(), seeds_.size()));
+    throw DataError("the dataset has {} episodes and {} seeds", dataset.episode_ends().size(),
+                    seeds_.size());
   }
 }
 
@@ -161,11 +158,10 @@ RecordedEnv::RecordedEnv(const Dataset& dataset, double control_hz)
     height = std::max(height, Height(spec));
   }
   if (rgb_keys_.empty()) {
-    throw Error(
-        ErrorCode::kUsage,
-        "there is nothing to show: the dataset has no seeds from which its actions would "
-        "repeat an episode (`dp_bench collect` without action noise keeps them), and it has "
-        "no images under this task; choose one with an rgb key, such as pusht_image");
+    throw UsageError(
+        "there is nothing to show: the dataset has no seeds from which its actions would repeat an "
+        "episode (`dp_bench collect` without action noise keeps them), and it has no images under "
+        "this task; choose one with an rgb key, such as pusht_image");
   }
   mosaic_ = RgbImage(width, height);
 }

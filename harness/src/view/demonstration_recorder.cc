@@ -1,11 +1,9 @@
 #include "view/demonstration_recorder.h"
 
-#include <fmt/format.h>
-
+#include "core/errors.h"
 #include "core/json.h"
 #include "data/zarr/metadata.h"
 #include "dp_bench/build_id.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::view {
 namespace {
@@ -44,8 +42,8 @@ std::vector<std::uint64_t> RepeatableSeeds(const std::filesystem::path& folder,
   const std::string recorded_in =
       origin.Has("env") ? origin.At("env").GetOptional<std::string>("plugin").value_or(env) : env;
   if (recorded_in != env) {
-    throw Error(ErrorCode::kUsage, fmt::format("{} was recorded in the env '{}', not in '{}'",
-                                               folder.string(), recorded_in, env));
+    throw UsageError("{} was recorded in the env '{}', not in '{}'", folder.string(), recorded_in,
+                     env);
   }
   if (HasNoise(origin)) return {};
   return SeedsIn(attributes, folder);

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::view {
 namespace {
@@ -77,8 +77,7 @@ Player::Player(Env& env, ActionSource& source, DemonstrationRecorder* demonstrat
   status_.source = source.name();
   status_.is_recording = source.is_recording();
   if (!source.SeedOf(options.first_episode)) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--episode {}: there is no such episode", options.first_episode));
+    throw UsageError("--episode {}: there is no such episode", options.first_episode);
   }
   Begin(options.first_episode);
 }

@@ -1,14 +1,13 @@
 #include "data/hdf5/chunks.h"
 
-#include <fmt/format.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "core/errors.h"
 #include "data/reader/chunk_grid.h"
-#include "dp_bench/error.h"
 #include "media/decoded_picture.h"
 
 namespace dp_bench::hdf5 {
@@ -83,18 +82,16 @@ std::vector<std::byte> UndoFilters(std::span<const ChunkFilter> filters, std::ui
       is_decoded = filter.id == kLzf ? DecodeLzf(stored, out) : Inflate(stored, out);
     }
     if (!is_decoded) {
-      throw Error(
-          ErrorCode::kData,
-          fmt::format("{}: a chunk of {} bytes does not become the {} bytes that it should; "
-                      "the file is damaged",
-                      what, stored.size(), n_bytes));
+      throw DataError(
+          "{}: a chunk of {} bytes does not become the {} bytes that it should; the file is "
+          "damaged",
+          what, stored.size(), n_bytes);
     }
     stored = std::move(out);
   }
   if (stored.size() == n_bytes) return stored;
-  throw Error(ErrorCode::kData, fmt::format("{}: expected a chunk of {} bytes, found {}; the file "
-                                            "is damaged",
-                                            what, n_bytes, stored.size()));
+  throw DataError("{}: expected a chunk of {} bytes, found {}; the file is damaged", what, n_bytes,
+                  stored.size());
 }
 
 std::size_t ChunkGrid::ChunkBytes() const {

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/errors.h"
 #include "core/json.h"
 #include "data/reader/keyed_dataset.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::hdf5 {
 namespace {
@@ -51,11 +51,10 @@ std::vector<fs::path> ListFiles(const fs::path& path) {
   }
   std::ranges::sort(others, &NaturalLess);
   if (files.empty()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{}: expected HDF5 files (*.hdf5, *.h5), found {}", path.string(),
-                            others.empty() ? "none"
-                                           : "them only in folders in it; name one of these: " +
-                                                 reader::ListFirst(others)));
+    throw DataError("{}: expected HDF5 files (*.hdf5, *.h5), found {}", path.string(),
+                    others.empty() ? "none"
+                                   : "them only in folders in it; name one of these: " +
+                                         reader::ListFirst(others));
   }
   if (!others.empty()) {
     reader::WarnUser(

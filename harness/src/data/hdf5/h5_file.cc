@@ -9,10 +9,10 @@
 #include <mutex>
 #include <string_view>
 
+#include "core/errors.h"
 #include "core/library_lock.h"
 #include "core/regular_file.h"
 #include "data/hdf5/chunks.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::hdf5 {
 namespace {
@@ -182,10 +182,10 @@ H5File::H5File(std::filesystem::path path) : path_(std::move(path)) {
   const Handle access = FileAccess();
   file_ = Handle(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access.id()), &H5Fclose);
   if (file_.id() >= 0) return;
-  throw Error(ErrorCode::kData,
-              fmt::format("{}: expected a complete HDF5 file; libhdf5 says: {}. Check the path, or "
-                          "copy the file again.",
-                          path_.string(), LibraryMessage()));
+  throw DataError(
+      "{}: expected a complete HDF5 file; libhdf5 says: {}. Check the path, or copy the file "
+      "again.",
+      path_.string(), LibraryMessage());
 }
 
 H5File::~H5File() {
@@ -194,7 +194,7 @@ H5File::~H5File() {
 }
 
 void H5File::Fail(const std::string& path, const std::string& what) const {
-  throw Error(ErrorCode::kData, fmt::format("{}: {}", Describe(path), what));
+  throw DataError("{}: {}", Describe(path), what);
 }
 
 std::string H5File::Describe(const std::string& path) const {

@@ -1,7 +1,6 @@
 // libhdf5 in a child process.
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -18,9 +17,9 @@
 #include <optional>
 #include <string>
 
+#include "core/errors.h"
 #include "core/library_lock.h"
 #include "data/hdf5/h5_file.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::hdf5 {
 namespace {
@@ -105,11 +104,10 @@ void TryInChild(const std::filesystem::path& path, const std::function<void()>& 
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
     const bool is_slow = signal == SIGXCPU || signal == SIGKILL;
-    throw Error(ErrorCode::kData,
-                fmt::format("{}: libhdf5 {} (signal {}): the file is damaged, or was made to do "
-                            "this. Copy it again from where it comes from.",
-                            path.string(),
-                            is_slow ? "does not come to an end with it" : "crashes on it", signal));
+    throw DataError(
+        "{}: libhdf5 {} (signal {}): the file is damaged, or was made to do this. Copy it again "
+        "from where it comes from.",
+        path.string(), is_slow ? "does not come to an end with it" : "crashes on it", signal);
   }
   if (report->empty()) return;
   throw Error(static_cast<ErrorCode>(report->front()), report->substr(1));

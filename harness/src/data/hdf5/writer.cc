@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/library_lock.h"
 #include "data/hdf5/demonstrations.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::hdf5 {
 namespace {
@@ -32,8 +32,7 @@ const std::set<std::string> kOutcomes = {"rewards", "dones", "states"};
 
 void Check(bool is_done, const fs::path& path, const char* what) {
   if (is_done) return;
-  throw Error(ErrorCode::kIo,
-              fmt::format("{}: cannot {}: {}", path.string(), what, LibraryMessage()));
+  throw IoError("{}: cannot {}: {}", path.string(), what, LibraryMessage());
 }
 
 void WriteAttribute(hid_t object, const char* name, hid_t type, const void* value) {
@@ -41,8 +40,7 @@ void WriteAttribute(hid_t object, const char* name, hid_t type, const void* valu
   const Handle attribute(H5Acreate2(object, name, type, space.id(), H5P_DEFAULT, H5P_DEFAULT),
                          &H5Aclose);
   if (H5Awrite(attribute.id(), type, value) >= 0) return;
-  throw Error(ErrorCode::kIo, fmt::format("cannot write the attribute '{}' of an HDF5 file: {}",
-                                          name, LibraryMessage()));
+  throw IoError("cannot write the attribute '{}' of an HDF5 file: {}", name, LibraryMessage());
 }
 
 void WriteNumber(hid_t object, const char* name, std::int64_t value) {
@@ -71,10 +69,10 @@ void RequireWritable(const KeySpec& key, const std::string& array) {
   const bool is_name = !array.empty() && array != "." && array != ".." &&
                        array.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
   if (is_name) return;
-  throw Error(ErrorCode::kShape,
-              fmt::format("the key '{}' cannot be written as '{}': the name of an array in an HDF5 "
-                          "file has no '/'; give another with --param names={{\"{}\": \"...\"}}",
-                          key.name, array, key.name));
+  throw ShapeError(
+      "the key '{}' cannot be written as '{}': the name of an array in an HDF5 file has no '/'; "
+      "give another with --param names={{\"{}\": \"...\"}}",
+      key.name, array, key.name);
 }
 
 std::int64_t ChunkRows(const KeySpec& key, std::int64_t n_steps) {
@@ -124,12 +122,11 @@ Hdf5Writer::Hdf5Writer(Hdf5WriterConfig config, const DatasetSpec& spec)
   for (const KeySpec& key : spec_.keys) {
     tracks_.push_back({.array = ArrayOf(key), .dataset = {}, .rows = {}});
     if (arrays.insert(tracks_.back().array).second) continue;
-    throw Error(ErrorCode::kConfig,
-                fmt::format("two keys would be written as '{}'", tracks_.back().array));
+    throw ConfigError("two keys would be written as '{}'", tracks_.back().array);
   }
   for (const auto& [key, name] : config_.names) {
     if (std::ranges::find(spec_.keys, key, &KeySpec::name) != spec_.keys.end()) continue;
-    throw Error(ErrorCode::kConfig, fmt::format("names: there is no key '{}'", key));
+    throw ConfigError("names: there is no key '{}'", key);
   }
   unfinished_ =
       std::make_unique<reader::UnfinishedDataset>(config_.path, config_.is_act, Identity());
@@ -327,8 +324,7 @@ void Hdf5Writer::JoinEpisodes(const fs::path& path) const {
 void Hdf5Writer::Finish() {
   reader::RequireEpisodes(n_episodes_, config_.path);
   if (config_.is_act) {
-    unfinished_->Publish(
-        [&] { core::RenameDurably(EpisodeFile(0).parent_path(), config_.path); });
+    unfinished_->Publish([&] { core::RenameDurably(EpisodeFile(0).parent_path(), config_.path); });
     return;
   }
   const fs::path temporary = core::TemporaryFor(config_.path);

@@ -12,9 +12,9 @@
 #include <string>
 #include <utility>
 
+#include "core/errors.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/lerobot/stream_pool.h"
-#include "dp_bench/error.h"
 #include "media/decoded_picture.h"
 #include "media/video_frames.h"
 
@@ -37,9 +37,9 @@ class PictureWriter {
     if (!depth_) {
       DPB_ASSERT(out.size() == 3 * n_pixels_);
       if (is_grey_ && picture.grey_bits() > 8) {
-        throw Error(ErrorCode::kData, fmt::format("expected a grey image of 8 bits, found {}; "
-                                                  "depth needs \"type\": \"depth\" in the key",
-                                                  picture.grey_bits()));
+        throw DataError(
+            "expected a grey image of 8 bits, found {}; depth needs \"type\": \"depth\" in the key",
+            picture.grey_bits());
       }
       return picture.ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
     }
@@ -308,8 +308,7 @@ void DepthScale::ToMillimetres(int bits, std::span<const float> values,
                                std::span<std::uint16_t> out) const {
   const auto require = [bits](bool holds, const char* expected) {
     if (holds) return;
-    throw Error(ErrorCode::kData,
-                fmt::format("expected a depth image of {}, found {} bits", expected, bits));
+    throw DataError("expected a depth image of {}, found {} bits", expected, bits);
   };
   if (kind_ == Kind::kCodes) {
     require(bits == kCodeBits, "12 bits");

@@ -10,11 +10,11 @@
 
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "data/lerobot/meta_files.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/lerobot/statistics.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 #include "media/video_joiner.h"
 
 namespace dp_bench::lerobot {
@@ -89,10 +89,10 @@ void RequireFrames(const std::string& path, ParquetFile* file, const Rows& rows,
     is_sound = episodes[i] == episode && frames[i] == first_frame + static_cast<std::int64_t>(i);
   }
   if (is_sound) return;
-  throw Error(ErrorCode::kData,
-              fmt::format("{}: expected the frames of episode {} in rows {} to {}, in order; "
-                          "columns that are no keys cannot be copied from this file",
-                          path, episode, rows.first, rows.first + rows.n - 1));
+  throw DataError(
+      "{}: expected the frames of episode {} in rows {} to {}, in order; columns that are no keys "
+      "cannot be copied from this file",
+      path, episode, rows.first, rows.first + rows.n - 1);
 }
 
 SourceFolder ReadFolder(const Config& folder) {
@@ -127,10 +127,8 @@ SourceConfig SourceConfig::FromConfig(const Config& recorded) {
                           return folder >= 0 && folder < std::ssize(config.folders);
                         });
   if (is_sound) return config;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{}: expected as many folders as episodes, each from "
-                          "0 to {}",
-                          recorded.Where("folder_of"), std::ssize(config.folders) - 1));
+  throw ConfigError("{}: expected as many folders as episodes, each from 0 to {}",
+                    recorded.Where("folder_of"), std::ssize(config.folders) - 1);
 }
 
 EpisodeSource::EpisodeSource(const SourceConfig& config) : config_(config) {
@@ -148,8 +146,7 @@ EpisodeSource::EpisodeSource(const SourceConfig& config) : config_(config) {
         if (known->second.kind == Feature::Kind::kVideo) videos.push_back(feature);
         continue;
       }
-      throw Error(ErrorCode::kConfig, fmt::format("key '{}': {} has no feature '{}'", key,
-                                                  source.path.string(), feature));
+      throw ConfigError("key '{}': {} has no feature '{}'", key, source.path.string(), feature);
     }
     folder.is_at_frames = videos.empty() || AreAtFrames(folder.metadata);
     folder.statistics = ReadEpisodeStatistics(folder.metadata, videos, kMaxTableBytes);
@@ -158,8 +155,8 @@ EpisodeSource::EpisodeSource(const SourceConfig& config) : config_(config) {
   for (std::size_t i = 0; i < config_.episode_of.size(); ++i) {
     const auto n = std::ssize(folders_[Index(config_.folder_of[i])].metadata.episodes);
     if (config_.episode_of[i] >= 0 && config_.episode_of[i] < n) continue;
-    throw Error(ErrorCode::kConfig, fmt::format("recorded.episode_of: expected 0 to {}, found {}",
-                                                n - 1, config_.episode_of[i]));
+    throw ConfigError("recorded.episode_of: expected 0 to {}, found {}", n - 1,
+                      config_.episode_of[i]);
   }
 }
 

@@ -13,12 +13,12 @@
 
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "core/regular_file.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/reader/keyed_dataset.h"
 #include "data/zarr/store.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
 namespace {
@@ -39,8 +39,6 @@ constexpr std::size_t kMaxEpisodeFiles = 1'000'000;
 constexpr std::size_t kMaxPath = 4096;
 constexpr std::array<std::string_view, 5> kFields = {"chunk_index", "episode_chunk", "file_index",
                                                      "episode_index", "video_key"};
-
-[[noreturn]] void Refuse(const std::string& message) { throw Error(ErrorCode::kData, message); }
 
 bool IsDigits(std::string_view text) {
   return text.size() <= 2 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
@@ -256,7 +254,7 @@ using ByIndex = std::map<std::int64_t, T>;
 template <class T>
 void Add(const std::string& where, std::int64_t index, T value, ByIndex<T>* entries) {
   if (!entries->emplace(index, std::move(value)).second) {
-    Refuse(fmt::format("{}: the index {} occurs twice", where, index));
+    throw DataError("{}: the index {} occurs twice", where, index);
   }
 }
 
@@ -266,7 +264,7 @@ std::vector<T> InOrder(const std::string& where, ByIndex<T> entries) {
   std::vector<T> all;
   for (auto& [index, entry] : entries) {
     if (index != static_cast<std::int64_t>(all.size())) {
-      Refuse(fmt::format("{}: expected the index {}, found {}", where, all.size(), index));
+      throw DataError("{}: expected the index {}, found {}", where, all.size(), index);
     }
     all.push_back(std::move(entry));
   }
@@ -304,8 +302,7 @@ std::vector<std::string> ReadTasksOfTable(const fs::path& root, std::int64_t max
 
 void RequireEpisodeLength(const std::string& where, std::int64_t episode, std::int64_t length) {
   if (length < 1 || length > std::numeric_limits<std::int32_t>::max()) {
-    Refuse(
-        fmt::format("{}: episode {} has {} frames, expected at least 1", where, episode, length));
+    throw DataError("{}: episode {} has {} frames, expected at least 1", where, episode, length);
   }
 }
 
@@ -361,8 +358,8 @@ class EpisodeTable {
     const auto times = file_.ReadNumbers<double>(begin + "from_timestamp");
     for (std::size_t i = 0; i < indices_.size(); ++i) {
       if (!(times[i] >= 0.0 && std::isfinite(times[i]))) {
-        Refuse(fmt::format("{}: column '{}from_timestamp': episode {} begins at {} s", path_, begin,
-                           indices_[i], times[i]));
+        throw DataError("{}: column '{}from_timestamp': episode {} begins at {} s", path_, begin,
+                        indices_[i], times[i]);
       }
       Add(path_, indices_[i],
           VideoPlace{.file = {.chunk = chunks[i], .file = files[i]}, .from_timestamp = times[i]},
@@ -386,8 +383,8 @@ class EpisodeTable {
       const bool has_length =
           begins[i] >= 0 && ends[i] >= begins[i] && ends[i] - begins[i] == lengths[i];
       if (!has_length) {
-        Refuse(fmt::format("{}: episode {} has {} frames, but its rows are {} ({}) to {} ({})",
-                           path_, indices_[i], lengths[i], begins[i], kFrom, ends[i], kTo));
+        throw DataError("{}: episode {} has {} frames, but its rows are {} ({}) to {} ({})", path_,
+                        indices_[i], lengths[i], begins[i], kFrom, ends[i], kTo);
       }
       first_rows[i] = begins[i];
     }
@@ -404,12 +401,12 @@ void RequireRowsInOrder(const std::string& where, const std::vector<Episode>& ep
   for (std::size_t i = 0; i < episodes.size(); ++i) {
     const std::int64_t first = episodes[i].first_row.value_or(n_rows);
     if (first != n_rows) {
-      Refuse(
-          fmt::format("{}: episode {}, frame 0: is in row {} (dataset_from_index), but the "
-                      "episodes before it {}",
-                      where, i, first,
-                      first < n_rows ? fmt::format("reach to row {}, so they overlap", n_rows - 1)
-                                     : fmt::format("end at row {}", n_rows - 1)));
+      throw DataError(
+          "{}: episode {}, frame 0: is in row {} (dataset_from_index), but the episodes before it "
+          "{}",
+          where, i, first,
+          first < n_rows ? fmt::format("reach to row {}, so they overlap", n_rows - 1)
+                         : fmt::format("end at row {}", n_rows - 1));
     }
     n_rows += episodes[i].length;
   }
@@ -431,11 +428,11 @@ void RequireSeparateVideos(const std::string& where, const Metadata& metadata,
       const auto& [next, later] = begins[i];
       const auto length = static_cast<double>(metadata.episodes[earlier].length);
       if (next >= begin + (length - 0.5) / metadata.fps) continue;  // half a frame for rounding
-      Refuse(
-          fmt::format("{}: episode {}, frame 0 of '{}': begins at {:.6f} s of {}, where "
-                      "episode {} has its frame {}: the episodes overlap",
-                      where, later, camera, next, metadata.VideoFile(camera, file).string(),
-                      earlier, std::llround((next - begin) * metadata.fps)));
+      throw DataError(
+          "{}: episode {}, frame 0 of '{}': begins at {:.6f} s of {}, where episode {} has its "
+          "frame {}: the episodes overlap",
+          where, later, camera, next, metadata.VideoFile(camera, file).string(), earlier,
+          std::llround((next - begin) * metadata.fps));
     }
   }
 }
@@ -504,8 +501,8 @@ std::vector<fs::path> EpisodeFiles(const fs::path& root) {
     if (files.size() > kMaxEpisodeFiles) break;
   }
   if (error || files.empty()) {
-    Refuse(fmt::format("{}: expected the table of episodes (chunk-000/file-000.parquet)",
-                       folder.string()));
+    throw DataError("{}: expected the table of episodes (chunk-000/file-000.parquet)",
+                    folder.string());
   }
   std::ranges::sort(files);
   return files;
@@ -558,8 +555,8 @@ std::optional<Config> ReadKeySources(const fs::path& root) {
 
 PathTemplate::PathTemplate(std::string_view text, const std::string& where) : text_(text) {
   const auto refuse = [&](std::string_view what) {
-    Refuse(fmt::format("{}: expected a path with fields such as {{chunk_index:03d}}, found {}: {}",
-                       where, core::ShortDump(text_), what));
+    throw DataError("{}: expected a path with fields such as {{chunk_index:03d}}, found {}: {}",
+                    where, core::ShortDump(text_), what);
   };
   if (text.size() > kMaxPath) refuse("it is too long");
   for (std::size_t open = text.find('{'); open != std::string_view::npos; open = text.find('{')) {

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/half.h"
 #include "core/regular_file.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
 
@@ -39,7 +39,7 @@ struct ArrowErrors {
   std::string where;
 
   void Check(const arrow::Status& status) const {
-    if (!status.ok()) throw Error(code, fmt::format("{}: {}", where, status.message()));
+    if (!status.ok()) throw FormatError(code, "{}: {}", where, status.message());
   }
 
   template <class T>
@@ -56,7 +56,7 @@ struct ArrowErrors {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& fault) {
-      throw Error(code, fmt::format("{}: {}", where, fault.what()));
+      throw FormatError(code, "{}: {}", where, fault.what());
     }
   }
 };
@@ -68,9 +68,7 @@ void RequireRegularFile(const fs::path& path) { const core::RegularFile file(pat
 // The values of lists that all have the same length, of their values, and so on.
 std::shared_ptr<arrow::Array> FlattenLists(const std::string& where,
                                            std::shared_ptr<arrow::Array> array) {
-  const auto refuse = [&where](const std::string& what) {
-    throw Error(ErrorCode::kData, fmt::format("{}: {}", where, what));
-  };
+  const auto refuse = [&where](const std::string& what) { throw DataError("{}: {}", where, what); };
   const auto flatten = [&refuse](const auto& list) {
     const std::int64_t n = list.length();
     const std::int64_t length = n == 0 ? 0 : list.value_length(0);
@@ -172,15 +170,14 @@ struct ParquetFile::Reader {
     for (int i = 0; i < metadata().num_row_groups(); ++i) {
       groups.push_back({.first = end, .n = metadata().RowGroup(i)->num_rows()});
       if (groups.back().n >= 0 && !__builtin_add_overflow(end, groups.back().n, &end)) continue;
-      throw Error(ErrorCode::kData,
-                  fmt::format("{}: row group {} cannot have {} rows", where, i, groups.back().n));
+      throw DataError("{}: row group {} cannot have {} rows", where, i, groups.back().n);
     }
   }
 
   // Rows of a column, as the chunks that Arrow made of them.
   arrow::ArrayVector Read(const std::string& where, const std::string& column, const Rows& rows) {
     const int index = metadata().schema()->group_node()->FieldIndex(column);
-    if (index < 0) throw Error(ErrorCode::kData, fmt::format("{}: there is no such column", where));
+    if (index < 0) throw DataError("{}: there is no such column", where);
     arrow::ArrayVector chunks;
     for (std::size_t i = 0; i < groups.size(); ++i) {
       const std::int64_t begin = std::max(rows.first - groups[i].first, std::int64_t{0});
@@ -189,8 +186,8 @@ struct ParquetFile::Reader {
       std::shared_ptr<arrow::ChunkedArray> all;
       ReadErrors(where).Check(file->RowGroup(static_cast<int>(i))->Column(index)->Read(&all));
       if (all->length() != groups[i].n) {
-        throw Error(ErrorCode::kData, fmt::format("{}: row group {} has {} rows, expected {}",
-                                                  where, i, all->length(), groups[i].n));
+        throw DataError("{}: row group {} has {} rows, expected {}", where, i, all->length(),
+                        groups[i].n);
       }
       const arrow::ArrayVector wanted = all->Slice(begin, end - begin)->chunks();
       chunks.insert(chunks.end(), wanted.begin(), wanted.end());
@@ -245,14 +242,12 @@ std::vector<T> ParquetFile::ReadNumbers(const std::string& column, const Rows& r
     for (const std::shared_ptr<arrow::Array>& chunk : reader_->Read(where, column, rows)) {
       const std::shared_ptr<arrow::Array> values = FlattenLists(where, chunk);
       if (values->length() != chunk->length() * n_per_row) {
-        throw Error(ErrorCode::kData,
-                    fmt::format("{}: {} rows have {} values, expected {} per row", where,
-                                chunk->length(), values->length(), n_per_row));
+        throw DataError("{}: {} rows have {} values, expected {} per row", where, chunk->length(),
+                        values->length(), n_per_row);
       }
       if (!TryAppendNumbers(*values, &numbers)) {
-        throw Error(ErrorCode::kData, fmt::format("{}: expected {}, found {}", where,
-                                                  std::floating_point<T> ? "numbers" : "integers",
-                                                  chunk->type()->ToString()));
+        throw DataError("{}: expected {}, found {}", where,
+                        std::floating_point<T> ? "numbers" : "integers", chunk->type()->ToString());
       }
     }
     return numbers;
@@ -272,8 +267,8 @@ std::vector<std::string> ParquetFile::ReadTexts(const std::string& column) {
     for (const std::shared_ptr<arrow::Array>& chunk :
          reader_->Read(where, column, {0, num_rows()})) {
       if (TryAppendTexts(*chunk, &texts)) continue;
-      throw Error(ErrorCode::kData, fmt::format("{}: expected texts without nulls, found {}", where,
-                                                chunk->type()->ToString()));
+      throw DataError("{}: expected texts without nulls, found {}", where,
+                      chunk->type()->ToString());
     }
     return texts;
   });
@@ -297,8 +292,7 @@ std::vector<std::vector<std::string>> ParquetFile::ReadTextLists(const std::stri
                                : type == arrow::Type::LARGE_LIST &&
                                      append(static_cast<const arrow::LargeListArray&>(*chunk));
       if (is_text) continue;
-      throw Error(ErrorCode::kData, fmt::format("{}: expected lists of texts, found {}", where,
-                                                chunk->type()->ToString()));
+      throw DataError("{}: expected lists of texts, found {}", where, chunk->type()->ToString());
     }
     return lists;
   });
@@ -330,8 +324,7 @@ ParquetPictures::ParquetPictures(const fs::path& path, const std::string& column
     if (r.leaf < 0 ||
         metadata.schema()->Column(r.leaf)->physical_type() != parquet::Type::BYTE_ARRAY ||
         metadata.schema()->Column(r.leaf)->max_repetition_level() != 0) {
-      throw Error(ErrorCode::kData, fmt::format("{}: column '{}' holds no images (bytes, path)",
-                                                path.string(), column));
+      throw DataError("{}: column '{}' holds no images (bytes, path)", path.string(), column);
     }
     r.group_begins.push_back(0);
     for (int i = 0; i < metadata.num_row_groups(); ++i) {
@@ -349,8 +342,7 @@ std::span<const std::byte> ParquetPictures::Read(std::int64_t row) {
   return ReadErrors(where).Guard([&] {
     Reader& r = *reader_;
     if (row < 0 || row >= r.group_begins.back()) {
-      throw Error(ErrorCode::kData,
-                  fmt::format("{}: the file has {} rows", where, r.group_begins.back()));
+      throw DataError("{}: the file has {} rows", where, r.group_begins.back());
     }
     const auto after = std::ranges::upper_bound(r.group_begins, row);
     const int group = static_cast<int>(after - r.group_begins.begin()) - 1;
@@ -369,9 +361,8 @@ std::span<const std::byte> ParquetPictures::Read(std::int64_t row) {
         r.next_row == row ? r.column->ReadBatch(1, &definition, nullptr, &picture, &n_values) : 0;
     if (n_levels == 1) ++r.next_row;
     if (n_values != 1) {
-      throw Error(ErrorCode::kData,
-                  fmt::format("{}: expected the bytes of an image, found {}", where,
-                              n_levels == 1 ? "null" : "the end of the column"));
+      throw DataError("{}: expected the bytes of an image, found {}", where,
+                      n_levels == 1 ? "null" : "the end of the column");
     }
     return std::as_bytes(std::span(picture.ptr, picture.len));
   });

@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "core/thread_pool.h"
 #include "data/lerobot/metadata.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/lerobot/picture_encoder.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 #include "media/video_encoder.h"
 #include "media/video_joiner.h"
 
@@ -58,10 +58,10 @@ void RequireWritable(const std::string& feature, const KeySpec& key) {
                         (key.type == KeyType::kRgb && key.dtype == DType::kUInt8) ||
                         (key.type == KeyType::kDepth && key.dtype == DType::kUInt16);
   if (is_known) return;
-  throw Error(ErrorCode::kShape,
-              fmt::format("feature '{}': expected float32 numbers, uint8 rgb or uint16 depth "
-                          "[mm]; key '{}' is {} {} {}",
-                          feature, key.name, Name(key.type), Name(key.dtype), ToString(key.shape)));
+  throw ShapeError(
+      "feature '{}': expected float32 numbers, uint8 rgb or uint16 depth [mm]; key '{}' is {} {} "
+      "{}",
+      feature, key.name, Name(key.type), Name(key.dtype), ToString(key.shape));
 }
 
 const KeySpec& FindKey(const std::string& feature, const std::string& name,
@@ -70,9 +70,8 @@ const KeySpec& FindKey(const std::string& feature, const std::string& name,
   if (found != spec.keys.end()) return *found;
   std::vector<std::string> names;
   for (const KeySpec& key : spec.keys) names.push_back(key.name);
-  throw Error(ErrorCode::kConfig,
-              fmt::format("feature '{}': there is no key '{}'; expected one of {}", feature, name,
-                          fmt::join(names, ", ")));
+  throw ConfigError("feature '{}': there is no key '{}'; expected one of {}", feature, name,
+                    fmt::join(names, ", "));
 }
 
 FeatureConfig ReadFeature(const std::string& name, const Config& feature) {
@@ -166,9 +165,8 @@ void LeRobotWriter::AddTrack(const FeatureConfig& config, const DatasetSpec& spe
   const bool has_camera =
       std::ranges::any_of(keys, [](const KeySpec* key) { return key->type != KeyType::kLowDim; });
   if (has_camera && keys.size() != 1) {
-    throw Error(ErrorCode::kConfig, fmt::format("feature '{}': expected one key for a camera, "
-                                                "found {}",
-                                                config.name, fmt::join(config.keys, ", ")));
+    throw ConfigError("feature '{}': expected one key for a camera, found {}", config.name,
+                      fmt::join(config.keys, ", "));
   }
   if (has_camera) {
     AddCamera(config, *keys[0], track.get());
@@ -188,8 +186,8 @@ void LeRobotWriter::AddNumbers(const FeatureConfig& config, std::span<const KeyS
   }
   if (!config.channels.empty()) {
     if (std::ssize(config.channels) != feature.n) {
-      throw Error(ErrorCode::kConfig, fmt::format("feature '{}': expected {} names, found {}",
-                                                  config.name, feature.n, config.channels.size()));
+      throw ConfigError("feature '{}': expected {} names, found {}", config.name, feature.n,
+                        config.channels.size());
     }
     feature.channels = config.channels;
   }
@@ -212,11 +210,10 @@ void LeRobotWriter::AddCamera(const FeatureConfig& config, const KeySpec& key, T
   const bool is_auto = config_.codec == kAuto;
   const bool is_encoded = !is_auto && config_.codec != kPng && !is_depth;
   if (is_auto && recorded.is_video && !recorded.obstacle.empty()) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("feature '{}': its videos cannot be copied: {}. Encode them again "
-                            "(--param codec=av1, h264 or hevc) or store the decoded images "
-                            "(--param codec=png).",
-                            config.name, recorded.obstacle));
+    throw UsageError(
+        "feature '{}': its videos cannot be copied: {}. Encode them again (--param codec=av1, h264 "
+        "or hevc) or store the decoded images (--param codec=png).",
+        config.name, recorded.obstacle);
   }
   const bool is_copied = recorded.is_video && recorded.obstacle.empty() && config_.codec != kPng &&
                          (!is_encoded || config_.codec == recorded.codec);
@@ -239,10 +236,10 @@ void LeRobotWriter::AddCamera(const FeatureConfig& config, const KeySpec& key, T
 void LeRobotWriter::AddEncodedCamera(bool is_again, Track* track) {
   WrittenFeature& feature = track->feature;
   if (feature.width % 2 != 0 || feature.height % 2 != 0) {
-    throw Error(ErrorCode::kShape,
-                fmt::format("feature '{}': videos have an even width and height, but its images "
-                            "are {} x {}; use --param codec=png",
-                            feature.name, feature.width, feature.height));
+    throw ShapeError(
+        "feature '{}': videos have an even width and height, but its images are {} x {}; use "
+        "--param codec=png",
+        feature.name, feature.width, feature.height);
   }
   feature.is_video = true;
   track->codec = media::ParseVideoCodec(config_.codec);
@@ -298,8 +295,7 @@ void LeRobotWriter::RequireAllKeys(const DatasetSpec& spec) const {
       return std::ranges::find(track->keys, i) != track->keys.end();
     });
     if (n == 1) continue;
-    throw Error(ErrorCode::kConfig, fmt::format("expected one feature for the key '{}', found {}",
-                                                spec.keys[i].name, n));
+    throw ConfigError("expected one feature for the key '{}', found {}", spec.keys[i].name, n);
   }
 }
 

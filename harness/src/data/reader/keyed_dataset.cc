@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::reader {
 namespace {
@@ -63,8 +63,7 @@ KeyConfigs ReadKeyConfigs(const Config& params, const char* help,
   const Config keys = params.Sub("keys", help);
   for (const std::string& name : keys.Keys()) configs[name] = read(keys.Sub(name));
   if (configs.contains(kAction)) return configs;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{} needs the key 'action', such as {}", params.Where("keys"), example));
+  throw ConfigError("{} needs the key 'action', such as {}", params.Where("keys"), example);
 }
 
 KeyConfigs CompleteKeys(const KeyConfigs& asked, const std::function<const KeyConfigs&()>& all,
@@ -75,11 +74,10 @@ KeyConfigs CompleteKeys(const KeyConfigs& asked, const std::function<const KeyCo
     if (!key.source.empty()) continue;
     const auto full = all().find(name);
     if (full == all().end()) {
-      throw Error(
-          ErrorCode::kConfig,
-          fmt::format("dataset key '{}': {} has no key of this name, and no {} is given for "
-                      "it; its keys are: {}",
-                      name, path, source, fmt::join(NamesOf(all()), ", ")));
+      throw ConfigError(
+          "dataset key '{}': {} has no key of this name, and no {} is given for it; its keys are: "
+          "{}",
+          name, path, source, fmt::join(NamesOf(all()), ", "));
     }
     const bool has_channels = !key.names.empty() || key.is_sliced() || !key.shape.empty();
     KeyConfig own = has_channels ? key : full->second;
@@ -104,27 +102,22 @@ void MemoryBudget::Hold(double bytes, const std::string& what, double scratch) {
            needed);
   }
   if (bytes > MachineMemory()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{}: {:.0f} bytes are needed; this machine has {:.0f} "
-                            "of memory",
-                            what, bytes, MachineMemory()));
+    throw DataError("{}: {:.0f} bytes are needed; this machine has {:.0f} of memory", what, bytes,
+                    MachineMemory());
   }
   held_ += bytes;
 }
 
 void MemoryBudget::RequireMachineHas(double bytes) const {
   if (bytes <= MachineMemory()) return;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("dataset.params.memory_limit_mb is {:.6g}; this machine has {:.0f}, and "
-                          "the images need more",
-                          limit_ / kBytesPerMb, MachineMemory() / kBytesPerMb));
+  throw ConfigError(
+      "dataset.params.memory_limit_mb is {:.6g}; this machine has {:.0f}, and the images need more",
+      limit_ / kBytesPerMb, MachineMemory() / kBytesPerMb);
 }
 
 void MemoryBudget::Refuse(const std::string& what, double needed) const {
-  throw Error(
-      ErrorCode::kConfig,
-      fmt::format("dataset.params.memory_limit_mb is {:.6g}, but {}; expected {:.0f} or more",
-                  limit_ / kBytesPerMb, what, std::ceil(needed / kBytesPerMb)));
+  throw ConfigError("dataset.params.memory_limit_mb is {:.6g}, but {}; expected {:.0f} or more",
+                    limit_ / kBytesPerMb, what, std::ceil(needed / kBytesPerMb));
 }
 
 void InterleavePlanes(std::size_t step_bytes, std::span<std::byte> steps) {

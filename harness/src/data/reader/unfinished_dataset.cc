@@ -1,13 +1,11 @@
 #include "data/reader/unfinished_dataset.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/folder_lock.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::reader {
 
@@ -27,8 +25,7 @@ UnfinishedDataset::UnfinishedDataset(const fs::path& path, bool is_folder, const
                        (is_folder && fs::is_directory(path) && fs::is_empty(path));
   if (!is_free) {
     if (fs::exists(folder_ / kCompleteFile)) core::RemoveAll(folder_);
-    throw Error(ErrorCode::kUsage,
-                fmt::format("{} exists; give another output, or remove this one", path.string()));
+    throw UsageError("{} exists; give another output, or remove this one", path.string());
   }
   core::CreateFolders(folder_);
   lock_ = std::make_unique<core::FolderLock>(folder_);
@@ -37,10 +34,10 @@ UnfinishedDataset::UnfinishedDataset(const fs::path& path, bool is_folder, const
   const fs::path file = folder_ / "writer.json";
   if (!fs::exists(file)) core::WriteFileAtomically(file, text);
   if (core::ReadTextFile(file, kMaxIdentityBytes) == text) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("{} holds an unfinished dataset of another source or with other "
-                          "features or params; remove it to begin again",
-                          folder_.string()));
+  throw UsageError(
+      "{} holds an unfinished dataset of another source or with other features or params; remove "
+      "it to begin again",
+      folder_.string());
 }
 
 UnfinishedDataset::~UnfinishedDataset() = default;
@@ -54,7 +51,7 @@ void UnfinishedDataset::Publish(const std::function<void()>& move) {
 
 void RequireEpisodes(std::int64_t n_episodes, const fs::path& path) {
   if (n_episodes > 0) return;
-  throw Error(ErrorCode::kUsage, fmt::format("{} would have no episode", path.string()));
+  throw UsageError("{} would have no episode", path.string());
 }
 
 void MoveDurably(const fs::path& temporary, const fs::path& path) {

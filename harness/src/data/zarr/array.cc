@@ -14,11 +14,11 @@
 #include <thread>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/json.h"
 #include "data/reader/chunk_cache.h"
 #include "data/reader/chunk_grid.h"
 #include "data/zarr/chunk_codec.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
 namespace {
@@ -62,12 +62,11 @@ ZarrMetadata ReadMetadata(const Store& store, const std::string& name) {
   RequireSafeName(name);
   std::optional<ZarrMetadata> metadata = FindZarrArray(store, name);
   if (!metadata) {
-    throw Error(ErrorCode::kData, fmt::format("no array '{}': {} does not exist", name,
-                                              store.Describe(name + "/" + kArrayFile)));
+    throw DataError("no array '{}': {} does not exist", name,
+                    store.Describe(name + "/" + kArrayFile));
   }
   if (!metadata->unreadable.empty()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{}: {}", store.Describe(name), metadata->unreadable));
+    throw DataError("{}: {}", store.Describe(name), metadata->unreadable);
   }
   return *std::move(metadata);
 }
@@ -203,19 +202,18 @@ void ZarrArray::FindChunks() {
 }
 
 void ZarrArray::ThrowMissing(const std::string& file, std::string_view reason) const {
-  throw Error(ErrorCode::kData,
-              fmt::format("a chunk of '{}' is missing: {} does not exist, {} (shape {}, {} chunks "
-                          "of {}); the copy is incomplete",
-                          name_, store_.Describe(file), reason, ToString(metadata_.shape),
-                          metadata_.num_chunks, ToString(metadata_.chunks)));
+  throw DataError(
+      "a chunk of '{}' is missing: {} does not exist, {} (shape {}, {} chunks of {}); the copy is "
+      "incomplete",
+      name_, store_.Describe(file), reason, ToString(metadata_.shape), metadata_.num_chunks,
+      ToString(metadata_.chunks));
 }
 
 void ZarrArray::AddChunk(const StoredChunk& stored, std::span<const std::byte> header) {
   const auto n_checksum_bytes = static_cast<std::uint64_t>(4 * metadata_.n_checksums);
   const std::string file = store_.Describe(FileOf(stored.chunk));
   if (stored.size < n_checksum_bytes) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{}: has {} bytes, less than its checksums", file, stored.size));
+    throw DataError("{}: has {} bytes, less than its checksums", file, stored.size);
   }
   CheckChunkHeader(metadata_.compressor, header, stored.size - n_checksum_bytes,
                    metadata_.chunk_bytes, file);
@@ -232,7 +230,7 @@ void ZarrArray::AddShard(const Shape& indices, std::uint64_t size) {
   const ShardLayout& shards = *metadata_.shards;
   const std::string file = FileName(indices);
   const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::kData, fmt::format("{}: {}", store_.Describe(file), what));
+    throw DataError("{}: {}", store_.Describe(file), what);
   };
   if (shards.index_bytes() > size) {
     refuse(fmt::format("has {} bytes; the index of {} chunks alone has {}", size, shards.num_chunks,
@@ -287,8 +285,7 @@ void ZarrArray::RequireConvertible(DType target) const {
   const char* wanted = target == DType::kUInt8    ? "images are uint8 or float32"
                        : target == DType::kUInt16 ? "depth is uint16 [mm]"
                                                   : "episode ends are integers";
-  throw Error(ErrorCode::kData,
-              fmt::format("{} has dtype {}; {}", Describe(), Name(metadata_.type), wanted));
+  throw DataError("{} has dtype {}; {}", Describe(), Name(metadata_.type), wanted);
 }
 
 bool ZarrArray::FirstChunkFits(DType target) const {
@@ -363,10 +360,10 @@ void ZarrArray::Fill(DType target, std::span<std::byte> out) const {
   alignas(8) const ElementBytes fill = *metadata_.fill;
   alignas(8) ElementBytes element = {};
   if (Convert(metadata_.type, target, fill.data(), 1, element.data())) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} has fill_value {} for chunks that do not exist; an image of type "
-                            "rgb holds integers 0 to 255",
-                            Describe(), ElementText(metadata_.type, fill.data())));
+    throw DataError(
+        "{} has fill_value {} for chunks that do not exist; an image of type rgb holds integers 0 "
+        "to 255",
+        Describe(), ElementText(metadata_.type, fill.data()));
   }
   const auto value = std::span(element).first(SizeOf(target));
   if (std::ranges::all_of(value, [&](std::byte byte) { return byte == value[0]; })) {
@@ -415,13 +412,11 @@ void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> deco
         std::byte* to = out.data() + static_cast<std::size_t>(run.to) * SizeOf(target);
         const std::optional<std::int64_t> bad = Convert(metadata_.type, target, in, run.n, to);
         if (!bad) return;
-        throw Error(
-            ErrorCode::kData,
-            fmt::format(
-                "{} holds {} at step {}; an image of type rgb holds integers 0 to 255. For other "
-                "numbers, give its key the type low_dim (dataset.params.keys).",
-                Describe(), ElementText(metadata_.type, in + static_cast<std::size_t>(*bad) * item),
-                steps.begin + (run.to + *bad) / step_elements()));
+        throw DataError(
+            "{} holds {} at step {}; an image of type rgb holds integers 0 to 255. For other "
+            "numbers, give its key the type low_dim (dataset.params.keys).",
+            Describe(), ElementText(metadata_.type, in + static_cast<std::size_t>(*bad) * item),
+            steps.begin + (run.to + *bad) / step_elements());
       });
 }
 

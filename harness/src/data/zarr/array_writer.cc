@@ -1,17 +1,15 @@
 #include "data/zarr/array_writer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <system_error>
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/errors.h"
 #include "core/system_error.h"
 #include "data/zarr/chunk_codec.h"
 #include "data/zarr/metadata.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
 namespace {
@@ -76,9 +74,10 @@ void ZarrArrayWriter::RequireSameLayout() const {
   const std::int64_t n_found = RowsOnDisk(folder_);
   if (n_found >= n_rows_ && core::ReadTextFile(file, kMaxMetadataBytes) == Metadata(n_found))
     return;
-  throw Error(ErrorCode::kData, fmt::format("cannot continue at row {} of {}: its .zarray was "
-                                            "written by another version or program; expected\n{}",
-                                            n_rows_, folder_.string(), Metadata(n_rows_)));
+  throw DataError(
+      "cannot continue at row {} of {}: its .zarray was written by another version or program; "
+      "expected\n{}",
+      n_rows_, folder_.string(), Metadata(n_rows_));
 }
 
 void ZarrArrayWriter::RemoveChunksFrom(std::int64_t first) const {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "core/crc32c.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "media/decoded_picture.h"
 
 namespace dp_bench::zarr {
@@ -21,7 +21,7 @@ constexpr std::uint64_t kMaxZlibRatio = 1040;
 constexpr std::uint64_t kMaxZstdRatio = 1U << 16;
 
 [[noreturn]] void Fail(const std::string& file, const std::string& what) {
-  throw Error(ErrorCode::kData, fmt::format("{}: {}", file, what));
+  throw DataError("{}: {}", file, what);
 }
 
 // Offsets of the 16-byte header of c-blosc (README_CHUNK_FORMAT.rst of c-blosc 1.21).
@@ -110,8 +110,7 @@ void DecodeZlib(std::span<const std::byte> compressed, std::span<std::byte> out,
                 const std::string& file) {
   z_stream stream = {};
   constexpr int kZlibOrGzip = 32 + MAX_WBITS;
-  if (inflateInit2(&stream, kZlibOrGzip) != Z_OK)
-    throw Error(ErrorCode::kInternal, "zlib does not start");
+  if (inflateInit2(&stream, kZlibOrGzip) != Z_OK) throw InternalError("zlib does not start");
   // chunks and their files stay below 4 GB
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(compressed.data()));
   stream.avail_in = static_cast<uInt>(compressed.size());
@@ -210,7 +209,7 @@ void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
     case Compressor::kPicture:
       break;
   }
-  throw Error(ErrorCode::kInternal, "an image has a decoder of its own");
+  throw InternalError("an image has a decoder of its own");
 }
 
 void DecodePicture(std::span<const std::byte> compressed, const Shape& chunks,
@@ -237,9 +236,8 @@ std::vector<std::byte> EncodeChunk(DType dtype, std::span<const std::byte> chunk
                                       chunk.data(), out.data(), out.size(), kBloscCodec,
                                       /*blocksize=*/0, /*numinternalthreads=*/1);
   if (size <= 0) {
-    throw Error(ErrorCode::kInternal,
-                fmt::format("c-blosc did not compress {} bytes ({}); its zstd codec is missing?",
-                            chunk.size(), size));
+    throw InternalError("c-blosc did not compress {} bytes ({}); its zstd codec is missing?",
+                        chunk.size(), size);
   }
   out.resize(static_cast<std::size_t>(size));
   return out;

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/json.h"
 #include "data/reader/chunk_grid.h"
 #include "data/reader/keyed_dataset.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
 namespace {
@@ -36,7 +36,7 @@ class Fields {
         json_(core::ParseJson({reinterpret_cast<const char*>(text.data()), text.size()}, file)) {}
 
   [[noreturn]] void Fail(std::string_view field, const std::string& what) const {
-    throw Error(ErrorCode::kData, fmt::format("{}: {} {}", file_, field, what));
+    throw DataError("{}: {} {}", file_, field, what);
   }
 
   const Json& Get(const char* field) const {
@@ -424,7 +424,7 @@ constexpr int kMaxAttributeDepth = 64;
 constexpr const char* kAttributesMember = "attributes";
 
 [[noreturn]] void RefuseAttributes(const std::string& file, const std::string& what) {
-  throw Error(ErrorCode::kData, fmt::format("{}: {}", file, what));
+  throw DataError("{}: {}", file, what);
 }
 
 // The two attributes. Others are dropped as they are read: lists of a million episodes would take

@@ -14,15 +14,13 @@
 #include <system_error>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/regular_file.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void Refuse(const std::string& message) { throw Error(ErrorCode::kData, message); }
 
 class FolderStore final : public Store {
  public:
@@ -39,7 +37,7 @@ class FolderStore final : public Store {
       if (!name.starts_with('.') && entry->is_directory(ignored)) names.push_back(name);
     }
     if (error && error != std::errc::no_such_file_or_directory) {
-      Refuse(fmt::format("cannot read {}: {}", Describe(folder), error.message()));
+      throw DataError("cannot read {}: {}", Describe(folder), error.message());
     }
     std::ranges::sort(names);
     return names;
@@ -59,8 +57,8 @@ class FolderStore final : public Store {
     void Read(std::uint64_t offset, std::span<std::byte> out) override {
       file_.Seek(std::min(offset, size()));
       if (file_.Read(out) == out.size()) return;
-      Refuse(fmt::format("{} ended at byte {} while it was read", file_.path().string(),
-                         size() - file_.left()));
+      throw DataError("{} ended at byte {} while it was read", file_.path().string(),
+                      size() - file_.left());
     }
 
    private:
@@ -72,15 +70,15 @@ class FolderStore final : public Store {
     std::error_code ignored;  // other errors than a missing file occur again
     if (fs::status(path, ignored).type() == fs::file_type::not_found) {
       if (!fs::is_symlink(path, ignored)) return nullptr;
-      Refuse(
-          fmt::format("{} is a link to a file that does not exist; fetch the content of the "
-                      "dataset first (git annex get, dvc pull, git lfs pull)",
-                      path.string()));
+      throw DataError(
+          "{} is a link to a file that does not exist; fetch the content of the dataset first (git "
+          "annex get, dvc pull, git lfs pull)",
+          path.string());
     }
     try {
       return std::make_unique<FolderFile>(path);
     } catch (const Error& fault) {
-      Refuse(fault.what());
+      throw Error(ErrorCode::kData, fault.what());
     }
   }
 
@@ -118,7 +116,7 @@ class ZipStore final : public Store {
     }
     const std::string reason = zip_error_strerror(error);
     if (source != nullptr) zip_source_free(source);
-    Refuse(fmt::format("cannot read {} as a zip archive: {}", path_.string(), reason));
+    throw DataError("cannot read {} as a zip archive: {}", path_.string(), reason);
   }
 
   std::vector<std::string> ListFolders(const std::string& folder) const override {
@@ -167,25 +165,25 @@ class ZipStore final : public Store {
 
     void Read(std::uint64_t offset, std::span<std::byte> out) override {
       if (offset > 0 && zip_fseek(entry_.get(), static_cast<zip_int64_t>(offset), SEEK_SET) != 0) {
-        Refuse(
-            fmt::format("{} cannot be read in parts: shards must be stored without compression in "
-                        "a zip archive (zip -0), or unpack it",
-                        name_));
+        throw DataError(
+            "{} cannot be read in parts: shards must be stored without compression in a zip "
+            "archive (zip -0), or unpack it",
+            name_);
       }
       std::size_t done = 0;
       while (done < out.size()) {
         const zip_int64_t n = zip_fread(entry_.get(), out.data() + done, out.size() - done);
         if (n <= 0) {
-          Refuse(fmt::format("{} breaks off at byte {} of {}: {}", name_, done, out.size(),
-                             zip_file_strerror(entry_.get())));
+          throw DataError("{} breaks off at byte {} of {}: {}", name_, done, out.size(),
+                          zip_file_strerror(entry_.get()));
         }
         done += static_cast<std::size_t>(n);
       }
       // libzip compares the checksum at the end of the entry
       std::byte extra;
       if (offset > 0 || done < size_ || zip_fread(entry_.get(), &extra, 1) == 0) return;
-      Refuse(fmt::format("{} does not end after {} bytes with a matching checksum: {}", name_,
-                         size_, zip_file_strerror(entry_.get())));
+      throw DataError("{} does not end after {} bytes with a matching checksum: {}", name_, size_,
+                      zip_file_strerror(entry_.get()));
     }
 
    private:
@@ -205,11 +203,11 @@ class ZipStore final : public Store {
                           : zip_stat(archive_.get(), name.c_str(), 0, &status);
     if (fault != 0) return nullptr;
     if ((status.valid & ZIP_STAT_SIZE) == 0 || (status.valid & ZIP_STAT_INDEX) == 0) {
-      Refuse(Describe(name) + " does not say its size");
+      throw DataError("{} does not say its size", Describe(name));
     }
     Entry entry(zip_fopen_index(archive_.get(), status.index, 0));
     if (entry == nullptr) {
-      Refuse(fmt::format("cannot read {}: {}", Describe(name), zip_strerror(archive_.get())));
+      throw DataError("cannot read {}: {}", Describe(name), zip_strerror(archive_.get()));
     }
     return std::make_unique<ZipFile>(std::move(lock), std::move(entry), status.size,
                                      Describe(name));
@@ -226,7 +224,7 @@ class ZipStore final : public Store {
 std::unique_ptr<Store::File> Store::OpenExisting(const std::string& name) const {
   RequireSafeName(name);
   std::unique_ptr<File> file = Open(name);
-  if (file == nullptr) Refuse(Describe(name) + " does not exist");
+  if (file == nullptr) throw DataError("{} does not exist", Describe(name));
   return file;
 }
 
@@ -242,8 +240,8 @@ void Store::Read(const std::string& name, std::uint64_t max_bytes,
                  std::vector<std::byte>* out) const {
   const std::unique_ptr<File> file = OpenExisting(name);
   if (file->size() > max_bytes) {
-    Refuse(fmt::format("{} has {} bytes; at most {} are expected here", Describe(name),
-                       file->size(), max_bytes));
+    throw DataError("{} has {} bytes; at most {} are expected here", Describe(name), file->size(),
+                    max_bytes);
   }
   out->resize(file->size());
   file->Read(0, *out);
@@ -272,10 +270,10 @@ std::unique_ptr<Store> OpenStore(const fs::path& path) {
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) return std::make_unique<FolderStore>(path);
   if (fs::is_regular_file(status)) return OpenZipStore(path);
-  Refuse(
-      fmt::format("no zarr folder or .zarr.zip at '{}'{}; `scripts/get_data.sh pusht` fetches "
-                  "the PushT demonstrations, `dp_bench collect` makes data with an env's expert",
-                  path.string(), error ? " (" + error.message() + ")" : ""));
+  throw DataError(
+      "no zarr folder or .zarr.zip at '{}'{}; `scripts/get_data.sh pusht` fetches the PushT "
+      "demonstrations, `dp_bench collect` makes data with an env's expert",
+      path.string(), error ? " (" + error.message() + ")" : "");
 }
 
 void RequireSafeName(std::string_view name) {
@@ -292,10 +290,10 @@ void RequireSafeName(std::string_view name) {
 
   std::string shown(name.substr(0, 80));
   std::replace(shown.begin(), shown.end(), '\0', '?');
-  Refuse(
-      fmt::format("'{}' is not the name of an array; expected a relative path such as data/action, "
-                  "which cannot leave the zarr folder",
-                  shown));
+  throw DataError(
+      "'{}' is not the name of an array; expected a relative path such as data/action, which "
+      "cannot leave the zarr folder",
+      shown);
 }
 
 }  // namespace dp_bench::zarr

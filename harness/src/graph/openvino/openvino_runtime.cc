@@ -2,7 +2,7 @@
 #include <openvino/openvino.hpp>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "graph/graph_runtime.h"
 
 namespace dp_bench::graph {
@@ -71,7 +71,6 @@ dp_bench_make_openvino_runtime(const dp_bench::graph::OnnxGraphs& graphs, int n_
   try {
     return std::make_unique<dp_bench::graph::OpenVinoRuntime>(graphs, n_threads).release();
   } catch (const ov::Exception& error) {
-    throw dp_bench::Error(dp_bench::ErrorCode::kPlugin,
-                          std::string("policy.backend=openvino: ") + error.what());
+    throw FormatError(dp_bench::ErrorCode::kPlugin, "policy.backend=openvino: {}", error.what());
   }
 }

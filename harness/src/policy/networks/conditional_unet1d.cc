@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 #include "dp_bench/policy/kernels/row_product.h"
 #include "dp_bench/policy/networks/denoiser.h"
 #include "dp_bench/stage_trace.h"
@@ -57,21 +57,18 @@ std::shared_ptr<torch::nn::Module> AddContainer(torch::nn::Module& parent,
 void CheckConfig(const UnetConfig& config) {
   for (const std::int64_t dim : config.down_dims) {
     if (dim <= 0 || dim % config.n_groups != 0) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("down_dims has {}; every entry must be a positive multiple of "
-                              "n_groups = {}",
-                              dim, config.n_groups));
+      throw ConfigError(
+          "down_dims has {}; every entry must be a positive multiple of n_groups = {}", dim,
+          config.n_groups);
     }
   }
   if (config.down_dims.front() % kFinalGroups != 0) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("down_dims starts with {}; it must be a multiple of {}",
-                            config.down_dims.front(), kFinalGroups));
+    throw ConfigError("down_dims starts with {}; it must be a multiple of {}",
+                      config.down_dims.front(), kFinalGroups);
   }
   if (config.diffusion_step_embed_dim < 4 || config.diffusion_step_embed_dim % 2 != 0) {
-    throw Error(ErrorCode::kConfig, fmt::format("diffusion_step_embed_dim is {}; it must be even "
-                                                "and at least 4",
-                                                config.diffusion_step_embed_dim));
+    throw ConfigError("diffusion_step_embed_dim is {}; it must be even and at least 4",
+                      config.diffusion_step_embed_dim);
   }
 }
 
@@ -415,15 +412,13 @@ UnetConfig ReadUnetConfig(const Config& params, const PolicySpec& spec,
        "the condition scales and shifts features; false: it only shifts them");
 
   if (c.down_dims.empty() || c.down_dims.size() > 12) {
-    throw Error(ErrorCode::kConfig, fmt::format("{} has {} levels; 1 to 12 make sense",
-                                                params.Where("down_dims"), c.down_dims.size()));
+    throw ConfigError("{} has {} levels; 1 to 12 make sense", params.Where("down_dims"),
+                      c.down_dims.size());
   }
   const std::int64_t factor = std::int64_t{1} << (c.down_dims.size() - 1);
   if (spec.horizons.horizon % factor != 0) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("horizon is {}; {} levels of {} need a multiple of {}", spec.horizons.horizon,
-                    c.down_dims.size(), params.Where("down_dims"), factor));
+    throw ConfigError("horizon is {}; {} levels of {} need a multiple of {}", spec.horizons.horizon,
+                      c.down_dims.size(), params.Where("down_dims"), factor);
   }
   return c;
 }

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "dp_bench/stage_trace.h"
 #include "policy/guarded_policy.h"
 #include "policy/kernels/loop_tensors.h"
@@ -106,8 +106,7 @@ void DiffusionPolicy::LearnFrom(Policy& teacher, Policy& average) {
   DiffusionPolicy* const other = Find(teacher);
   average_ = Find(average);
   if (other == nullptr || average_ == nullptr) {
-    throw Error(ErrorCode::kConfig,
-                "training.teacher: expected a policy of the same kind, found another one");
+    throw ConfigError("training.teacher: expected a policy of the same kind, found another one");
   }
   objective_->LearnFrom(*other->objective_);
   teacher_ = other;

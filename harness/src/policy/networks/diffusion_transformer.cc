@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 #include "dp_bench/policy/kernels/row_product.h"
 #include "dp_bench/policy/kernels/token_ops.h"
 #include "dp_bench/policy/networks/denoiser.h"
@@ -51,21 +51,20 @@ struct TransformerConfig {
 
 void CheckConfig(const TransformerConfig& config) {
   if (config.n_emb % config.n_head != 0) {
-    throw Error(ErrorCode::kConfig, fmt::format("n_emb is {}; it must be a multiple of n_head = {}",
-                                                config.n_emb, config.n_head));
+    throw ConfigError("n_emb is {}; it must be a multiple of n_head = {}", config.n_emb,
+                      config.n_head);
   }
   if (config.n_emb < 4 || config.n_emb % 2 != 0) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("n_emb is {}; it must be even and at least 4", config.n_emb));
+    throw ConfigError("n_emb is {}; it must be even and at least 4", config.n_emb);
   }
   if (config.obs_as_cond && !config.time_as_cond) {
-    throw Error(ErrorCode::kConfig, "obs_as_cond needs time_as_cond: set both, or neither of them");
+    throw ConfigError("obs_as_cond needs time_as_cond: set both, or neither of them");
   }
   if (!config.time_as_cond && config.n_cond_layers > 0) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("n_cond_layers is {}, but without time_as_cond there is no condition "
-                            "to encode; set it to 0",
-                            config.n_cond_layers));
+    throw ConfigError(
+        "n_cond_layers is {}, but without time_as_cond there is no condition to encode; set it to "
+        "0",
+        config.n_cond_layers);
   }
 }
 

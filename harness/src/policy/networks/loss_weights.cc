@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 using torch::Tensor;
 
 [[noreturn]] void ThrowExpected(const Config& params, const char* key, const std::string& wanted) {
-  throw Error(ErrorCode::kConfig, fmt::format("{}: expected {}", params.Where(key), wanted));
+  throw ConfigError("{}: expected {}", params.Where(key), wanted);
 }
 
 void RequireWeights(const Config& params, const char* key, const std::vector<double>& weights,
@@ -45,7 +45,7 @@ double WeightOf(PredictionType type, double of_x_0, double snr) {
     case PredictionType::kVPrediction:
       return of_x_0 / (snr + 1.0);
   }
-  throw Error(ErrorCode::kInternal, "unknown prediction_type");
+  throw InternalError("unknown prediction_type");
 }
 
 }  // namespace

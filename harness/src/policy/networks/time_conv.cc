@@ -4,14 +4,12 @@
 // result is one product.
 #include "policy/networks/time_conv.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "dp_bench/policy/kernels/row_product.h"
 #include "policy/kernels/loop_tensors.h"
 
@@ -293,9 +291,8 @@ TimeConvImpl::TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int
     : kind_(kind) {
   const std::int64_t wanted = kind == TimeConvKind::kDown ? 3 : kind == TimeConvKind::kUp ? 4 : 0;
   if (wanted == 0 ? kernel_size % 2 != 1 : kernel_size != wanted) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("kernel_size is {}; a convolution that keeps T needs an odd one", kernel_size));
+    throw ConfigError("kernel_size is {}; a convolution that keeps T needs an odd one",
+                      kernel_size);
   }
   // LibTorch's modules are created only for their initialization
   if (kind == TimeConvKind::kUp) {

@@ -1,13 +1,11 @@
 // See consistency_objective.h.
 #include "policy/objectives/consistency_objective.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <functional>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 #include "policy/objectives/diffusion_objective.h"
 
 namespace dp_bench::policy {
@@ -21,8 +19,7 @@ NoiseSchedulerConfig ReadScheduler(const Config& params) {
   const Config section = params.Sub("noise_scheduler");
   const auto config = NoiseSchedulerConfig::FromConfig(section);
   const auto refuse = [&](const char* key, const char* wanted) {
-    throw Error(ErrorCode::kConfig, fmt::format("{}: expected {} with objective consistency",
-                                                section.Where(key), wanted));
+    throw ConfigError("{}: expected {} with objective consistency", section.Where(key), wanted);
   };
   if (config.type != "ddim") refuse("type", "ddim");
   if (config.eta != 0.0) refuse("eta", "0");
@@ -49,12 +46,10 @@ ConsistencyObjective::ConsistencyObjective(const Config& params)
       scheduler_(ReadScheduler(params)) {
   for (const std::int64_t timestep : scheduler_.timesteps()) levels_.push_back(LevelAt(timestep));
   if (config_.num_inference_steps > std::ssize(levels_)) {
-    throw Error(
-        ErrorCode::kConfig,
-        fmt::format("{}: expected at most {}, which is noise_scheduler.num_inference_steps, "
-                    "found {}",
-                    params.Sub("consistency").Where("num_inference_steps"), levels_.size(),
-                    config_.num_inference_steps));
+    throw ConfigError(
+        "{}: expected at most {}, which is noise_scheduler.num_inference_steps, found {}",
+        params.Sub("consistency").Where("num_inference_steps"), levels_.size(),
+        config_.num_inference_steps);
   }
   levels_.push_back({.timestep = levels_.back().timestep});
 }
@@ -62,13 +57,13 @@ ConsistencyObjective::ConsistencyObjective(const Config& params)
 void ConsistencyObjective::LearnFrom(const Objective& teacher) {
   teacher_ = dynamic_cast<const DiffusionObjective*>(&teacher);
   if (teacher_ == nullptr) {
-    throw Error(ErrorCode::kConfig,
-                "training.teacher: expected a policy with objective diffusion, found another one");
+    throw ConfigError(
+        "training.teacher: expected a policy with objective diffusion, found another one");
   }
   if (teacher_->scheduler().alphas_cumprod() != scheduler_.alphas_cumprod()) {
-    throw Error(ErrorCode::kConfig,
-                "training.teacher: expected the noise schedule of policy.params.noise_scheduler "
-                "(num_train_timesteps, beta_schedule and its limits), found another one");
+    throw ConfigError(
+        "training.teacher: expected the noise schedule of policy.params.noise_scheduler "
+        "(num_train_timesteps, beta_schedule and its limits), found another one");
   }
 }
 

@@ -1,12 +1,10 @@
 // See objective.h.
 #include "policy/objectives/objective.h"
 
-#include <fmt/format.h>
-
 #include <string>
 #include <utility>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "policy/networks/loss_weights.h"
 #include "policy/noise_scheduler.h"
 #include "policy/objectives/consistency_objective.h"
@@ -19,16 +17,15 @@ namespace {
 void RefuseTimestepWeighting(const Config& params, const std::string& objective) {
   const TimestepWeighting weighting = TimestepWeighting::FromConfig(params);
   if (weighting.kind == "none") return;
-  throw Error(ErrorCode::kConfig,
-              fmt::format("{}: expected none with objective {}, found {}",
-                          params.Where("loss_weighting"), objective, weighting.kind));
+  throw ConfigError("{}: expected none with objective {}, found {}", params.Where("loss_weighting"),
+                    objective, weighting.kind);
 }
 
 }  // namespace
 
 void Objective::LearnFrom(const Objective& /*teacher*/) {
-  throw Error(ErrorCode::kConfig,
-              "training.teacher: only policy.params.objective=consistency learns from a teacher");
+  throw ConfigError(
+      "training.teacher: only policy.params.objective=consistency learns from a teacher");
 }
 
 std::unique_ptr<Objective> MakeObjective(const Config& params) {

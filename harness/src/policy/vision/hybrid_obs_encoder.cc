@@ -1,12 +1,10 @@
 // The observation encoder of "hybrid" policies.
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "dp_bench/policy/vision/image_encoder.h"
 #include "dp_bench/policy/vision/obs_encoder.h"
 #include "dp_bench/policy/vision/vision_pipeline.h"
@@ -23,11 +21,10 @@ std::vector<KeySpec> LowDimKeys(const PolicySpec& spec) {
   for (const KeySpec& key : spec.shape_meta.obs) {
     if (key.type == KeyType::kLowDim) keys.push_back(key);
     if (key.type != KeyType::kDepth) continue;
-    throw Error(ErrorCode::kConfig,
-                fmt::format("this policy reads low_dim and rgb observations; '{}' is depth. Use "
-                            "the task without depth (--obs rgb), or a policy that reads it "
-                            "(--policy rgbd_fusion)",
-                            key.name));
+    throw ConfigError(
+        "this policy reads low_dim and rgb observations; '{}' is depth. Use the task without depth "
+        "(--obs rgb), or a policy that reads it (--policy rgbd_fusion)",
+        key.name);
   }
   return keys;
 }

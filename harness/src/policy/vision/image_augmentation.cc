@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -34,9 +34,8 @@ Change AdjustWithin(const Config& entry, std::array<double, 2> range, double min
   const double low = range[0];
   const double high = range[1];
   if (!(min <= low && low <= high && high <= max)) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: expected [low, high] with {} <= low <= high <= {}, found [{}, {}]",
-                            entry.Where("range"), min, max, low, high));
+    throw ConfigError("{}: expected [low, high] with {} <= low <= high <= {}, found [{}, {}]",
+                      entry.Where("range"), min, max, low, high);
   }
   return [=](const Tensor& images, const Draws& draws) {
     return adjust(images, draws.uniform.select(1, 0) * (high - low) + low);
@@ -74,10 +73,9 @@ Change MakeRandomMask(const Config& entry) {
   const ConfigKeys keys(entry);
   keys("size", &size, "height and width of the black rectangle, as shares of the image's");
   if (!(size[0] > 0.0 && size[0] <= 1.0 && size[1] > 0.0 && size[1] <= 1.0)) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: expected shares of height and width above 0 and at most 1, found "
-                            "[{}, {}]",
-                            entry.Where("size"), size[0], size[1]));
+    throw ConfigError(
+        "{}: expected shares of height and width above 0 and at most 1, found [{}, {}]",
+        entry.Where("size"), size[0], size[1]);
   }
   return [size](const Tensor& images, const Draws& draws) {
     const std::int64_t height = PixelsOf(size[0], images.size(3));
@@ -142,9 +140,8 @@ void RequireKnownTypes(const Config& augmentation) {
   for (const ChangeType& type : kTypes) names.emplace_back(type.name);
   for (const std::string& name : augmentation.Keys()) {
     if (std::ranges::find(names, name) != names.end()) continue;
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: there is no augmentation '{}'; there are {}",
-                            augmentation.Where(name), name, fmt::join(names, ", ")));
+    throw ConfigError("{}: there is no augmentation '{}'; there are {}", augmentation.Where(name),
+                      name, fmt::join(names, ", "));
   }
 }
 
@@ -153,11 +150,11 @@ void CheckImages(const Tensor& images, std::int64_t batch_size) {
       images.scalar_type() == torch::kFloat32) {
     return;
   }
-  throw Error(ErrorCode::kShape,
-              fmt::format("image augmentation needs float32 images of shape [{}, To, 3, H, W], one "
-                          "for each row of the noise source; found {} of shape {}",
-                          batch_size, c10::toString(images.scalar_type()),
-                          ToString(std::span(images.sizes().data(), images.sizes().size()))));
+  throw ShapeError(
+      "image augmentation needs float32 images of shape [{}, To, 3, H, W], one for each row of the "
+      "noise source; found {} of shape {}",
+      batch_size, c10::toString(images.scalar_type()),
+      ToString(std::span(images.sizes().data(), images.sizes().size())));
 }
 
 // The numbers that each row draws, in the same order for every change.
@@ -203,10 +200,9 @@ ImageAugmentation::ImageAugmentation(const Config& params) {
   }
   RequireKnownTypes(augmentation);
   if (!empty() && total == 0.0) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: all weights are 0; give one type a weight above 0, or leave "
-                            "'augmentation' out",
-                            params.Where("augmentation")));
+    throw ConfigError(
+        "{}: all weights are 0; give one type a weight above 0, or leave 'augmentation' out",
+        params.Where("augmentation"));
   }
 }
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <string>
 
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "dp_bench/stage_trace.h"
 #include "policy/kernels/loop_tensors.h"
 #include "policy/vision/image_augmentation.h"
@@ -21,8 +21,6 @@ using torch::Tensor;
 constexpr double kMaxUInt8 = 255.0;
 constexpr double kMaxPixels = 1 << 20;  // far above the side of any image
 
-[[noreturn]] void Refuse(const std::string& message) { throw Error(ErrorCode::kConfig, message); }
-
 // Assigns every depth key to its camera.
 void PairDepth(const Config& params, const std::vector<KeySpec>& depths,
                std::vector<Camera>* cameras) {
@@ -30,10 +28,10 @@ void PairDepth(const Config& params, const std::vector<KeySpec>& depths,
       "depth_of",
       "which camera a depth key belongs to; if left out, they pair in alphabetical order");
   if (depth_of.Keys().empty() && depths.size() != cameras->size()) {
-    Refuse(
-        fmt::format("shape_meta has {} colour cameras and {} depth keys; say which belong "
-                    "together: {}: {{\"<rgb key>\": \"<depth key>\"}}",
-                    cameras->size(), depths.size(), params.Where("depth_of")));
+    throw ConfigError(
+        "shape_meta has {} colour cameras and {} depth keys; say which belong together: {}: "
+        "{{\"<rgb key>\": \"<depth key>\"}}",
+        cameras->size(), depths.size(), params.Where("depth_of"));
   }
   std::size_t n_paired = 0;
   for (std::size_t i = 0; i < cameras->size(); ++i) {
@@ -47,15 +45,15 @@ void PairDepth(const Config& params, const std::vector<KeySpec>& depths,
         if (depth.name == *name) camera.depth = depth;
       }
       if (!camera.depth) {
-        Refuse(fmt::format("{}: shape_meta has no depth key '{}'", depth_of.Where(camera.rgb.name),
-                           *name));
+        throw ConfigError("{}: shape_meta has no depth key '{}'", depth_of.Where(camera.rgb.name),
+                          *name);
       }
     }
     if (camera.depth) ++n_paired;
   }
   if (n_paired < depths.size()) {
-    Refuse(fmt::format("{} pairs {} of {} depth keys with a camera; the others would never be seen",
-                       params.Where("depth_of"), n_paired, depths.size()));
+    throw ConfigError("{} pairs {} of {} depth keys with a camera; the others would never be seen",
+                      params.Where("depth_of"), n_paired, depths.size());
   }
 }
 
@@ -63,15 +61,15 @@ void RequireOneShape(const std::vector<Camera>& cameras) {
   const KeySpec& first = cameras[0].rgb;
   for (const Camera& camera : cameras) {
     if (camera.rgb.shape != first.shape || camera.rgb.dtype != DType::kUInt8) {
-      Refuse(fmt::format("cameras must be uint8 and share one shape; '{}' is {} {}, '{}' is {} {}",
-                         first.name, ToString(first.shape), Name(first.dtype), camera.rgb.name,
-                         ToString(camera.rgb.shape), Name(camera.rgb.dtype)));
+      throw ConfigError("cameras must be uint8 and share one shape; '{}' is {} {}, '{}' is {} {}",
+                        first.name, ToString(first.shape), Name(first.dtype), camera.rgb.name,
+                        ToString(camera.rgb.shape), Name(camera.rgb.dtype));
     }
     if (!camera.depth) continue;
     const Shape wanted = {1, first.shape[1], first.shape[2]};
     if (camera.depth->shape != wanted) {
-      Refuse(fmt::format("'{}' is {}; expected {}, the size of its camera '{}'", camera.depth->name,
-                         ToString(camera.depth->shape), ToString(wanted), camera.rgb.name));
+      throw ConfigError("'{}' is {}; expected {}, the size of its camera '{}'", camera.depth->name,
+                        ToString(camera.depth->shape), ToString(wanted), camera.rgb.name);
     }
   }
 }
@@ -85,15 +83,15 @@ Shape ReadCrop(const Config& params, const Shape& whole) {
       "a fraction of the image; none for the whole image");
   if (!asked) return whole;
   if (asked->size() != 2) {
-    Refuse(fmt::format("{}: expected [height, width], found [{}]", params.Where(kKey),
-                       fmt::join(*asked, ", ")));
+    throw ConfigError("{}: expected [height, width], found [{}]", params.Where(kKey),
+                      fmt::join(*asked, ", "));
   }
   Shape crop;
   for (std::size_t i = 0; i < 2; ++i) {
     const double value = (*asked)[i];
     if (!(value > 0.0 && value <= kMaxPixels) || (value > 1.0 && value != std::floor(value))) {
-      Refuse(fmt::format("{}: expected whole pixels, or fractions between 0 and 1, found [{}]",
-                         params.Where(kKey), fmt::join(*asked, ", ")));
+      throw ConfigError("{}: expected whole pixels, or fractions between 0 and 1, found [{}]",
+                        params.Where(kKey), fmt::join(*asked, ", "));
     }
     const double pixels = value < 1.0 ? value * static_cast<double>(whole[i]) : value;
     crop.push_back(std::max(std::llround(pixels), 1LL));
@@ -106,18 +104,17 @@ Shape ReadSize(const Config& params, const char* key, const Shape& default_size,
                const KeyMeaning& meaning) {
   Shape size = params.GetOptional<std::vector<std::int64_t>>(key, meaning).value_or(default_size);
   if (size.size() != 2 || size[0] < 1 || size[1] < 1) {
-    Refuse(fmt::format("{} is {}; expected [height, width]", params.Where(key), ToString(size)));
+    throw ConfigError("{} is {}; expected [height, width]", params.Where(key), ToString(size));
   }
   return size;
 }
 
 void RequireFinite(const std::string& key, const Tensor& depth) {
   if (depth.scalar_type() != torch::kFloat32 || depth.isfinite().all().item<bool>()) return;
-  throw Error(
-      ErrorCode::kNumeric,
-      fmt::format("'{}' holds {} values that are NaN or infinite; expected metres (where the "
-                  "sensor sees nothing, the far end of its range)",
-                  key, depth.isfinite().logical_not().sum().item<std::int64_t>()));
+  throw NumericError(
+      "'{}' holds {} values that are NaN or infinite; expected metres (where the sensor sees "
+      "nothing, the far end of its range)",
+      key, depth.isfinite().logical_not().sum().item<std::int64_t>());
 }
 
 enum class Interpolation { kNearest, kBilinear, kAntialiased };
@@ -177,10 +174,10 @@ VisionPipeline::VisionPipeline(const Config& params, const std::vector<Camera>& 
   if (cameras.empty()) return;
 
   if (crop[0] > whole[0] || crop[1] > whole[1]) {
-    Refuse(fmt::format(
-        "{} is {}; it must lie within the images of '{}', {}. A fraction fits "
-        "images of any size: [0.9, 0.9]",
-        params.Where("crop_shape"), ToString(crop), cameras[0].rgb.name, ToString(whole)));
+    throw ConfigError(
+        "{} is {}; it must lie within the images of '{}', {}. A fraction fits images of any size: "
+        "[0.9, 0.9]",
+        params.Where("crop_shape"), ToString(crop), cameras[0].rgb.name, ToString(whole));
   }
   crop_ = crop;
   spare_height_ = whole[0] - crop[0];

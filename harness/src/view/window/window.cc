@@ -9,19 +9,19 @@
 #include <cstddef>
 #include <utility>
 
-#include "dp_bench/error.h"
-
 #define GLFW_INCLUDE_GLCOREARB
 #include <GLFW/glfw3.h>
+
+#include "core/errors.h"
 
 namespace dp_bench::view {
 namespace {
 
 [[noreturn]] void ThrowNoWindow(const std::string& why) {
-  throw Error(ErrorCode::kUsage,
-              fmt::format("cannot open a window: {}. Set DISPLAY to a screen (ssh -X brings one), "
-                          "run under `xvfb-run -a`, or make videos with `dp_bench eval`",
-                          why));
+  throw UsageError(
+      "cannot open a window: {}. Set DISPLAY to a screen (ssh -X brings one), run under `xvfb-run "
+      "-a`, or make videos with `dp_bench eval`",
+      why);
 }
 
 std::string GlfwError() {
