@@ -20,13 +20,13 @@
 #include "app/verbs.h"
 #include "config/dataset_format.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/progress.h"
 #include "core/stop_signal.h"
 #include "data/key_check.h"
 #include "data/reader/keyed_dataset.h"
 #include "data/split.h"
-#include "dp_bench/error.h"
 #include "inspect/data_inspection.h"
 #include "plugin/catalogue.h"
 #include "task/dataset_conversion.h"
@@ -106,8 +106,7 @@ std::int64_t ReadIndex(const std::string& text, const std::string& all) {
   const char* const end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, value);
   if (text.empty() || result.ec != std::errc() || result.ptr != end || value < 0) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--episodes {}: expected numbers and ranges, such as 0-99,120", all));
+    throw UsageError("--episodes {}: expected numbers and ranges, such as 0-99,120", all);
   }
   return value;
 }
@@ -148,9 +147,8 @@ int Split(const DatasetVerbOptions& options) {
     (is_val[static_cast<std::size_t>(i)] ? val : train).episodes->push_back(i);
   }
   if (val.episodes->empty()) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--val-ratio {} leaves no episode of {} for the second dataset",
-                            options.val_ratio, n));
+    throw UsageError("--val-ratio {} leaves no episode of {} for the second dataset",
+                     options.val_ratio, n);
   }
   return Copy({train, val}, options);
 }

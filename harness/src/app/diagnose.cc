@@ -9,12 +9,12 @@
 #include "app/verbs.h"
 #include "config/document.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/output_file.h"
 #include "data/collector.h"
 #include "data/replay_writer.h"
 #include "diagnose/diagnosis.h"
-#include "dp_bench/error.h"
 #include "planner/create_from_checkpoint.h"
 #include "planner/policy_weights.h"
 #include "run/result_files.h"
@@ -62,13 +62,13 @@ void TakePath(DiagnoseVerbOptions* options) {
   const auto path = std::ranges::find_if(overrides, is_path);
   if (path == overrides.end()) return;
   if (!options->run.empty() || !options->checkpoint.empty()) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("'{}': --run or --checkpoint is given too; give only one", *path));
+    throw UsageError("'{}': --run or --checkpoint is given too; give only one", *path);
   }
   if (!fs::is_directory(*path)) {
-    throw Error(ErrorCode::kUsage, fmt::format("'{}' is neither the folder of a run or checkpoint "
-                                               "nor a config value (key.key=value)",
-                                               *path));
+    throw UsageError(
+        "'{}' is neither the folder of a run or checkpoint "
+        "nor a config value (key.key=value)",
+        *path);
   }
   options->run = *path;
   overrides.erase(path);

@@ -11,7 +11,7 @@
 #include "app/verbs.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "interop/graph_export.h"
 #include "interop/lerobot_export.h"
 #include "plugin/catalogue.h"
@@ -109,11 +109,11 @@ int Export(ExportVerbOptions options) {
 // Users of diffusion_policy come with a file.
 void RequireFolder(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path)) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("'{0}' is a file; expected the folder of a LeRobot policy. Convert a "
-                          "checkpoint of diffusion_policy first: python -m "
-                          "dp_bench.convert_diffusion_policy '{0}' converted",
-                          path.string()));
+  throw UsageError(
+      "'{0}' is a file; expected the folder of a LeRobot policy. Convert a "
+      "checkpoint of diffusion_policy first: python -m "
+      "dp_bench.convert_diffusion_policy '{0}' converted",
+      path.string());
 }
 
 constexpr const char* kImportExamples =

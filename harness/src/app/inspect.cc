@@ -8,8 +8,8 @@
 #include "app/verbs.h"
 #include "control/env_runner_config.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
-#include "dp_bench/error.h"
 #include "inspect/attention.h"
 #include "inspect/data_inspection.h"
 #include "inspect/inspect_policy.h"
@@ -62,13 +62,13 @@ struct InspectVerbOptions {
 // Throws unless the estimate of --check is close to what was measured.
 void RequireAgreement(const nlohmann::json& check) {
   if (check["deviation"].get<double>() <= kTolerance) return;
-  throw Error(ErrorCode::kNumeric,
-              fmt::format("a step at batch size {} takes {} bytes, the estimate was {}: more than "
-                          "{:.0f} % apart. The memory of this policy is not linear in the batch "
-                          "size; measure with --check at the size that you need.",
-                          check["measured"]["batch_size"].get<std::int64_t>(),
-                          check["measured"]["step"].get<std::int64_t>(),
-                          check["estimated"]["step"].get<std::int64_t>(), 100.0 * kTolerance));
+  throw NumericError(
+      "a step at batch size {} takes {} bytes, the estimate was {}: more than "
+      "{:.0f} % apart. The memory of this policy is not linear in the batch "
+      "size; measure with --check at the size that you need.",
+      check["measured"]["batch_size"].get<std::int64_t>(),
+      check["measured"]["step"].get<std::int64_t>(), check["estimated"]["step"].get<std::int64_t>(),
+      100.0 * kTolerance);
 }
 
 void Print(const nlohmann::json& inspection, std::string (*text)(nlohmann::json), bool as_json) {
@@ -94,10 +94,10 @@ int InspectThePolicy(const InspectVerbOptions& options) {
 // Without a config there are no values to override.
 void RequireNoOverrides(const InspectVerbOptions& options, const char* subject) {
   if (options.experiment.overrides.empty()) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("nothing reads '{}': inspect {} takes no config values; leave it out, or "
-                          "give --env or --config",
-                          options.experiment.overrides.front(), subject));
+  throw UsageError(
+      "nothing reads '{}': inspect {} takes no config values; leave it out, or "
+      "give --env or --config",
+      options.experiment.overrides.front(), subject);
 }
 
 control::RecordedObs FirstObsOfTestEpisode(const task::Experiment& experiment, std::string* name) {
@@ -108,10 +108,10 @@ control::RecordedObs FirstObsOfTestEpisode(const task::Experiment& experiment, s
                                   /*output_dir=*/{});
   const auto first = runner.FirstObservation(0);
   if (!first) {
-    throw Error(ErrorCode::kEnv,
-                fmt::format("the env does not start with seed {}; choose another one with "
-                            "env_runner.test_start_seed, or give --episode",
-                            config.test_start_seed));
+    throw EnvError(
+        "the env does not start with seed {}; choose another one with "
+        "env_runner.test_start_seed, or give --episode",
+        config.test_start_seed);
   }
   *name = fmt::format("first observation of seed {}", first->row.seed);
   return *first;
@@ -163,9 +163,8 @@ int Show(const Dataset& dataset, const std::string& name, const InspectVerbOptio
 
 int InspectTheEnv(const task::Task& task, const InspectVerbOptions& options) {
   if (!options.html.empty()) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--html writes a page about a dataset, and '{}' has none; leave it out",
-                            task.name()));
+    throw UsageError("--html writes a page about a dataset, and '{}' has none; leave it out",
+                     task.name());
   }
   Print(inspect::EnvInspection{task.name(), task.env_name(), task.DescribeEnv()}, options.as_json);
   return 0;

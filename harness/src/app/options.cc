@@ -10,7 +10,7 @@
 
 #include "config/name.h"
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "run/run_contents.h"
 
 namespace dp_bench::app {
@@ -26,11 +26,10 @@ std::vector<std::uint64_t> ParseSeeds(std::string_view option,
     const auto [stop, error] = std::from_chars(next, end, seed);
     const bool is_last = stop == end;
     if (error != std::errc() || seed < 0 || *next == '-' || (!is_last && *stop != ',')) {
-      throw Error(
-          ErrorCode::kUsage,
-          fmt::format("{}: expected integers from 0 to {}, separated by commas, as in 42,43; "
-                      "found '{}'",
-                      option, std::numeric_limits<std::int64_t>::max(), text));
+      throw UsageError(
+          "{}: expected integers from 0 to {}, separated by commas, as in 42,43; "
+          "found '{}'",
+          option, std::numeric_limits<std::int64_t>::max(), text);
     }
     seeds.push_back(static_cast<std::uint64_t>(seed));
     if (is_last) return seeds;
@@ -118,9 +117,10 @@ void AddReadingOptions(CLI::App* app, task::DatasetReading* reading) {
 void RequireFreeFolder(const fs::path& output) {
   run::RequireNoRun(output);
   if (!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output))) return;
-  throw Error(ErrorCode::kUsage, fmt::format("'{}' exists and is not an empty folder; give another "
-                                             "--output",
-                                             output.string()));
+  throw UsageError(
+      "'{}' exists and is not an empty folder; give another "
+      "--output",
+      output.string());
 }
 
 }  // namespace dp_bench::app

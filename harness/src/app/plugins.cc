@@ -16,7 +16,7 @@
 #include "app/verbs.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "plugin/catalogue.h"
 #include "rollout/certify_determinism.h"
 #include "run/manifest.h"
@@ -52,7 +52,7 @@ fs::path FirstOf(const std::string& what, const std::vector<fs::path>& places) {
     if (fs::exists(place)) return fs::canonical(place);
     tried += "\n  " + place.lexically_normal().string();
   }
-  throw Error(ErrorCode::kIo, fmt::format("found no {}; looked for:{}", what, tried));
+  throw IoError("found no {}; looked for:{}", what, tried);
 }
 
 fs::path TemplateFolder(const std::string& kind) {
@@ -89,15 +89,13 @@ fs::path PackageFolder() { return (ProgramFolder() / "../lib/cmake/dp_bench").le
 std::string MakePluginProject(const std::string& kind, const std::string& name,
                               const fs::path& folder) {
   if (!std::regex_match(name, std::regex("[a-z][a-z0-9_]{0,63}"))) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("the name is '{}'; expected small letters, digits and _, beginning "
-                            "with a letter, at most 64 characters",
-                            name));
+    throw UsageError(
+        "the name is '{}'; expected small letters, digits and _, beginning "
+        "with a letter, at most 64 characters",
+        name);
   }
   if (fs::exists(folder) && !fs::is_empty(folder)) {
-    throw Error(
-        ErrorCode::kUsage,
-        fmt::format("'{}' exists and is not empty; give another --output", folder.string()));
+    throw UsageError("'{}' exists and is not empty; give another --output", folder.string());
   }
   const fs::path from = TemplateFolder(kind);
   const std::string template_name = "my_" + kind;
@@ -169,10 +167,10 @@ int Certify(const PluginsOptions& options) {
 int CheckLibrary(const PluginsOptions& options) {
   const fs::path file = options.targets.empty() ? fs::path() : fs::path(options.targets.front());
   if (options.targets.size() != 1 || !fs::exists(file)) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("expected the library of a plugin, or --env; found '{}', which is no "
-                            "file",
-                            fmt::join(options.targets, " ")));
+    throw UsageError(
+        "expected the library of a plugin, or --env; found '{}', which is no "
+        "file",
+        fmt::join(options.targets, " "));
   }
   plugin::PluginCatalogue catalogue({});
   const plugin::PluginInfo info = catalogue.LoadFile(file);
@@ -187,8 +185,7 @@ int CheckLibrary(const PluginsOptions& options) {
   argv.push_back(nullptr);
   core::PrintStatus("{} {} {}\n", kind, info.name, info.version);
   execv(program.c_str(), argv.data());
-  throw Error(ErrorCode::kIo,
-              fmt::format("cannot start {}: {}", program.string(), strerror(errno)));
+  throw IoError("cannot start {}: {}", program.string(), strerror(errno));
 }
 
 void AddNew(CLI::App* app, const std::shared_ptr<PluginsOptions>& options) {

@@ -13,9 +13,9 @@
 #include "compare/run_comparison.h"
 #include "compare/trace_difference.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/temporary_folder.h"
-#include "dp_bench/error.h"
 #include "evaluate/evaluation.h"
 #include "run/episode_trace.h"
 #include "run/run_files.h"
@@ -133,8 +133,7 @@ int Diff(const DiffVerbOptions& options) {
   if (ReportMismatches(compare::FindTaskMismatches(a, b), a, b)) return core::kExitNotComparable;
   const std::vector<compare::EpisodePair> pairs = PairAll(a, b);
   if (pairs.empty()) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("'{}' and '{}' share no seed", options.a.string(), options.b.string()));
+    throw UsageError("'{}' and '{}' share no seed", options.a.string(), options.b.string());
   }
   const compare::EpisodePair* chosen = nullptr;
   int n_different = 0;
@@ -148,9 +147,8 @@ int Diff(const DiffVerbOptions& options) {
   core::PrintResult("{} of {} episodes differ\n", n_different, pairs.size());
   if (chosen != nullptr) return Describe(a, b, *chosen);
   if (options.episode < 0) return 0;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("'{}' has no episode {} on a seed that '{}' ran too", options.a.string(),
-                          options.episode, options.b.string()));
+  throw UsageError("'{}' has no episode {} on a seed that '{}' ran too", options.a.string(),
+                   options.episode, options.b.string());
 }
 
 }  // namespace

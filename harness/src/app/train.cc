@@ -19,10 +19,10 @@
 #include "config/loader.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/json.h"
 #include "core/stop_signal.h"
-#include "dp_bench/error.h"
 #include "evaluate/evaluation.h"
 #include "policy/device.h"
 #include "run/checkpoint.h"
@@ -421,9 +421,8 @@ std::vector<std::string> ChangesOf(const DistillVerbOptions& options) {
       teacher.config(), (options.checkpoint / run::kConfigFile).string(), ErrorCode::kCheckpoint);
   const std::string objective = TextAt(config, "/policy/params/objective", "diffusion");
   if (objective != "diffusion") {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--checkpoint: expected a policy with objective diffusion, found {}",
-                            objective));
+    throw UsageError("--checkpoint: expected a policy with objective diffusion, found {}",
+                     objective);
   }
   const nlohmann::json section = {{"path", fs::absolute(options.checkpoint).string()},
                                   {"weights", options.weights}};

@@ -1,6 +1,5 @@
 // dp_bench view: shows an env in a window, driven by a checkpoint, an expert, a recording or a
 // person.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -10,7 +9,7 @@
 
 #include "app/verbs.h"
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "planner/policy_planner.h"
 #include "rollout/env_runner.h"
 #include "run/checkpoint.h"
@@ -55,10 +54,10 @@ void RequireOneSource(const ViewVerbOptions& options) {
   const int n_sources = (options.checkpoint.empty() ? 0 : 1) + (options.expert ? 1 : 0) +
                         (dataset ? 1 : 0) + (options.human ? 1 : 0);
   if (n_sources == 1) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("{}: choose one of --checkpoint, --expert, --human, and --dataset or "
-                          "--episode",
-                          n_sources == 0 ? "nothing to view" : "that is more than one source"));
+  throw UsageError(
+      "{}: choose one of --checkpoint, --expert, --human, and --dataset or "
+      "--episode",
+      n_sources == 0 ? "nothing to view" : "that is more than one source");
 }
 
 void SetPictureSize(const ViewVerbOptions& options, double width, double height,

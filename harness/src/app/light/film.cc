@@ -10,9 +10,9 @@
 #include "app/light/verbs.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/output_file.h"
 #include "core/temporary_folder.h"
-#include "dp_bench/error.h"
 #include "media/film_grid.h"
 #include "run/result_files.h"
 #include "run/run_checkpoint.h"
@@ -61,10 +61,10 @@ std::vector<media::GridFilm> ChooseFilms(const FilmVerbOptions& options) {
     films.push_back(film);
   }
   if (films.empty()) {
-    throw Error(ErrorCode::kData,
-                fmt::format("'{}' has no film of this kind ({}); evaluate with a larger "
-                            "env_runner.n_videos",
-                            options.run.string(), options.only));
+    throw DataError(
+        "'{}' has no film of this kind ({}); evaluate with a larger "
+        "env_runner.n_videos",
+        options.run.string(), options.only);
   }
   return films;
 }

@@ -15,9 +15,9 @@
 #include "app/light/verbs.h"
 #include "compare/gate_report.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/output_file.h"
-#include "dp_bench/error.h"
 #include "report/gate_output.h"
 #include "run/foreign_result.h"
 #include "run/result_files.h"
@@ -79,11 +79,9 @@ void WriteJson(const GateVerbOptions& options, const compare::GateReport& report
 
 int UpdateBaselines(const GateVerbOptions& options) {
   if (options.baselines.size() != options.candidates.size()) {
-    throw Error(
-        ErrorCode::kUsage,
-        fmt::format(
-            "--update-baseline writes one --baseline per --candidate, in order; found {} and {}",
-            options.baselines.size(), options.candidates.size()));
+    throw UsageError(
+        "--update-baseline writes one --baseline per --candidate, in order; found {} and {}",
+        options.baselines.size(), options.candidates.size());
   }
   std::vector<run::ResultFile> files;
   for (const fs::path& file : options.baselines) {
@@ -95,11 +93,10 @@ int UpdateBaselines(const GateVerbOptions& options) {
   std::vector<run::RunFolder> baselines;
   for (const fs::path& candidate : options.candidates) {
     if (run::IsCheckpointFolder(candidate)) {
-      throw Error(
-          ErrorCode::kUsage,
-          fmt::format("--update-baseline needs finished evaluations, but '{}' is a checkpoint: "
-                      "evaluate it with dp_bench eval --checkpoint {} --output FOLDER",
-                      candidate.string(), candidate.string()));
+      throw UsageError(
+          "--update-baseline needs finished evaluations, but '{}' is a checkpoint: "
+          "evaluate it with dp_bench eval --checkpoint {} --output FOLDER",
+          candidate.string(), candidate.string());
     }
     const std::string text = compare::BaselineJson(run::ReadResult(candidate));
     baselines.push_back(compare::ParseBaseline(text, candidate));

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "config/name.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 
 namespace dp_bench::app {
 namespace {
@@ -39,8 +39,8 @@ void RequireKnownVerb(int argc, char** argv, const std::vector<std::string>& ver
   const std::string_view first = argv[1];
   const bool is_verb = !first.starts_with('-') && first.find('=') == std::string_view::npos;
   if (!is_verb || std::ranges::find(verbs, first) != verbs.end()) return;
-  throw Error(ErrorCode::kUsage, fmt::format("there is no verb '{}'{} The verbs are {}.", first,
-                                             Suggestion(first, "", verbs), fmt::join(verbs, ", ")));
+  throw UsageError("there is no verb '{}'{} The verbs are {}.", first, Suggestion(first, "", verbs),
+                   fmt::join(verbs, ", "));
 }
 
 void RequireKnownOptions(const CLI::App& verb) {
@@ -49,9 +49,8 @@ void RequireKnownOptions(const CLI::App& verb) {
     const std::string name = argument.substr(0, argument.find('='));
     const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
     const std::string place = verb.get_name() == "dp_bench" ? "" : " " + verb.get_name();
-    throw Error(ErrorCode::kUsage,
-                fmt::format("dp_bench{} has no option {}{} `dp_bench{} --help` lists them.", place,
-                            name, Suggestion(bare, "--", LongOptions(verb)), place));
+    throw UsageError("dp_bench{} has no option {}{} `dp_bench{} --help` lists them.", place, name,
+                     Suggestion(bare, "--", LongOptions(verb)), place);
   }
 }
 
@@ -69,8 +68,7 @@ void RequireValues(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& value : option->results()) {
       if (!value.empty()) continue;
-      throw Error(ErrorCode::kUsage,
-                  fmt::format("{}: expected a value, found none", option->get_name()));
+      throw UsageError("{}: expected a value, found none", option->get_name());
     }
   }
   for (const CLI::App* verb : app.get_subcommands()) RequireValues(*verb);

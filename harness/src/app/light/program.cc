@@ -13,10 +13,10 @@
 
 #include "core/communicator.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
 #include "dp_bench/build_id.h"
-#include "dp_bench/error.h"
 #include "plugin/open_call.h"
 
 namespace dp_bench::app {
@@ -63,17 +63,16 @@ void RequireUtf8(int argc, char** argv) {
     // the value of an override may be JSON on several lines
     const std::string line = OnOneLine(argv[i]);
     if (line != argv[i] && line.find('=') == std::string::npos) {
-      throw Error(
-          ErrorCode::kUsage,
-          fmt::format("argument {}, '{}', has control characters, which no name or path may "
-                      "have here. Was the output of another command taken for a name?",
-                      i, line));
+      throw UsageError(
+          "argument {}, '{}', has control characters, which no name or path may "
+          "have here. Was the output of another command taken for a name?",
+          i, line);
     }
     if (IsUtf8(argv[i])) continue;
-    throw Error(ErrorCode::kUsage,
-                fmt::format("argument {}, '{}', is not UTF-8. Paths and values are written into "
-                            "JSON files, which must be UTF-8; rename the file.",
-                            i, WithoutForeignBytes(argv[i])));
+    throw UsageError(
+        "argument {}, '{}', is not UTF-8. Paths and values are written into "
+        "JSON files, which must be UTF-8; rename the file.",
+        i, WithoutForeignBytes(argv[i]));
   }
 }
 
@@ -185,10 +184,10 @@ int RunProgram(int argc, char** argv, const std::function<int()>& main, Describe
 void RequireOneProcess(std::string_view verb) {
   const int n_ranks = core::ReadLaunch().n_ranks;
   if (n_ranks == 1) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("mpirun started {} processes of dp_bench {}, which supports only one; "
-                          "train, run and eval support several",
-                          n_ranks, verb));
+  throw UsageError(
+      "mpirun started {} processes of dp_bench {}, which supports only one; "
+      "train, run and eval support several",
+      n_ranks, verb);
 }
 
 std::string VersionText() {

@@ -1,6 +1,5 @@
 // dp_bench: runs the verbs that need no LibTorch, and becomes dp_bench_torch (app) for all others.
 // To load LibTorch takes 0.3 s.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -20,7 +19,7 @@
 #include "app/light/verbs.h"
 #include "core/communicator.h"
 #include "core/console.h"
-#include "dp_bench/error.h"
+#include "core/errors.h"
 #include "plugin/load_probe.h"
 
 namespace dp_bench::app {
@@ -45,9 +44,10 @@ void BecomeTorchProgram(char** argv) {
 }
 
 [[noreturn]] void ThrowCannotStart(const std::string& reason) {
-  throw Error(ErrorCode::kIo, fmt::format("cannot start {}, the program with the verbs that need "
-                                          "LibTorch: {}",
-                                          TorchProgram().string(), reason));
+  throw IoError(
+      "cannot start {}, the program with the verbs that need "
+      "LibTorch: {}",
+      TorchProgram().string(), reason);
 }
 
 int PrintVersion() {
