@@ -226,12 +226,12 @@ done
 cmp keys.txt <("$dp_bench" keys policy)
 cmp plugins.txt <("$dp_bench" plugins)
 loads keys training || fail "an answer that was never asked for was recalled, or LibTorch is not found by this test"
-mkdir more
-for file in "$(dirname "$(dirname "$(readlink -f "$dp_bench")")")"/plugins/libdpb_env_point_mass.so; do cp "$file" more; done
-expect_exit 0 "/more/" "$dp_bench" plugins --plugin-dir "$work/more"
-echo "no plugin" >more/libdpb_env_other.so
-expect_exit 2 "refused: .*/more/libdpb_env_other.so" "$dp_bench" plugins --plugin-dir "$work/more"
-expect_exit 2 "refused: .*/more/libdpb_env_other.so" "$dp_bench" plugins --plugin-dir "$work/more"
-rm more/libdpb_env_other.so
-expect_exit 0 "/more/" "$dp_bench" plugins --plugin-dir "$work/more"
+mkdir copies
+for file in "$(dirname "$(dirname "$(readlink -f "$dp_bench")")")"/plugins/libdpb_env_point_mass.so; do cp "$file" copies; done
+expect_exit 0 "/copies/" "$dp_bench" plugins --plugin-dir "$work/copies"
+echo "no plugin" >copies/libdpb_env_other.so
+expect_exit 2 "refused: .*/copies/libdpb_env_other.so" "$dp_bench" plugins --plugin-dir "$work/copies"
+expect_exit 2 "refused: .*/copies/libdpb_env_other.so" "$dp_bench" plugins --plugin-dir "$work/copies"
+rm copies/libdpb_env_other.so
+expect_exit 0 "/copies/" "$dp_bench" plugins --plugin-dir "$work/copies"
 XDG_CACHE_HOME=/proc/none expect_exit 0 "" "$dp_bench" plugins
