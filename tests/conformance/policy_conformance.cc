@@ -25,7 +25,6 @@
 #include "dp_bench/policy/networks/diffusion_policy.h"
 #include "graph/graph_runtime.h"
 #include "graph/onnx.h"
-#include "plugin/catalogue.h"
 #include "policy/device.h"
 #include "policy/guarded_policy.h"
 #include "train/fit_normalizer.h"
@@ -58,16 +57,6 @@ const void* const kSubstitute = at::hasCUDA() ? nullptr : LoadSubstitute();
 
 bool HasCameras() { return subject().obs != "low_dim"; }
 bool HasDepth() { return subject().obs == "rgbd"; }
-
-plugin::PluginCatalogue& Catalogue() {
-  static plugin::PluginCatalogue catalogue({});
-  return catalogue;
-}
-
-const plugin::PluginInfo& Plugin() {
-  static const plugin::PluginInfo plugin = Catalogue().LoadFile(subject().plugin_file);
-  return plugin;
-}
 
 // The middle of the observations' names. It is another one for every build of the plugin, so that a
 // policy cannot know the names without reading shape_meta.
