@@ -227,7 +227,7 @@ TEST_F(UnusualHdf5, FilesOfAFolderAreReadOrNamed) {
   EXPECT_THAT(WarningsOf(folder, {3, 6, 9}), HasSubstr("(1): later"));
   fs::create_directories(folder_.path() / "other/meta");
   fs::create_directories(folder_.path() / "other/raw");
-  std::ofstream(folder_.path() / "other/raw/a.hdf5");
+  std::ofstream(folder_.path() / "other/raw/a.hdf5") << "";
   EXPECT_FALSE(entry->functions.recognizes(folder_.path() / "other"));
 }
 
