@@ -1,6 +1,5 @@
 // Consistency training and distillation: where the targets come from, how plans are sampled, and
 // settings that cannot work.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +74,7 @@ TEST(Consistency, TargetsJumpToTheEndOfTheTeachersPath) {
   for (const std::string teacher_type : {"epsilon", "sample", "v_prediction"}) {
     const DiffusionObjective teacher(ParamsOf(teacher_type));
     for (const std::string type : {"sample", "v_prediction"}) {
-      SCOPED_TRACE(fmt::format("{} teaches {}", teacher_type, type));
+      SCOPED_TRACE(teacher_type + " teaches " + type);
       ConsistencyObjective student(ParamsOf(type));
       student.LearnFrom(teacher);
       NoiseSource noise = NoiseOfRows(kRows);

@@ -11,8 +11,6 @@
 #include "small_hdf5.h"
 #include "support/error_of.h"
 
-extern "C" const dp_bench::PluginHeader* dp_bench_plugin() noexcept;
-
 namespace dp_bench::hdf5::testing {
 namespace {
 

@@ -123,13 +123,15 @@ TEST(KuavoObservation, HeadPitchIsTheParams) {
 double Brightness(const RgbImage& frame, double left, double top) {
   const int x0 = static_cast<int>(left * frame.width);
   const int y0 = static_cast<int>(top * frame.height);
+  const int width = frame.width / 2;
+  const int height = frame.height / 2;
   double sum = 0.0;
-  for (int y = y0; y < y0 + frame.height / 2; ++y) {
-    for (int x = x0; x < x0 + frame.width / 2; ++x) {
+  for (int y = y0; y < y0 + height; ++y) {
+    for (int x = x0; x < x0 + width; ++x) {
       sum += frame.pixels[3 * static_cast<std::size_t>(y * frame.width + x)];
     }
   }
-  return sum / (frame.width / 2) / (frame.height / 2);
+  return sum / width / height;
 }
 
 TEST(KuavoObservation, RenderTilesTheSceneAndTheRobotsCameras) {
