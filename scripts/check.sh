@@ -45,8 +45,10 @@ sources_to_tidy() {
 check_tidy() {
   local build=build/tidy
   cmake --preset release -B "$build" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DDPB_UNITY_BUILD=ON -DDPB_BENCHMARKS=ON >/dev/null
+  g++ -std=c++17 -shared -fPIC -fno-rtti -isystem /usr/lib/llvm-14/include scripts/tidy_own_code.cc -o "$build/own_code.so"
   sources_to_tidy "$build" |
-    xargs -P "$(nproc)" -n 1 clang-tidy-14 -p "$build" --quiet --checks=-bugprone-suspicious-include \
+    xargs -P "$(nproc)" -n 1 clang-tidy-14 -p "$build" --quiet --load="$build/own_code.so" \
+      --checks=dpb-own-code,-bugprone-suspicious-include \
       --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unknown-pragmas --extra-arg=-Wno-shadow \
       --extra-arg=-Wno-sign-conversion --extra-arg=-Wno-implicit-int-float-conversion
 }

@@ -65,7 +65,7 @@ inline void RunTrainStep(benchmark::State& state, const PolicyFactory& create,
   const auto policy = MakePolicy(create);
   const auto ema_policy = MakePolicy(create);
   train::Optimizer optimizer({},
-                             train::MakeParameterGroups(policy->module(), /*weight_decay=*/1e-6));
+                             train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-6}));
   train::Ema ema({}, policy->module(), ema_policy->module());
   const Batch batch = {.obs = MakeObs(batch_size),
                        .action = torch::rand({batch_size, 16, 2}) * 512.0,

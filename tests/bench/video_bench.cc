@@ -22,7 +22,9 @@ std::vector<RgbImage> Pictures() {
     const double x = 192.0 + 120.0 * std::cos(0.05 * t);
     const double y = 192.0 + 120.0 * std::sin(0.07 * t);
     for (int i = 0; i < kSize * kSize; ++i) {
-      const bool is_on = std::hypot(i % kSize / 4 * 4 - x, i / kSize / 4 * 4 - y) < 40.0;
+      const int column = i % kSize / 4 * 4;
+      const int row = i / kSize / 4 * 4;
+      const bool is_on = std::hypot(column - x, row - y) < 40.0;
       for (int c = 0; c < 3; ++c) {
         picture.pixels[static_cast<std::size_t>(3 * i + c)] = is_on ? 60 : 245;
       }

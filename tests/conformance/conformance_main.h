@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "own_process.h"
+#include "plugin/catalogue.h"
 #include "time_limit.h"
 #include "wrong_calls.h"
 
@@ -43,6 +44,18 @@ struct Subject {
 inline Subject& subject() {
   static Subject subject;
   return subject;
+}
+
+/// The plugins of this program: the one that it tests.
+inline plugin::PluginCatalogue& Catalogue() {
+  static plugin::PluginCatalogue catalogue({});
+  return catalogue;
+}
+
+/// The plugin that it tests, loaded.
+inline const plugin::PluginInfo& Plugin() {
+  static const plugin::PluginInfo plugin = Catalogue().LoadFile(subject().plugin_file);
+  return plugin;
 }
 
 /// Throws nlohmann::json::exception or std::runtime_error for a file that is no params.

@@ -16,7 +16,6 @@
 #include "data/stats.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/error.h"
-#include "plugin/catalogue.h"
 #include "support/error_of.h"
 #include "wrong_calls.h"
 
@@ -30,23 +29,13 @@ constexpr std::size_t kMaxWindows = 6;
 // The sums of the statistics are computed in another order here.
 constexpr double kStatsTolerance = 1e-9;
 
-plugin::PluginCatalogue& Catalogue() {
-  static plugin::PluginCatalogue catalogue({});
-  return catalogue;
-}
-
-const std::string& PluginName() {
-  static const std::string name = Catalogue().LoadFile(subject().plugin_file).name;
-  return name;
-}
-
 Config Params() { return Config::FromJson(subject().params.dump(), "params"); }
 
-std::unique_ptr<Dataset> Open() { return Catalogue().Create<Dataset>(PluginName(), Params()); }
+std::unique_ptr<Dataset> Open() { return Catalogue().Create<Dataset>(Plugin().name, Params()); }
 
 // Without the host's guard, for the suite WrongCalls (wrong_calls.h).
 std::unique_ptr<Dataset> OpenBare() {
-  return Catalogue().CreateBare<Dataset>(PluginName(), Params());
+  return Catalogue().CreateBare<Dataset>(Plugin().name, Params());
 }
 
 std::int64_t NumSteps(const Dataset& dataset) { return dataset.episode_ends().back(); }

@@ -4,24 +4,10 @@
 #include "env_conformance.h"
 
 #include "conformance_main.h"
-#include "plugin/catalogue.h"
 #include "plugin/isolated_env.h"
 #include "support/counted_heap.h"
 
 namespace dp_bench::conformance {
-namespace {
-
-plugin::PluginCatalogue& Catalogue() {
-  static plugin::PluginCatalogue catalogue({});
-  return catalogue;
-}
-
-const plugin::PluginInfo& Plugin() {
-  static const plugin::PluginInfo plugin = Catalogue().LoadFile(subject().plugin_file);
-  return plugin;
-}
-
-}  // namespace
 
 Config ParamsWith(const nlohmann::json& changes) {
   nlohmann::json params = subject().params;

@@ -94,16 +94,23 @@ for workers in 1 3; do
   cmp whole/episodes.jsonl "eval$workers/episodes.jsonl"
 done
 
-echo "half of the bytes: weights in float16"
-"$dp_bench" export --checkpoint whole/checkpoints/latest --dtype float16 --output half >half.txt
-grep -q "half: ema.safetensors in float16" half.txt || fail "$(cat half.txt)"
-python3 - <<'PYTHON' || fail "$(ls -l exported half)"
+echo "half of the bytes: weights in 16 bits, and nearly the same scores"
+for dtype in float16 bfloat16; do
+  "$dp_bench" export --checkpoint whole/checkpoints/latest --dtype $dtype --output $dtype >half.txt
+  grep -q "$dtype: ema.safetensors in $dtype" half.txt || fail "$(cat half.txt)"
+  "$dp_bench" eval --checkpoint $dtype --output "eval_$dtype" >eval.txt 2>&1 || fail "$(cat eval.txt)"
+  cmp -s whole/episodes.jsonl "eval_$dtype/episodes.jsonl" && fail "$dtype changed nothing"
+  python3 - $dtype <<'PYTHON' || fail "$(ls -l exported $dtype)"
+import json
+import sys
 from pathlib import Path
-sizes = [(Path(folder) / "ema.safetensors").stat().st_size for folder in ("exported", "half")]
+dtype = sys.argv[1]
+sizes = [(Path(folder) / "ema.safetensors").stat().st_size for folder in ("exported", dtype)]
 assert 0.5 <= sizes[1] / sizes[0] < 0.6, sizes
+scores = [json.loads((Path(folder) / "eval_log.json").read_text())["test/mean_score"] for folder in ("whole", f"eval_{dtype}")]
+assert abs(scores[1] - scores[0]) < 0.05, scores
 PYTHON
-"$dp_bench" eval --checkpoint half --output evalhalf >eval.txt 2>&1 || fail "$(cat eval.txt)"
-cmp -s whole/episodes.jsonl evalhalf/episodes.jsonl && fail "float16 changed nothing"
+done
 expect_exit 2 "only for --format dp_bench" "$dp_bench" export --checkpoint whole --dtype float16 --format onnx --output bad8
 expect_exit 2 "not in {" "$dp_bench" export --checkpoint whole --dtype int8 --output bad8
 

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "dp_bench/plugin.h"
 #include "dp_bench/policy/networks/diffusion_policy.h"
+#include "support/error_of.h"
+#include "support/small_policy.h"
 
 extern "C" const dp_bench::PluginHeader* dp_bench_plugin() noexcept;
 
@@ -20,6 +23,22 @@ inline std::unique_ptr<policy::DiffusionPolicy> CreatePluginDiffusion(const Conf
                                                                       const PolicySpec& spec) {
   return std::unique_ptr<policy::DiffusionPolicy>(
       &dynamic_cast<policy::DiffusionPolicy&>(*CreatePluginPolicy(params, spec).release()));
+}
+
+/// The same, with equal weights each time and a normalizer.
+inline std::unique_ptr<policy::DiffusionPolicy> CreateSmallDiffusion(
+    const std::string& params, const PolicySpec& spec = SmallSpec(),
+    const Normalizer& normalizer = SmallNormalizer()) {
+  torch::manual_seed(5);
+  auto policy = CreatePluginDiffusion(Config::FromJson(params), spec);
+  policy->SetNormalizer(normalizer);
+  return policy;
+}
+
+/// What the plugin says about wrong params.
+inline std::string ConfigErrorOf(const std::string& params, const PolicySpec& spec = SmallSpec()) {
+  return MessageOf(ErrorCode::kConfig,
+                   [&] { CreatePluginPolicy(Config::FromJson(params, "policy.json"), spec); });
 }
 
 }  // namespace dp_bench

@@ -36,6 +36,13 @@ inline Normalizer SmallNormalizer() {
                      train::FitKey("action", stats, NormalizeMode::kLimits)});
 }
 
+/// Training samples for SmallSpec(): positions in [0, 1], actions in [-1, 1].
+inline Batch SmallBatch(NoiseSource& source, std::int64_t rows) {
+  return {.obs = {{"agent_pos", source.Uniform(StreamId::kEnvStart, {rows, 2, 2})}},
+          .action = source.Uniform(StreamId::kEnvStart, {rows, 8, 2}) * 2.0 - 1.0,
+          .is_pad = torch::zeros({rows, 8}, torch::kBool)};
+}
+
 /// Row i draws from seed i.
 inline NoiseSource NoiseOfRows(std::int64_t rows, std::uint64_t major = 0) {
   std::vector<NoiseKey> keys;

@@ -47,8 +47,8 @@ struct ExportVerbOptions {
 };
 
 run::FloatStorage StorageOf(const ExportVerbOptions& options) {
-  return options.dtype == Name(run::FloatStorage::kFloat16) ? run::FloatStorage::kFloat16
-                                                            : run::FloatStorage::kFloat32;
+  const auto* name = std::ranges::find(run::kFloatStorageNames, options.dtype);
+  return static_cast<run::FloatStorage>(name - run::kFloatStorageNames.begin());
 }
 
 // Only the evaluated weights, without the state of the optimizer.
@@ -146,10 +146,10 @@ Verb AddExport(CLI::App* app) {
             "(0.4 and later) loads; torchscript, onnx: graphs and sampler.json, for programs "
             "without dp_bench");
   AddChoice(app, "--dtype", &options->dtype,
-            {std::string(Name(run::FloatStorage::kFloat32)),
-             std::string(Name(run::FloatStorage::kFloat16))},
-            "How --format dp_bench stores the weights: float32, or float16 for half of the "
-            "bytes. They are used as float32");
+            {run::kFloatStorageNames.begin(), run::kFloatStorageNames.end()},
+            "How --format dp_bench stores the weights: float32, or for half of the bytes float16 "
+            "(11 significant bits, up to 65504) or bfloat16 (8 bits, the range of float32). They "
+            "are used as float32");
   AddMapOption(app, &options->map);
   AddPluginDirOption(app, &options->plugin_dirs);
   return [options] { return Export(*options); };

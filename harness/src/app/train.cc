@@ -108,6 +108,17 @@ struct TrainPlan {
   fs::path of_seeds = {};               // the folder of all seeds that --resume continues, if any
 };
 
+// What the command line changes must not change what the checkpoints were trained on.
+void RequireSameTraining(const task::Experiment& experiment, const task::ExperimentOptions& options,
+                         const fs::path& run_folder) {
+  if (!run::CheckpointStore(run_folder / run::kCheckpointsFolder).HasCheckpoints()) return;
+  task::ExperimentOptions of_run;
+  of_run.plugin_dirs = options.plugin_dirs;
+  const task::Experiment before(ResumeOptions(of_run, run_folder));
+  train::RequireSameTraining(nlohmann::json::parse(before.config().ToJson()),
+                             nlohmann::json::parse(experiment.config().ToJson()));
+}
+
 std::unique_ptr<task::OutputFolder> OpenOutput(const TrainPlan& plan,
                                                const task::Experiment& experiment,
                                                core::Communicator& ranks) {
@@ -211,6 +222,7 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
   // collecting and reading may take hours, so check first what needs no data
   task::TryPolicy(experiment);
   if (experiment.is_collected()) task::RejectUnknownKeys(experiment, {.makes_policy = true});
+  if (plan.is_resumed) RequireSameTraining(experiment, options, output);
   if (!ProvideDatasetOnce(experiment, stop, ranks)) return core::kExitInterrupted;
 
   const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();

@@ -121,7 +121,8 @@ std::optional<TraceDifference> FindFirstDifference(const ArrayMap& a, const Arra
   const std::vector<std::string> of_obs = FieldsOf(a, /*of_observations=*/true);
   std::vector<std::string> of_step = FieldsOf(a, /*of_observations=*/false);
   // the values that an env reports follow from the action
-  std::ranges::stable_partition(of_step, [](const auto& field) { return field == "action"; });
+  std::stable_partition(of_step.begin(), of_step.end(),
+                        [](const auto& field) { return field == "action"; });
   const std::int64_t in_a = Rows(a, "action");
   const std::int64_t in_b = Rows(b, "action");
   const std::int64_t n_steps = std::min(in_a, in_b);

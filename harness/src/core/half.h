@@ -7,9 +7,6 @@
 
 namespace dp_bench::core {
 
-/// The largest finite float16.
-inline constexpr float kMaxFloat16 = 65504.0F;
-
 /// The value of an IEEE 754 binary16 number. Exact; the payload of a NaN is kept.
 inline float FromFloat16(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000U) << 16;
@@ -26,6 +23,14 @@ inline float FromFloat16(std::uint16_t half) {
 /// The value of a bfloat16 number: the upper half of a float32.
 inline float FromBfloat16(std::uint16_t half) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
+}
+
+/// The nearest bfloat16; a tie goes to the even one. Numbers too large become infinite, and every
+/// NaN becomes the same quiet NaN.
+inline std::uint16_t ToBfloat16(float value) {
+  if (std::isnan(value)) return 0x7FC0U;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
 }
 
 /// The nearest float16; a tie goes to the even one. Numbers too large become infinite, and every

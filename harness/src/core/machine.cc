@@ -72,7 +72,7 @@ MachineLoad ReadMachineLoad() {
   return load;
 }
 
-CostMeter::CostMeter(fs::path powercap) : start_cpu_s_(CpuSeconds()) {
+CostMeter::CostMeter(const fs::path& powercap) : start_cpu_s_(CpuSeconds()) {
   std::error_code none;
   for (fs::directory_iterator it(powercap, none), end; !none && it != end; it.increment(none)) {
     if (!IsProcessor(it->path().filename().string())) continue;

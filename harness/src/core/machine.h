@@ -42,7 +42,7 @@ struct Cost {
 class CostMeter {
  public:
   /// `powercap`: where Linux shows the energy counters of the processors (RAPL).
-  explicit CostMeter(std::filesystem::path powercap = "/sys/class/powercap");
+  explicit CostMeter(const std::filesystem::path& powercap = "/sys/class/powercap");
 
   Cost Read();
 

@@ -37,8 +37,10 @@ constexpr std::string_view kMetadataKey = "__metadata__";
 struct StoredType {
   std::string_view name;
   DType dtype;
-  std::size_t size;                         // bytes of a number in the file
-  float (*widen)(std::uint16_t) = nullptr;  // from 16 bits; null: as in memory
+  std::size_t size;                          // bytes of a number in the file
+  float (*widen)(std::uint16_t) = nullptr;   // from 16 bits; null: as in memory
+  std::uint16_t (*narrow)(float) = nullptr;  // to 16 bits
+  std::uint16_t largest = 0;                 // finite number of 16 bits
 };
 constexpr std::array<StoredType, 8> kStoredTypes = {
     {{"U8", DType::kUInt8, 1},
@@ -47,8 +49,8 @@ constexpr std::array<StoredType, 8> kStoredTypes = {
      {"I64", DType::kInt64, 8},
      {"F32", DType::kFloat32, 4},
      {"F64", DType::kFloat64, 8},
-     {"F16", DType::kFloat32, 2, &core::FromFloat16},
-     {"BF16", DType::kFloat32, 2, &core::FromBfloat16}}};
+     {"F16", DType::kFloat32, 2, &core::FromFloat16, &core::ToFloat16, 0x7BFF},
+     {"BF16", DType::kFloat32, 2, &core::FromBfloat16, &core::ToBfloat16, 0x7F7F}}};
 
 /// A tensor as the header describes it.
 struct Entry {
@@ -207,10 +209,11 @@ struct OutgoingTensor {
 };
 
 const StoredType& TypeToStore(DType dtype, FloatStorage storage) {
-  if (dtype == DType::kFloat32 && storage == FloatStorage::kFloat16) {
-    return *std::ranges::find(kStoredTypes, "F16", &StoredType::name);
+  if (dtype != DType::kFloat32 || storage == FloatStorage::kFloat32) {
+    return *std::ranges::find(kStoredTypes, dtype, &StoredType::dtype);
   }
-  return *std::ranges::find(kStoredTypes, dtype, &StoredType::dtype);
+  const char* name = storage == FloatStorage::kFloat16 ? "F16" : "BF16";
+  return *std::ranges::find(kStoredTypes, name, &StoredType::name);
 }
 
 /// Descending element size keeps every tensor aligned to its elements.
@@ -249,22 +252,18 @@ void WriteTensor(core::AtomicFile* file, const OutgoingTensor& tensor, const fs:
   std::vector<std::uint16_t> stored;
   stored.reserve(static_cast<std::size_t>(tensor.array->size()));
   for (const float value : tensor.array->as<float>()) {
-    stored.push_back(core::ToFloat16(value));
-    if (std::isfinite(value) && !std::isfinite(core::FromFloat16(stored.back()))) {
+    stored.push_back(tensor.type->narrow(value));
+    if (std::isfinite(value) && !std::isfinite(tensor.type->widen(stored.back()))) {
       throw CheckpointError(
-          "'{}' cannot be stored as float16: tensor '{}' contains {}, expected at most {} in "
-          "magnitude",
-          path.string(), tensor.name, value, core::kMaxFloat16);
+          "'{}' cannot be stored as {}: tensor '{}' contains {}, expected at most {} in magnitude",
+          path.string(), tensor.type->name, tensor.name, value,
+          tensor.type->widen(tensor.type->largest));
     }
   }
   file->Write(std::as_bytes(std::span(stored)));
 }
 
 }  // namespace
-
-std::string_view Name(FloatStorage storage) {
-  return storage == FloatStorage::kFloat16 ? "float16" : "float32";
-}
 
 Safetensors ReadSafetensors(const fs::path& path, std::uint64_t max_bytes) {
   core::RegularFile file(path, max_bytes);

@@ -4,6 +4,7 @@
 // F16 and BF16 are read as float32.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -31,19 +32,23 @@ Safetensors ReadSafetensors(const std::filesystem::path& path,
 /// The same for bytes in memory. `path` appears in messages only.
 Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
-/// How float32 tensors lie in a file. In float16 they take half of the bytes, and each number is
-/// rounded to eleven significant bits.
-enum class FloatStorage : std::uint8_t { kFloat32, kFloat16 };
+/// How float32 tensors lie in a file. In the other two they take half of the bytes, and each number
+/// is rounded: to eleven significant bits in float16, to eight in bfloat16.
+enum class FloatStorage : std::uint8_t { kFloat32, kFloat16, kBfloat16 };
 
-/// "float32" or "float16".
-std::string_view Name(FloatStorage storage);
+/// Their names, in the order of the enum.
+inline constexpr std::array<std::string_view, 3> kFloatStorageNames = {"float32", "float16",
+                                                                       "bfloat16"};
+inline std::string_view Name(FloatStorage storage) {
+  return kFloatStorageNames[static_cast<std::size_t>(storage)];
+}
 
 /// Not owned.
 using ArrayPointers = std::map<std::string, const Array*>;
 
 /// Writes atomically (core/atomic_file.h). Equal tensors and metadata give equal bytes: tensors are
 /// sorted by descending element size, then by name, so that each one is aligned. Throws
-/// Error{kCheckpoint} naming a tensor with a number that is finite but not as a float16.
+/// Error{kCheckpoint} naming a tensor with a number that is finite but not in 16 bits.
 void WriteSafetensors(const std::filesystem::path& path, const ArrayPointers& tensors,
                       const std::map<std::string, std::string>& metadata = {},
                       FloatStorage storage = FloatStorage::kFloat32);

@@ -145,7 +145,7 @@ std::vector<config::KeyRead> PluginKeys(PluginKind kind, const std::string& name
     return config::FindKeys([&](const Config& params) { catalogue.Create<Dataset>(name, params); });
   }
   if (kind == PluginKind::kDatasetWriter) {
-    // a key that is in no feature: the writer reads its params, refuses the key and writes nothing
+    // without a path, the writer reads its params and writes nothing
     const DatasetSpec spec = {.keys = {{.name = "<key>", .shape = {1}}}, .fps = 1.0};
     return config::FindKeys(
         [&](const Config& params) { catalogue.Create<DatasetWriter>(name, params, spec); });

@@ -6,7 +6,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -16,6 +18,7 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/json.h"
 #include "core/json_log.h"
 #include "core/regular_file.h"
 #include "core/system_error.h"
@@ -222,6 +225,55 @@ fs::path FindCheckpointOfRun(const fs::path& run_folder, const std::string& name
   throw UsageError(
       "--checkpoint {}: expected the name of one checkpoint, or its beginning; '{}' has {}", name,
       checkpoints.string(), names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+}
+
+namespace {
+
+// The keys, and the beginnings of keys, that a resumed training may change.
+constexpr std::array kFreeOnResume = {
+    // how long and how it learns
+    "training.num_epochs", "training.max_minutes", "training.early_stop", "training.lr_",
+    "training.gradient_accumulate_every", "training.max_grad_norm", "training.mixed_precision",
+    "optimizer.", "ema.",
+    // what is measured, saved and logged
+    "training.rollout_every", "training.val_every", "training.max_val_steps",
+    "training.sample_every", "training.checkpoint_every", "val_dataloader.", "env_runner.",
+    "env.perturb", "checkpoint.", "logging.",
+    // where things are, and what the machine can do
+    "training.resume", "training.device", "training.teacher.path", "dataloader.num_workers",
+    "dataset.params.path", "dataset.params.memory_limit_mb", "env.params.python",
+    "policy.params.gradient_checkpointing"};
+
+// A line for each value below `key` that differs and may not. A key that only `before` has was not
+// read yet.
+void AppendChanges(const std::string& key, const nlohmann::json& before, const nlohmann::json& now,
+                   std::vector<std::string>* lines) {
+  if (before == now) return;
+  if (now.is_object() && (before.is_object() || before.is_null())) {
+    for (const auto& [name, value] : now.items()) {
+      AppendChanges(key.empty() ? name : key + "." + name,
+                    before.is_null() ? before : before.value(name, nlohmann::json()), value, lines);
+    }
+    return;
+  }
+  const bool is_free = std::ranges::any_of(
+      kFreeOnResume, [&key](const char* free) { return key.starts_with(free); });
+  if (is_free) return;
+  lines->push_back(
+      fmt::format("  {}: {}, not {}", key, core::ShortDump(before), core::ShortDump(now)));
+}
+
+}  // namespace
+
+void RequireSameTraining(const nlohmann::json& before, const nlohmann::json& now) {
+  std::vector<std::string> lines;
+  AppendChanges("", before, now, &lines);
+  if (lines.empty()) return;
+  throw UsageError(
+      "--resume continues with the samples and the network of the run, whose config says:\n{}\n"
+      "Resume without these changes, or begin a new training with the weights: "
+      "training.init_checkpoint.path=CHECKPOINT",
+      fmt::format("{}", fmt::join(lines, "\n")));
 }
 
 void RequireResumable(const run::Checkpoint& checkpoint, bool use_ema) {

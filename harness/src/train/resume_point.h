@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -42,6 +43,12 @@ std::filesystem::path FindCheckpointOfRun(const std::filesystem::path& run_folde
 /// Throws Error{kCheckpoint} if the checkpoint was saved without a part that a training needs to
 /// continue.
 void RequireResumable(const run::Checkpoint& checkpoint, bool use_ema);
+
+/// Throws Error{kUsage} naming every key, with both values, that a resumed training may not change:
+/// it continues with the same samples in the same order, and with the same network. Free are the
+/// keys that say how long and how it learns, what is measured, saved and logged, and where things
+/// are. `before` is the run's resolved config, `now` the same with what the command line changes.
+void RequireSameTraining(const nlohmann::json& before, const nlohmann::json& now);
 
 /// The size of the run's log. Throws Error{kUsage} if it ends before the checkpoint, which then
 /// belongs to another run.

@@ -185,11 +185,14 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
   if (!parts_.resume_from.empty()) RequireLogOf(parts_.output_dir, checkpoint);
   WarnOfChanges(checkpoint.config(), parts_.config.ToJson());
   state_ = TrainState::FromJson(checkpoint.state(), origin);
-  if (state_.batch_in_epoch >= batches_per_epoch_) {
+  if (state_.batch_in_epoch >= batches_per_epoch_ ||
+      state_.global_step != state_.epoch * batches_per_epoch_ + state_.batch_in_epoch) {
     throw CheckpointError(
-        "'{}' was saved after batch {} of its epoch, but the epoch now has {}: the data or "
-        "dataloader.batch_size changed",
-        origin, state_.batch_in_epoch, batches_per_epoch_);
+        "'{}' was saved at step {}, after batch {} of epoch {}, but an epoch now has {} batches: "
+        "the dataset changed, or what makes samples of it. Resume with the dataset as it was, or "
+        "begin a new training with the weights: training.init_checkpoint.path={}",
+        origin, state_.global_step, state_.batch_in_epoch, state_.epoch, batches_per_epoch_,
+        origin);
   }
   if (IsInWindow() != checkpoint.Has(run::kGradientsFile)) {
     throw CheckpointError(
@@ -272,7 +275,9 @@ void Workspace::EndOutOfMemory(const std::string& what) {
   if (const auto latest = store_.OpenLatest()) {
     const auto saved = TrainState::FromJson(latest->state(), latest->folder().string());
     kept = fmt::format(
-        "The training up to step {} is kept in '{}'; continue with --resume and a smaller step.",
+        "The training up to step {} is kept in '{}'. --resume accepts training.mixed_precision and "
+        "policy.params.gradient_checkpointing; with the other changes, begin a new training with "
+        "its weights (training.init_checkpoint.path).",
         saved.global_step, latest->folder().string());
   }
   throw core::OutOfMemory(fmt::format(

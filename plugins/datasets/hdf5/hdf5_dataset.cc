@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/hdf5/chunks.h"
+#include "data/reader/whole_numbers.h"
 #include "data/zarr/element_type.h"
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
@@ -290,9 +291,14 @@ void Hdf5Dataset::LoadNumbers() {
           static_cast<std::size_t>(demonstration.n_steps) * step_bytes);
       const std::string path = demonstration.Path(sources_[key].array);
       file->ReadRows(path, 0, demonstration.n_steps, DType::kFloat32, out);
-      RequireRepresented(*file, path, episode,
-                         {reinterpret_cast<const float*>(out.data()), out.size() / sizeof(float)},
-                         step_bytes / sizeof(float));
+      const std::span loaded(reinterpret_cast<const float*>(out.data()),
+                             out.size() / sizeof(float));
+      const std::size_t n_per_step = step_bytes / sizeof(float);
+      if (sources_[key].header.kind == ArrayHeader::Kind::kFloat) {
+        RequireRepresented(*file, path, episode, loaded, n_per_step);
+      } else {
+        RequireExact(*file, path, episode, loaded, n_per_step);
+      }
     }
   }
 }
@@ -317,6 +323,25 @@ void Hdf5Dataset::RequireRepresented(const H5File& file, const std::string& path
                 fmt::format("{}: step {} of episode {} holds {}, which float32 cannot hold; write "
                             "it in another unit, or leave the step out",
                             file.Describe(path), step, episode, *lost));
+  }
+}
+
+// Integers. A step is read again if float32 may have rounded one of its numbers. Libhdf5 reads a
+// uint64 from 2^63 on as 2^63 - 1.
+void Hdf5Dataset::RequireExact(const H5File& file, const std::string& path, std::size_t episode,
+                               std::span<const float> loaded, std::size_t n_per_step) const {
+  std::int64_t checked = -1;  // step
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    const auto step = static_cast<std::int64_t>(i / n_per_step);
+    if (std::abs(loaded[i]) < float{reader::kAllExact} || step == checked) continue;
+    checked = step;
+    std::vector<std::int64_t> row(n_per_step);
+    file.ReadRows(path, step, step + 1, DType::kInt64, std::as_writable_bytes(std::span(row)));
+    const auto inexact = reader::FindInexact(std::span<const std::int64_t>(row));
+    if (!inexact) continue;
+    reader::RefuseInexact(
+        fmt::format("{}, step {} of episode {}", file.Describe(path), step, episode),
+        std::to_string(row[static_cast<std::size_t>(*inexact)]));
   }
 }
 

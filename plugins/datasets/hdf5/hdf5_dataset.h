@@ -78,6 +78,8 @@ class Hdf5Dataset final : public reader::KeyedDataset {
   void LoadNumbers();
   void RequireRepresented(const H5File& file, const std::string& path, std::size_t episode,
                           std::span<const float> loaded, std::size_t n_per_step) const;
+  void RequireExact(const H5File& file, const std::string& path, std::size_t episode,
+                    std::span<const float> loaded, std::size_t n_per_step) const;
   void PrepareCache();
   void ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
                     std::span<std::byte> out) const override;

@@ -335,7 +335,12 @@ void ZarrReplayDataset::LoadSource(std::size_t key) {
   const KeySource& source = sources_[key];
   const auto [entry, is_new] = buffers_.try_emplace({source.array, source.target});
   if (is_new) {
-    Load(*source.array, source.target, &entry->second);
+    try {
+      Load(*source.array, source.target, &entry->second);
+    } catch (Error& error) {
+      error.AddContext(fmt::format("in the dataset key '{}'", spec_.keys[key].name));
+      throw;
+    }
     if (source.is_channels_first) {
       reader::InterleavePlanes(held_[key].step_bytes, entry->second.bytes());
     }

@@ -27,8 +27,8 @@ class DualArmExpert;
 /// The torso stands still, the head holds its pitch. Observations by param `obs`:
 ///   state  observation.environment_state (the task's objects, see tasks/), observation.state
 ///          (measured joints and grippers)
-///   rgb    observation.images.{head_cam_h, wrist_cam_l, wrist_cam_r}, observation.state
-///   rgbd   the same, and observation.depth.{depth_h, depth_l, depth_r}
+///   rgb    observation.images.<camera> of kRobotCameras, observation.state
+///   rgbd   the same, and observation.depth.<depth>
 /// Other params, with defaults: task pick_place | bimanual_lift | weigh_relay, image_width 640,
 /// image_height 480, depth_dtype uint16 [mm] | float32 [m], head_pitch 0.40 [rad] (the challenge
 /// has 0.209), render tiled | scene, scene_dir "", randomization {} and perturb {} (params.h).

@@ -87,7 +87,7 @@ TEST(FolderLock, WithoutFlockTheLockOfAKilledProcessIsTakenOver) {
   });
   StatusOf(child);
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / kLockFile));
-  FolderLock(scratch.path(), &NoLocks);
+  { const FolderLock lock(scratch.path(), &NoLocks); }
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 

@@ -40,6 +40,33 @@ TEST(Half, ABfloat16IsTheUpperHalfOfAFloat32) {
   EXPECT_TRUE(std::isnan(FromBfloat16(0x7FC0)));
 }
 
+// torch.tensor(value).bfloat16().view(torch.uint16), torch 2.13
+TEST(Half, RoundsToBfloat16AsTorchDoes) {
+  for (const auto& [value, bits] : {
+           std::pair<float, int>{0.1F, 0x3DCD},
+           std::pair<float, int>{-0.1F, 0xBDCD},
+           std::pair<float, int>{1.0F, 0x3F80},
+           std::pair<float, int>{1.00390625F, 0x3F80},
+           std::pair<float, int>{1.01171875F, 0x3F82},
+           std::pair<float, int>{1.0039063F, 0x3F80},
+           std::pair<float, int>{0x1.fffffep+127F, 0x7F80},
+           std::pair<float, int>{0x1.fep+127F, 0x7F7F},
+           std::pair<float, int>{0x1.feffp+127F, 0x7F7F},
+           std::pair<float, int>{0x1p-133F, 0x0001},
+           std::pair<float, int>{0x1p-134F, 0x0000},
+           std::pair<float, int>{0x1.8p-134F, 0x0001},
+           std::pair<float, int>{0x1p-149F, 0x0000},
+           std::pair<float, int>{-0.0F, 0x8000},
+           std::pair<float, int>{65504.0F, 0x4780},
+           std::pair<float, int>{-3.14159274F, 0xC049},
+           std::pair<float, int>{INFINITY, 0x7F80},
+           std::pair<float, int>{-INFINITY, 0xFF80},
+       }) {
+    EXPECT_EQ(ToBfloat16(value), bits) << value;
+  }
+  EXPECT_TRUE(std::isnan(FromBfloat16(ToBfloat16(NAN))));
+}
+
 TEST(Half, EveryFloat16SurvivesTheWayThereAndBack) {
   for (std::uint32_t bits = 0; bits <= 0xFFFF; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);

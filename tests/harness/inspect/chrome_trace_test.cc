@@ -43,7 +43,7 @@ TEST(ChromeTrace, HoldsCompleteEventsThatNestOnEachThread) {
     if (event.at("ph") == "M") continue;
     ASSERT_EQ(event.at("ph"), "X");
     ++n;
-    const Json thread = event.at("tid");
+    const Json& thread = event.at("tid");
     const std::int64_t begin = Nanoseconds(event.at("ts"));
     const std::int64_t end = begin + Nanoseconds(event.at("dur"));
     EXPECT_GE(end, begin);

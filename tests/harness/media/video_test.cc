@@ -194,7 +194,7 @@ TEST_F(VideoTest, FullDiskIsAnError) {
 
 TEST_F(VideoTest, ReaderNamesAFileThatIsNoVideo) {
   std::ofstream(folder_ / "text.mp4") << "this is not a video";
-  std::ofstream(folder_ / "empty.mp4");
+  std::ofstream(folder_ / "empty.mp4") << "";
   for (const char* name : {"text.mp4", "empty.mp4", "absent.mp4"}) {
     EXPECT_NE(MediaError([&] { VideoReader reader(folder_ / name); }).find(name),
               std::string::npos);

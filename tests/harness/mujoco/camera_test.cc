@@ -54,7 +54,8 @@ Pixel CentreOfColour(const RenderedScene& scene, std::size_t channel) {
     const int others = pixel[(channel + 1) % 3] + pixel[(channel + 2) % 3];
     if (pixel[channel] > 30 && pixel[channel] > 4 * others) {
       columns += static_cast<double>(i % kViewWidth) + 0.5;
-      rows += static_cast<double>(i / kViewWidth) + 0.5;
+      const std::size_t row = i / kViewWidth;
+      rows += static_cast<double>(row) + 0.5;
       count += 1.0;
     }
   }

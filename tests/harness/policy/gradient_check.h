@@ -7,15 +7,12 @@
 
 #include <vector>
 
+#include "support/difference.h"
+
 namespace dp_bench::policy {
 
 // float32 sums of up to a few thousand terms in another order, relative to the largest element
 inline constexpr double kRounding = 1e-4;
-
-inline double RelativeDifference(const torch::Tensor& found, const torch::Tensor& expected) {
-  const double scale = std::max(1.0, expected.abs().max().item<double>());
-  return (found - expected).abs().max().item<double>() / scale;
-}
 
 /// `found` and `expected` depend on `inputs`. The loss weighs every element differently, so that no
 /// gradients cancel.

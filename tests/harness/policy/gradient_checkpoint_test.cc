@@ -1,6 +1,7 @@
 #include "policy/kernels/gradient_checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
 #include "policy/kernels/loop_tensors.h"
 

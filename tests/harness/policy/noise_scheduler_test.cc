@@ -14,6 +14,7 @@
 #include "dp_bench/error.h"
 #include "dp_bench/tensor.h"
 #include "policy/stage_recorder.h"
+#include "support/difference.h"
 #include "support/golden.h"
 
 namespace dp_bench::policy {
@@ -32,11 +33,6 @@ torch::Tensor GoldenTensor(const std::string& name) {
 }
 
 // Largest difference, relative to the largest value where that is above 1.
-double Difference(const torch::Tensor& found, const torch::Tensor& expected) {
-  const double scale = std::max(1.0, expected.abs().max().item<double>());
-  return (found - expected).abs().max().item<double>() / scale;
-}
-
 // Called for step i of a reverse process.
 using Call = std::function<torch::Tensor(const torch::Tensor& sample, std::size_t i)>;
 
@@ -78,15 +74,15 @@ TEST(NoiseScheduler, DenoisingLoopsEqualThoseOfDiffusers) {
     SCOPED_TRACE(text);
     const NoiseScheduler scheduler(NoiseSchedulerConfig::FromConfig(Config::FromJson(text)));
     const Loop loop64 = DenoiseGolden(scheduler, torch::kFloat64);
-    EXPECT_LE(Difference(torch::stack(loop64.prev), GoldenTensor(name + ".f64.prev")),
+    EXPECT_LE(RelativeDifference(torch::stack(loop64.prev), GoldenTensor(name + ".f64.prev")),
               kLoopTolerance64);
-    EXPECT_LE(Difference(torch::stack(loop64.x_0), GoldenTensor(name + ".f64.x0")),
+    EXPECT_LE(RelativeDifference(torch::stack(loop64.x_0), GoldenTensor(name + ".f64.x0")),
               kLoopTolerance64);
     const Loop loop32 = DenoiseGolden(scheduler, torch::kFloat32);
     EXPECT_EQ(loop32.prev.back().scalar_type(), torch::kFloat32);
-    EXPECT_LE(Difference(torch::stack(loop32.prev), GoldenTensor(name + ".f32.prev")),
+    EXPECT_LE(RelativeDifference(torch::stack(loop32.prev), GoldenTensor(name + ".f32.prev")),
               kLoopTolerance32);
-    EXPECT_LE(Difference(torch::stack(loop32.x_0), GoldenTensor(name + ".f32.x0")),
+    EXPECT_LE(RelativeDifference(torch::stack(loop32.x_0), GoldenTensor(name + ".f32.x0")),
               kLoopTolerance32);
     ++n_cases;
   }
@@ -98,10 +94,12 @@ TEST(NoiseScheduler, ForwardProcessAndVelocityEqualThoseOfDiffusers) {
   const torch::Tensor noise = GoldenTensor("input.noise")[0];
   const torch::Tensor timesteps = GoldenTensor("forward.timesteps");
   const NoiseScheduler scheduler({.prediction_type = PredictionType::kVPrediction});
-  EXPECT_LE(Difference(scheduler.AddNoise(x_0, noise, timesteps), GoldenTensor("forward.noisy")),
-            kForwardTolerance);
-  EXPECT_LE(Difference(scheduler.Target(x_0, noise, timesteps), GoldenTensor("forward.velocity")),
-            kForwardTolerance);
+  EXPECT_LE(
+      RelativeDifference(scheduler.AddNoise(x_0, noise, timesteps), GoldenTensor("forward.noisy")),
+      kForwardTolerance);
+  EXPECT_LE(
+      RelativeDifference(scheduler.Target(x_0, noise, timesteps), GoldenTensor("forward.velocity")),
+      kForwardTolerance);
 }
 
 TEST(NoiseScheduler, TargetIsTheNoiseOrTheSample) {
@@ -134,7 +132,7 @@ TEST(NoiseScheduler, APerfectPredictionLeadsBackToTheSample) {
       const torch::Tensor noisy =
           scheduler.AddNoise(x_0, noise, torch::full({2}, 99, torch::kInt64));
       const Loop loop = Denoise(scheduler, noisy, perfect, [&](std::size_t) { return noise; });
-      EXPECT_LE(Difference(loop.prev.back(), x_0), kLoopTolerance64);
+      EXPECT_LE(RelativeDifference(loop.prev.back(), x_0), kLoopTolerance64);
     }
   }
 }

@@ -140,7 +140,7 @@ TEST(CheckpointStore, GoesBackToTheLatestCompleteEpoch) {
 
 TEST(CheckpointStore, OnADiskThatIsFullAtAnyPageTheOneBeforeIsKept) {
   const ScratchFolder scratch;
-  const fs::path disk = scratch.path();
+  const fs::path& disk = scratch.path();
   OnSmallDisk(disk, 64 * kPageBytes, [&] {
     CheckpointStore store(disk / "checkpoints");
     store.Save(kLatest, ContentsOf(1));

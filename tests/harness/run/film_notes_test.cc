@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <string>
 
 #include "run/safetensors.h"
 #include "support/error_of.h"
@@ -146,7 +147,8 @@ TEST_F(FilmNotesTest, SizesOfAnArrayWithoutElementsAreLimited) {
 
 TEST_F(FilmNotesTest, WhatIsNoSuchFileIsRefused) {
   EXPECT_EQ(CodeOf([this] { ReadFilmNotes(file_); }), ErrorCode::kIo);
-  std::ofstream(file_) << "\x10\0\0\0\0\0\0\0 no header";
+  using std::string_literals::operator""s;
+  std::ofstream(file_) << "\x10\0\0\0\0\0\0\0 no header"s;
   EXPECT_THAT(MessageOf(ErrorCode::kData, [this] { ReadFilmNotes(file_); }),
               HasSubstr("test_7.safetensors"));
 }

@@ -86,6 +86,24 @@ TEST(Safetensors, Float16TakesHalfOfTheBytesOfFloat32TensorsAlone) {
   EXPECT_EQ(weights[5], 6.0F);
 }
 
+TEST(Safetensors, Bfloat16IsRoundedToTheNearestEvenNumber) {
+  const ScratchFolder scratch;
+  const fs::path path = scratch.path() / "bf16.safetensors";
+  ArrayMap tensors;
+  tensors["w"] = Filled<float>({3});
+  // torch.tensor([0.1, 1.00390625, 1.01171875]).bfloat16(): two ties
+  std::ranges::copy(std::array{0.1F, 1.00390625F, 1.01171875F}, tensors["w"].as<float>().begin());
+  WriteSafetensors(path, tensors, {}, FloatStorage::kBfloat16);
+  EXPECT_EQ(core::ReadTextFile(path, 1000).substr(fs::file_size(path) - 6),
+            std::string("\xcd\x3d\x80\x3f\x82\x3f", 6));
+  EXPECT_THAT(ReadSafetensors(path).tensors.at("w").as<float>(),
+              testing::ElementsAre(0.10009765625F, 1.0F, 1.015625F));
+  tensors["w"].as<float>()[2] = 3.4e38F;
+  EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint,
+                        [&] { WriteSafetensors(path, tensors, {}, FloatStorage::kBfloat16); }),
+              HasSubstr("as BF16: tensor 'w' contains 3.4e+38, expected at most 3.38"));
+}
+
 TEST(Safetensors, ReadsBfloat16AsFloat32) {
   const ScratchFolder scratch;
   const std::string header = R"({"w":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})";

@@ -123,7 +123,7 @@ TEST_F(DatasetConversionTest, AnUnknownRateStaysUnknownOrIsAskedFor) {
 TEST_F(DatasetConversionTest, ARateThatIsGivenHoldsForDataSetsThatDoNotSayTheirs) {
   const fs::path unknown = Write("unknown.zarr", 0.0);
   const fs::path known = Write("known.zarr", 30.0);
-  const auto merge = [&](DatasetReading reading) {
+  const auto merge = [&](const DatasetReading& reading) {
     Convert({.sources = {unknown, known}, .reading = reading, .output = output_, .format = "zarr"});
   };
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { merge({}); }),

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
 
 #include "dp_bench/error.h"
 #include "support/golden.h"

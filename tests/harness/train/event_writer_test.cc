@@ -74,8 +74,8 @@ TEST(EventWriter, AResumedRunBeginsASessionInAFileOfItsOwn) {
 // TensorBoard reads the files of a folder in the order of their names.
 TEST(EventWriter, NewFilesSortBehindThoseThatAreThere) {
   const ScratchFolder scratch;
-  std::ofstream(scratch.path() / "events.out.tfevents.4000000000.zz.9.9");
-  std::ofstream(scratch.path() / "events.out.tfevents.unrelated");
+  std::ofstream(scratch.path() / "events.out.tfevents.4000000000.zz.9.9") << "";
+  std::ofstream(scratch.path() / "events.out.tfevents.unrelated") << "";
   std::vector<fs::path> paths;
   for (int i = 0; i < 12; ++i) paths.push_back(EventWriter(scratch.path()).path());
   EXPECT_TRUE(std::ranges::is_sorted(paths));
@@ -147,7 +147,7 @@ TEST(EventWriter, RefusesEventsWhileTheDiskStaysFull) {
 
 TEST(EventWriter, AFolderThatCannotBeMadeIsAnError) {
   const ScratchFolder scratch;
-  std::ofstream(scratch.path() / "file");
+  std::ofstream(scratch.path() / "file") << "";
   EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { EventWriter(scratch.path() / "file"); }),
               testing::HasSubstr((scratch.path() / "file").string()));
 }

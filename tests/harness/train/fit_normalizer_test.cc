@@ -7,6 +7,7 @@
 #include "dp_bench/normalizer.h"
 #include "planner/policy_weights.h"
 #include "policy/normalize_mode.h"
+#include "support/difference.h"
 #include "support/golden.h"
 
 namespace dp_bench::policy {
@@ -34,11 +35,6 @@ KeyStats GoldenStats() {
           .count = 50};
 }
 
-double Difference(const torch::Tensor& found, const torch::Tensor& expected) {
-  const double scale = std::max(1.0, expected.abs().max().item<double>());
-  return (found - expected).abs().max().item<double>() / scale;
-}
-
 class NormalizerModes : public testing::TestWithParam<const char*> {};
 
 TEST_P(NormalizerModes, AgreesWithNumpy) {
@@ -46,15 +42,15 @@ TEST_P(NormalizerModes, AgreesWithNumpy) {
   const Normalizer normalizer({train::FitKey("keypoint", GoldenStats(), ParseNormalizeMode(mode))});
   const Normalizer::Field& field = normalizer.fields().at("keypoint");
   EXPECT_EQ(field.scale.sizes(), torch::IntArrayRef({18}));
-  EXPECT_LE(Difference(field.scale, GoldenTensor(mode + ".scale")), kTolerance);
-  EXPECT_LE(Difference(field.offset, GoldenTensor(mode + ".offset")), kTolerance);
+  EXPECT_LE(RelativeDifference(field.scale, GoldenTensor(mode + ".scale")), kTolerance);
+  EXPECT_LE(RelativeDifference(field.offset, GoldenTensor(mode + ".offset")), kTolerance);
 
   const torch::Tensor data = GoldenTensor("data");  // [50, 9, 2]
   const torch::Tensor normalized = normalizer.Normalize("keypoint", data);
   EXPECT_EQ(normalized.scalar_type(), torch::kFloat32);
   EXPECT_EQ(normalized.sizes(), data.sizes());
-  EXPECT_LE(Difference(normalized, GoldenTensor(mode + ".normalized")), kTolerance);
-  EXPECT_LE(Difference(normalizer.Unnormalize("keypoint", normalized), data), kTolerance);
+  EXPECT_LE(RelativeDifference(normalized, GoldenTensor(mode + ".normalized")), kTolerance);
+  EXPECT_LE(RelativeDifference(normalizer.Unnormalize("keypoint", normalized), data), kTolerance);
 }
 
 TEST_P(NormalizerModes, NamesTheDimensionsWithoutRange) {
@@ -105,9 +101,10 @@ TEST(Normalizer, ImagesOfBytesAndOfUnitFloatsMeanTheSame) {
   const Normalizer normalizer({train::FitKey("image", {}, NormalizeMode::kImage)});
   const torch::Tensor bytes = torch::tensor({0, 51, 255}, torch::kUInt8).view({1, 1, 3});
   const torch::Tensor expected = torch::tensor({-1.0F, -0.6F, 1.0F}).view({1, 1, 3});
-  EXPECT_LE(Difference(normalizer.Normalize("image", bytes), expected), kTolerance);
-  EXPECT_LE(Difference(normalizer.Normalize("image", bytes / 255.0), expected), kTolerance);
-  EXPECT_LE(Difference(normalizer.Unnormalize("image", expected), bytes / 255.0), kTolerance);
+  EXPECT_LE(RelativeDifference(normalizer.Normalize("image", bytes), expected), kTolerance);
+  EXPECT_LE(RelativeDifference(normalizer.Normalize("image", bytes / 255.0), expected), kTolerance);
+  EXPECT_LE(RelativeDifference(normalizer.Unnormalize("image", expected), bytes / 255.0),
+            kTolerance);
 }
 
 TEST(Normalizer, ColoursGetMeanZeroAndDeviationOnePerChannel) {
@@ -117,9 +114,10 @@ TEST(Normalizer, ColoursGetMeanZeroAndDeviationOnePerChannel) {
   const torch::Tensor expected = torch::tensor({0.0F, 0.0F, 1.0F}).view({1, 3, 1, 1});
   const auto images = bytes.expand({2, 3, 4, 5});
   const auto wanted = expected.expand({2, 3, 4, 5});
-  EXPECT_LE(Difference(normalizer.Normalize("image", images), wanted), kTolerance);
-  EXPECT_LE(Difference(normalizer.Normalize("image", images / 255.0), wanted), kTolerance);
-  EXPECT_LE(Difference(normalizer.Unnormalize("image", wanted), images / 255.0), kTolerance);
+  EXPECT_LE(RelativeDifference(normalizer.Normalize("image", images), wanted), kTolerance);
+  EXPECT_LE(RelativeDifference(normalizer.Normalize("image", images / 255.0), wanted), kTolerance);
+  EXPECT_LE(RelativeDifference(normalizer.Unnormalize("image", wanted), images / 255.0),
+            kTolerance);
 }
 
 TEST(Normalizer, DepthOfMillimetresAndOfMetresMeansTheSameAndIsClipped) {
@@ -128,10 +126,10 @@ TEST(Normalizer, DepthOfMillimetresAndOfMetresMeansTheSameAndIsClipped) {
   const torch::Tensor metres = torch::tensor({0.0F, 0.5F, 0.75F, 1.5F, 9.0F}).view({1, 1, 5});
   const torch::Tensor millimetres = (metres * 1000.0).to(torch::kUInt16);
   const torch::Tensor expected = torch::tensor({0.0F, 0.0F, 0.25F, 1.0F, 1.0F}).view({1, 1, 5});
-  EXPECT_LE(Difference(normalizer.Normalize("depth", metres), expected), kTolerance);
-  EXPECT_LE(Difference(normalizer.Normalize("depth", millimetres), expected), kTolerance);
+  EXPECT_LE(RelativeDifference(normalizer.Normalize("depth", metres), expected), kTolerance);
+  EXPECT_LE(RelativeDifference(normalizer.Normalize("depth", millimetres), expected), kTolerance);
   const torch::Tensor inside = metres.narrow(2, 1, 3);
-  EXPECT_LE(Difference(normalizer.Unnormalize("depth", expected.narrow(2, 1, 3)), inside),
+  EXPECT_LE(RelativeDifference(normalizer.Unnormalize("depth", expected.narrow(2, 1, 3)), inside),
             kTolerance);
 }
 

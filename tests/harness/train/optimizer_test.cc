@@ -9,6 +9,7 @@
 
 #include "dp_bench/error.h"
 #include "planner/policy_weights.h"
+#include "support/difference.h"
 #include "support/error_of.h"
 #include "support/golden.h"
 
@@ -24,10 +25,6 @@ constexpr int kNumSteps = 8;
 
 torch::Tensor GoldenTensor(const std::string& name) {
   return ToTensor(Golden("training").tensors.at(name));
-}
-
-double Difference(const torch::Tensor& a, const torch::Tensor& b) {
-  return (a - b).abs().max().item<double>();
 }
 
 // The initial weight and bias of the golden run, in an optimizer.

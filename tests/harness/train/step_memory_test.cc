@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
 #include <string>
 #include <tuple>

@@ -230,7 +230,7 @@ TEST_F(TrainingLogTest, EventsThatCannotBeWrittenAreAnErrorThatNamesTheirFile) {
 }
 
 void Train(const fs::path& output, const std::string& training, const std::string& logging,
-           std::function<double()> now, std::function<void()> on_loss = {}) {
+           std::function<double()> now, const std::function<void()>& on_loss = {}) {
   const FakeDataset dataset;
   nlohmann::json config = nlohmann::json::parse(FakeConfig(training).ToJson());
   config["logging"] = nlohmann::json::parse(logging);

@@ -12,12 +12,16 @@
 #include <algorithm>
 #include <concepts>
 #include <exception>
+#include <iterator>
+#include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "core/errors.h"
 #include "core/half.h"
 #include "core/regular_file.h"
+#include "data/reader/whole_numbers.h"
 
 namespace dp_bench::lerobot {
 
@@ -139,6 +143,21 @@ bool TryAppendNumbers(const arrow::Array& array, std::vector<T>* out) {
   return false;
 }
 
+// The index of the first value that float32 cannot hold, if the array has one of these types.
+template <class... ArrowArrays>
+std::optional<std::int64_t> FindInexact(const arrow::Array& array) {
+  std::optional<std::int64_t> found;
+  const auto look = [&]<class ArrowArray>(const ArrowArray& values) {
+    found = reader::FindInexact(
+        std::span(values.raw_values(), static_cast<std::size_t>(values.length())));
+    return true;
+  };
+  (void)((array.type_id() == ArrowArrays::TypeClass::type_id &&
+          look(static_cast<const ArrowArrays&>(array))) ||
+         ...);
+  return found;
+}
+
 bool TryAppendTexts(const arrow::Array& array, std::vector<std::string>* out) {
   const auto append = [out](const auto& texts) {
     for (std::int64_t i = 0; i < texts.length(); ++i) out->emplace_back(texts.GetView(i));
@@ -244,6 +263,15 @@ std::vector<T> ParquetFile::ReadNumbers(const std::string& column, const Rows& r
       if (values->length() != chunk->length() * n_per_row) {
         throw DataError("{}: {} rows have {} values, expected {} per row", where, chunk->length(),
                         values->length(), n_per_row);
+      }
+      if constexpr (std::is_same_v<T, float>) {
+        using namespace arrow;
+        const auto inexact = FindInexact<Int32Array, Int64Array, UInt32Array, UInt64Array>(*values);
+        if (inexact) {
+          const std::int64_t row = rows.first + (std::ssize(numbers) + *inexact) / n_per_row;
+          reader::RefuseInexact(fmt::format("{}, row {}", where, row),
+                                ReadErrors(where).Check(values->GetScalar(*inexact))->ToString());
+        }
       }
       if (!TryAppendNumbers(*values, &numbers)) {
         throw DataError("{}: expected {}, found {}", where,

@@ -35,7 +35,8 @@ class ParquetFile {
   std::string TypeOf(const std::string& column) const;
 
   /// The numbers of a column: a scalar or `n_per_row` of them in lists of equal length, without
-  /// nulls. T is float, double or std::int64_t; only integers are converted to std::int64_t.
+  /// nulls. T is float, double or std::int64_t; only integers are converted to std::int64_t, and
+  /// only those that are exact to float (data/reader/whole_numbers.h).
   template <class T>
   std::vector<T> ReadNumbers(const std::string& column, const Rows& rows,
                              std::int64_t n_per_row = 1);

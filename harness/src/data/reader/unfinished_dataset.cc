@@ -20,6 +20,7 @@ constexpr const char* kCompleteFile = "complete";  // the dataset needs nothing 
 
 UnfinishedDataset::UnfinishedDataset(const fs::path& path, bool is_folder, const json& identity)
     : folder_(path.string() + ".unfinished") {
+  if (path.empty()) throw UsageError("the path of the dataset to write is empty; give one");
   constexpr std::size_t kMaxIdentityBytes = std::size_t{64} << 20;
   const bool is_free = !fs::exists(fs::symlink_status(path)) ||
                        (is_folder && fs::is_directory(path) && fs::is_empty(path));

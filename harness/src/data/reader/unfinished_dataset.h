@@ -19,7 +19,7 @@ class UnfinishedDataset {
  public:
   /// Begins a folder, or continues one. `identity` is what the files of episodes depend on. Throws
   /// Error{kUsage} and changes nothing if there is something at `path` (an empty folder may be, if
-  /// the dataset is one), or if the unfinished one has another identity.
+  /// the dataset is one), if `path` is empty, or if the unfinished one has another identity.
   UnfinishedDataset(const std::filesystem::path& path, bool is_folder,
                     const nlohmann::json& identity);
   UnfinishedDataset(const UnfinishedDataset&) = delete;

@@ -18,6 +18,7 @@
 #include "core/json.h"
 #include "data/reader/chunk_cache.h"
 #include "data/reader/chunk_grid.h"
+#include "data/reader/whole_numbers.h"
 #include "data/zarr/chunk_codec.h"
 
 namespace dp_bench::zarr {
@@ -360,10 +361,15 @@ void ZarrArray::Fill(DType target, std::span<std::byte> out) const {
   alignas(8) const ElementBytes fill = *metadata_.fill;
   alignas(8) ElementBytes element = {};
   if (Convert(metadata_.type, target, fill.data(), 1, element.data())) {
+    const std::string found = ElementText(metadata_.type, fill.data());
+    if (target == DType::kFloat32) {
+      reader::RefuseInexact(fmt::format("{}, fill_value for chunks that do not exist", Describe()),
+                            found);
+    }
     throw DataError(
         "{} has fill_value {} for chunks that do not exist; an image of type rgb holds integers 0 "
         "to 255",
-        Describe(), ElementText(metadata_.type, fill.data()));
+        Describe(), found);
   }
   const auto value = std::span(element).first(SizeOf(target));
   if (std::ranges::all_of(value, [&](std::byte byte) { return byte == value[0]; })) {
@@ -412,11 +418,15 @@ void ZarrArray::ScatterChunk(std::int64_t chunk, std::span<const std::byte> deco
         std::byte* to = out.data() + static_cast<std::size_t>(run.to) * SizeOf(target);
         const std::optional<std::int64_t> bad = Convert(metadata_.type, target, in, run.n, to);
         if (!bad) return;
+        const auto found = ElementText(metadata_.type, in + static_cast<std::size_t>(*bad) * item);
+        const std::int64_t step = steps.begin + (run.to + *bad) / step_elements();
+        if (target == DType::kFloat32) {
+          reader::RefuseInexact(fmt::format("{}, step {}", Describe(), step), found);
+        }
         throw DataError(
             "{} holds {} at step {}; an image of type rgb holds integers 0 to 255. For other "
             "numbers, give its key the type low_dim (dataset.params.keys).",
-            Describe(), ElementText(metadata_.type, in + static_cast<std::size_t>(*bad) * item),
-            steps.begin + (run.to + *bad) / step_elements());
+            Describe(), found, step);
       });
 }
 

@@ -8,11 +8,13 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "core/half.h"
+#include "data/reader/whole_numbers.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::zarr {
@@ -64,20 +66,41 @@ std::optional<ElementBytes> NumberBytes(const nlohmann::json& value) {
   }
 }
 
+// Returns the index of the first whole number that is not exact as an Out.
 template <class In, class Out>
-void ConvertAll(const std::byte* in, std::int64_t n, std::byte* out) {
+std::optional<std::int64_t> ConvertAll(const std::byte* in, std::int64_t n, std::byte* out) {
   const In* from = reinterpret_cast<const In*>(in);
   std::transform(from, from + n, reinterpret_cast<Out*>(out),
                  [](In value) { return static_cast<Out>(value); });
+  if constexpr (std::is_integral_v<In> && std::is_same_v<Out, float>) {
+    return reader::FindInexact(std::span(from, static_cast<std::size_t>(n)));
+  } else {
+    return std::nullopt;
+  }
 }
+
+template <class T>
+std::string Text(const std::byte* element) {
+  T value;
+  std::memcpy(&value, element, sizeof(value));
+  if constexpr (std::is_same_v<T, Float16>) {
+    return fmt::format("{}", static_cast<float>(value));
+  } else {
+    return fmt::format("{}", value);
+  }
+}
+
+using ConvertFn = std::optional<std::int64_t> (*)(const std::byte* in, std::int64_t n,
+                                                  std::byte* out);
 
 struct ElementInfo {
   std::string_view name;
   std::string_view short_name;
   std::size_t size;
-  void (*to_float)(const std::byte* in, std::int64_t n, std::byte* out);
-  void (*to_int64)(const std::byte* in, std::int64_t n, std::byte* out);
+  ConvertFn to_float;
+  ConvertFn to_int64;
   std::optional<ElementBytes> (*parse)(const nlohmann::json& number);
+  std::string (*text)(const std::byte* element);
 };
 
 template <class T>
@@ -87,7 +110,8 @@ constexpr ElementInfo Info(std::string_view name, std::string_view short_name) {
           .size = sizeof(T),
           .to_float = &ConvertAll<T, float>,
           .to_int64 = &ConvertAll<T, std::int64_t>,
-          .parse = &NumberBytes<T>};
+          .parse = &NumberBytes<T>,
+          .text = &Text<T>};
 }
 
 // In the order of the enum.
@@ -165,13 +189,6 @@ std::optional<std::int64_t> ConvertImage(const float* in, std::int64_t n, std::u
   return std::nullopt;
 }
 
-template <class T>
-std::string Text(const std::byte* element) {
-  T value;
-  std::memcpy(&value, element, sizeof(value));
-  return fmt::format("{}", value);
-}
-
 }  // namespace
 
 bool CanConvert(ElementType type, DType target) {
@@ -186,8 +203,7 @@ std::optional<std::int64_t> Convert(ElementType type, DType target, const std::b
   DPB_ASSERT(CanConvert(type, target));
   if (target == DType::kFloat32 || target == DType::kInt64) {
     const ElementInfo& info = InfoOf(type);
-    (target == DType::kFloat32 ? info.to_float : info.to_int64)(in, n, out);
-    return std::nullopt;
+    return (target == DType::kFloat32 ? info.to_float : info.to_int64)(in, n, out);
   }
   if (SizeOf(type) == SizeOf(target)) {  // bytes to bytes, depth to depth
     std::memcpy(out, in, static_cast<std::size_t>(n) * SizeOf(target));
@@ -197,7 +213,7 @@ std::optional<std::int64_t> Convert(ElementType type, DType target, const std::b
 }
 
 std::string ElementText(ElementType type, const std::byte* element) {
-  return type == ElementType::kUInt8 ? Text<std::uint8_t>(element) : Text<float>(element);
+  return InfoOf(type).text(element);
 }
 
 }  // namespace dp_bench::zarr

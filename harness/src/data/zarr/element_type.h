@@ -55,8 +55,9 @@ std::optional<ElementBytes> ParseFillValue(const nlohmann::json& value, ElementT
 /// kInt64.
 bool CanConvert(ElementType type, DType target);
 
-/// Converts `n` elements. For images, returns the index of the first value that is not an integer
-/// within 0..255 (values after it are not converted), or nullopt if there is none.
+/// Converts `n` elements. Returns the index of the first one that the target cannot hold: for
+/// images a value that is not an integer within 0..255 (values after it are not converted), for
+/// kFloat32 a whole number of an integer type that is not exact (data/reader/whole_numbers.h).
 std::optional<std::int64_t> Convert(ElementType type, DType target, const std::byte* in,
                                     std::int64_t n, std::byte* out);
 

@@ -107,6 +107,17 @@ TEST_F(ParquetFileTest, ReadsNumbersOfEveryType) {
               ElementsAre(1.0F, 0.0F));
 }
 
+TEST_F(ParquetFileTest, IntegersThatFloat32WouldRoundNameTheirRow) {
+  const auto column = ArrayOf<arrow::Int64Builder>(
+      std::vector<std::optional<std::int64_t>>{1, 2, 16777216, 16777217, 3});
+  EXPECT_THAT(Refusal<float>(column),
+              AllOf(HasSubstr("a.parquet: column 'a.b', row 3"), HasSubstr("found 16777217")));
+  EXPECT_THAT(ReadBack<double>(column), ElementsAre(1, 2, 16777216, 16777217, 3));
+  EXPECT_THAT(
+      ReadBack<float>(ArrayOf<arrow::DoubleBuilder>(std::vector<std::optional<double>>{16777217})),
+      ElementsAre(16777216.0F));
+}
+
 TEST_F(ParquetFileTest, ListsHaveTheSameLengthInEveryRow) {
   EXPECT_THAT(ReadBack<float>(ListsOf({{1, 2}, {3, 4}, {5, 6}}), 2), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(Refusal<float>(ListsOf({{1, 2}, {3}, {5, 6}}), 2),

@@ -12,6 +12,7 @@
 #include "policy/objectives/objective.h"
 #include "policy/sampling.h"
 #include "policy/stage_recorder.h"
+#include "support/difference.h"
 #include "support/error_of.h"
 #include "support/golden.h"
 #include "support/small_policy.h"
@@ -106,10 +107,6 @@ Sampled SampleWith(DiffusionPolicy& policy, const TensorMap& obs) {
   NoiseSource noise = NoiseOfRows(3);
   policy.PredictAction(obs, noise);
   return sampled;
-}
-
-double Difference(const torch::Tensor& found, const torch::Tensor& expected) {
-  return (found - expected).abs().max().item<double>();
 }
 
 TEST(Objectives, LossesEqualThoseOfTheReference) {

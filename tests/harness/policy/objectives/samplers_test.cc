@@ -10,6 +10,7 @@
 #include "dp_bench/tensor.h"
 #include "policy/noise_scheduler.h"
 #include "policy/stage_recorder.h"
+#include "support/difference.h"
 #include "support/error_of.h"
 #include "support/golden.h"
 
@@ -22,11 +23,6 @@ constexpr double kLoopTolerance = 2e-5;
 
 torch::Tensor SamplerGolden(const std::string& name) {
   return ToTensor(Golden("samplers").tensors.at(name));
-}
-
-double RelativeDifference(const torch::Tensor& found, const torch::Tensor& expected) {
-  const double scale = std::max(1.0, expected.abs().max().item<double>());
-  return (found - expected).abs().max().item<double>() / scale;
 }
 
 // The network of the reference.

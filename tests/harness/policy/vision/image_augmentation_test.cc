@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "dp_bench/error.h"
+#include "support/difference.h"
 #include "support/error_of.h"
 #include "support/golden.h"
 #include "support/small_policy.h"
@@ -45,10 +46,6 @@ Tensor GoldenTensor(const std::string& name) {
   return ToTensor(Golden("image_augmentation").tensors.at(name));
 }
 
-double LargestDifference(const Tensor& a, const Tensor& b) {
-  return (a - b).abs().max().item<double>();
-}
-
 TEST(ImageOperations, ColourChangesEqualThoseOfTorchvision) {
   const std::vector<std::pair<std::string, Tensor (*)(const Tensor&, const Tensor&)>> changes = {
       {"brightness", AdjustBrightness},
@@ -60,7 +57,7 @@ TEST(ImageOperations, ColourChangesEqualThoseOfTorchvision) {
   };
   for (const auto& [name, adjust] : changes) {
     const Tensor found = adjust(GoldenTensor("images"), GoldenTensor(name + ".factor"));
-    EXPECT_LE(LargestDifference(found, GoldenTensor(name + ".expected")), kTolerance) << name;
+    EXPECT_LE(Difference(found, GoldenTensor(name + ".expected")), kTolerance) << name;
   }
 }
 

@@ -159,5 +159,41 @@ TEST_F(ResumePointTest, AResumeThatDoesNotFitChangesNoFile) {
               HasSubstr("optimizer.safetensors"));
 }
 
+TEST(RequireSameTraining, FreeKeysMayChangeAndTheOthersAreNamedWithBothValues) {
+  const nlohmann::json before = nlohmann::json::parse(R"({
+    "horizon": 16, "optimizer": {"lr": 1e-4}, "dataset": {"params": {"path": "a.zarr"}},
+    "training": {"num_epochs": 4, "lr_warmup_steps": 5, "seed": 42, "early_stop": null}})");
+  const auto resume_with = [&](const char* changes) {
+    nlohmann::json now = before;
+    now.merge_patch(nlohmann::json::parse(changes));
+    RequireSameTraining(before, now);
+  };
+  EXPECT_NO_THROW(resume_with(R"({"optimizer": {"lr": 1e-5}, "dataset": {"params": {"path": "b"}},
+      "training": {"num_epochs": 8, "lr_warmup_steps": 0, "early_stop": {"patience": 3}},
+      "logging": {"every": 1}, "dataloader": {"num_workers": 2}, "horizon": 16.0})"));
+  const std::string message = MessageOf(ErrorCode::kUsage, [&] {
+    resume_with(R"({"horizon": 24, "training": {"seed": 7, "num_epochs": 9, "max_train_steps": 3},
+        "shape_meta": {"obs": {"goal": {"shape": [2]}}}})");
+  });
+  for (const char* line : {"\n  horizon: 16, not 24\n", "\n  training.seed: 42, not 7\n",
+                           "\n  training.max_train_steps: null, not 3\n",
+                           "\n  shape_meta.obs.goal.shape: null, not [2]\n"}) {
+    EXPECT_THAT(message, HasSubstr(line));
+  }
+  EXPECT_THAT(message, testing::Not(HasSubstr("num_epochs")));
+}
+
+TEST_F(ResumePointTest, AnotherNumberOfBatchesInAnEpochIsRefused) {
+  nlohmann::json config = nlohmann::json::parse(FakeConfig(R"("resume": true)").ToJson());
+  config["dataloader"]["batch_size"] = 8;  // as a dataset that has grown or shrunk
+  EXPECT_THAT(
+      Refusal(ErrorCode::kCheckpoint,
+              [&] {
+                const FakeDataset dataset;
+                Workspace(FakeParts(Config::FromJson(config.dump()), dataset, run_)).Run({});
+              }),
+      testing::AllOf(HasSubstr("was saved at step 40"), HasSubstr("the dataset changed")));
+}
+
 }  // namespace
 }  // namespace dp_bench::train

@@ -144,10 +144,9 @@ Trained TrainWithRules(const fs::path& output, const std::string& rules) {
   };
   const TrainReport report = Workspace(std::move(parts)).Run({});
   run::Checkpoint checkpoint = run::Checkpoint::Open(*report.latest);
-  return {.before = before,
-          .after = CopyOf(planner::ToTensors(checkpoint.ReadTensors(run::kModelFile))),
-          .ema = CopyOf(planner::ToTensors(checkpoint.ReadTensors(run::kEmaFile))),
-          .checkpoint = std::move(checkpoint)};
+  const auto after = CopyOf(planner::ToTensors(checkpoint.ReadTensors(run::kModelFile)));
+  const auto ema = CopyOf(planner::ToTensors(checkpoint.ReadTensors(run::kEmaFile)));
+  return {.before = before, .after = after, .ema = ema, .checkpoint = std::move(checkpoint)};
 }
 
 TEST(ParameterRules, FrozenParametersStayBitEqualAndHaveNoOptimizerState) {
@@ -188,7 +187,7 @@ TEST(TrainingEpisodes, ALimitSaysWhatItLeavesOut) {
     const Config config = Config::FromJson(
         R"({"dataset": {"val_ratio": 0.17, "max_train_episodes": )" + limit + "}}");
     testing::internal::CaptureStderr();
-    Workspace(FakeParts(config, dataset, scratch.path()));
+    { const Workspace workspace(FakeParts(config, dataset, scratch.path())); }
     return testing::internal::GetCapturedStderr();
   };
   EXPECT_THAT(output_with("3"), HasSubstr("trains on 3 of 6 episodes, 1 more validate: <text>:1: "

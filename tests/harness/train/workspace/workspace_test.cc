@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 TrainReport Train(const fs::path& output, const std::string& training = "",
-                  const std::atomic<bool>* stop = nullptr, std::function<void()> on_loss = {}) {
+                  const std::atomic<bool>* stop = nullptr,
+                  const std::function<void()>& on_loss = {}) {
   const FakeDataset dataset;
   WorkspaceParts parts = FakeParts(FakeConfig(training), dataset, output);
   parts.stop = stop;

@@ -11,8 +11,6 @@
 #include "small_hdf5.h"
 #include "support/error_of.h"
 
-extern "C" const dp_bench::PluginHeader* dp_bench_plugin() noexcept;
-
 namespace dp_bench::hdf5::testing {
 namespace {
 
@@ -176,6 +174,27 @@ TEST_F(Hdf5Files, NumbersThatFloat32CannotHoldAreNamedWithTheirPlace) {
                   },
                   ErrorCode::kNumeric),
               HasSubstr("/data/demo_1/obs/pose: step 1 of episode 1 holds 1e+300"));
+}
+
+TEST_F(Hdf5Files, IntegersThatFloat32WouldRoundAreNamedWithTheirPlace) {
+  const auto with_time = [](double time) {
+    return [time](FileInProgress* file) {
+      for (const char* pose : {"data/demo_0/obs/pose", "data/demo_1/obs/pose"}) {
+        Unlink(file, pose);
+        file->Add(pose, {3, 3}, {0, 1, 2, 3, 4, time, 6, 7, 8}, H5P_DEFAULT, H5T_STD_I64LE);
+      }
+    };
+  };
+  EXPECT_THAT(ErrorAfter(with_time(16777217)),
+              ::testing::AllOf(HasSubstr("/data/demo_0/obs/pose, step 1 of episode 0"),
+                               HasSubstr("found 16777217"), HasSubstr("dataset.params.keys")));
+  {
+    FileInProgress file(path());
+    AddDemo(&file, "demo_0");
+    AddDemo(&file, "demo_1");
+    with_time(16777218)(&file);
+  }
+  EXPECT_NO_THROW(Hdf5Dataset({.path = path()}));
 }
 
 TEST_F(Hdf5Files, LinksAndGroupsThatContainThemselvesDoNoHarm) {

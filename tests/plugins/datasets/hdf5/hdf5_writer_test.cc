@@ -134,6 +134,13 @@ INSTANTIATE_TEST_SUITE_P(All, Hdf5Variants,
                          ::testing::Values(Variant{false, 0}, Variant{false, 4}, Variant{true, 0},
                                            Variant{true, 4}));
 
+TEST(Hdf5WriterPath, IsNeededBeforeAnythingIsWritten) {
+  const Hdf5WriterConfig config{.path = "", .source = "a test", .names = {}};
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { const Hdf5Writer writer(config, SpecToWrite()); }),
+              HasSubstr("the path of the dataset to write is empty"));
+  EXPECT_FALSE(fs::exists(".unfinished"));
+}
+
 TEST(Hdf5WriterNames, RenameKeysAndAreChecked) {
   const core::TemporaryFolder folder;
   const DatasetSpec spec = {

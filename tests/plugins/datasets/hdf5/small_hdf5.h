@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "dp_bench/plugin.h"
 #include "hdf5_dataset.h"
 #include "support/read_all.h"
+
+extern "C" const dp_bench::PluginHeader* dp_bench_plugin() noexcept;
 
 namespace dp_bench::hdf5::testing {
 

@@ -13,8 +13,6 @@
 #include "small_hdf5.h"
 #include "support/error_of.h"
 
-extern "C" const dp_bench::PluginHeader* dp_bench_plugin() noexcept;
-
 namespace dp_bench::hdf5::testing {
 namespace {
 
@@ -53,7 +51,8 @@ class UnusualHdf5 : public ::testing::Test {
   }
 
   // What opening the path says to the user.
-  static std::string WarningsOf(const fs::path& path, std::vector<std::int64_t> wanted_ends) {
+  static std::string WarningsOf(const fs::path& path,
+                                const std::vector<std::int64_t>& wanted_ends) {
     ::testing::internal::CaptureStderr();
     const Hdf5Dataset dataset({.path = path});
     std::string warnings = ::testing::internal::GetCapturedStderr();
@@ -227,7 +226,7 @@ TEST_F(UnusualHdf5, FilesOfAFolderAreReadOrNamed) {
   EXPECT_THAT(WarningsOf(folder, {3, 6, 9}), HasSubstr("(1): later"));
   fs::create_directories(folder_.path() / "other/meta");
   fs::create_directories(folder_.path() / "other/raw");
-  std::ofstream(folder_.path() / "other/raw/a.hdf5");
+  std::ofstream(folder_.path() / "other/raw/a.hdf5") << "";
   EXPECT_FALSE(entry->functions.recognizes(folder_.path() / "other"));
 }
 

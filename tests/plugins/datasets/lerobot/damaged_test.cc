@@ -105,8 +105,9 @@ TEST(DamagedLeRobot, MissingStatisticsAreLeftToDpBenchAndDamagedOnesAreNamed) {
   }
   for (const auto& [data, file] : std::vector<std::pair<std::string, std::string>>{
            {"v30_h264", "meta/stats.json"}, {"v21_av1", "meta/episodes_stats.jsonl"}}) {
-    EXPECT_EQ(LoadWith(data, [&](const CopiedFolder& f) { fs::remove(f.path() / file); }),
-              "no error");
+    EXPECT_EQ(
+        LoadWith(data, [&file = file](const CopiedFolder& f) { fs::remove(f.path() / file); }),
+        "no error");
   }
   EXPECT_THAT(load("v30_h264", "meta/stats.json", "\"std\"", "\"stx\""),
               HasSubstr("the key 'std' is missing"));

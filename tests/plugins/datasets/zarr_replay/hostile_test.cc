@@ -351,6 +351,22 @@ TEST(Hostile, ImagesThatAreNotBytesNameStepAndValue) {
   EXPECT_EQ(with_pixel(255.0F), "no error");
 }
 
+TEST(Hostile, IntegersThatFloat32WouldRoundNameKeyStepAndValue) {
+  const auto with_state = [](auto value) {
+    return LoadWith([value](ZarrFiles* files) {
+      std::vector<decltype(value)> state(50, 7);
+      state[7 * 5 + 1] = value;
+      files->AddArray<decltype(value)>("data/state", {{10, 5}, {4, 5}, Blosc("lz4", 1)}, state);
+    });
+  };
+  EXPECT_THAT(with_state(std::int64_t{1732665635123456789}),
+              AllOf(HasSubstr("data/state, step 7"), HasSubstr("found 1732665635123456789"),
+                    HasSubstr("in the dataset key 'agent_pos'"), HasSubstr("dataset.params.keys")));
+  EXPECT_THAT(with_state(std::int32_t{-16777217}), HasSubstr("found -16777217"));
+  EXPECT_EQ(with_state(std::int32_t{16777216}), "no error");
+  EXPECT_EQ(with_state(16777217.0), "no error");  // float64 is rounded
+}
+
 TEST(Hostile, OfSeveralFaultsTheFirstChunkIsNamed) {
   for (int i = 0; i < 20; ++i) {
     const std::string error = LoadWith([](ZarrFiles* files) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dp_bench/policy/vision/vision_pipeline.h"
+#include "support/difference.h"
 #include "support/golden.h"
 #include "support/plugin_policy.h"
 #include "train/fit_normalizer.h"
@@ -36,12 +37,6 @@ constexpr const char* kParams = R"({
   "crop_shape": [24, 32], "resize_shape": [18, 24], "denoiser": {"type": "unet", "down_dims": [8]},
   "obs_encoder": {"resnet_width": 8, "resnet_stages": 2, "spatial_softmax_num_keypoints": 4,
                   "n_head": 2, "state_feature_dim": 6, "fusion": "%s"}})";
-
-double Difference(const torch::Tensor& found, const torch::Tensor& expected) {
-  EXPECT_EQ(found.sizes(), expected.sizes());
-  const double scale = std::max(1.0, expected.abs().max().item<double>());
-  return (found - expected).abs().max().item<double>() / scale;
-}
 
 class RgbdFusionGolden : public testing::TestWithParam<Case> {
  protected:
@@ -135,10 +130,11 @@ TEST_P(RgbdFusionGolden, TheConditionAndAllGradientsAgree) {
   policy_->SetNormalizer(MakeNormalizer());
   const torch::Tensor cond = policy_->EncodeObs(MakeObs(), /*augment=*/nullptr);
   EXPECT_EQ(cond.size(-1), policy_->channels().cond);
-  EXPECT_LE(Difference(cond.detach(), Get("cond")), kTolerance);
+  EXPECT_LE(RelativeDifference(cond.detach(), Get("cond")), kTolerance);
   (cond * Get("cond_weight")).sum().backward();
   for (const auto& item : Weights()) {
-    EXPECT_LE(Difference(item.value().grad(), Get("grad." + item.key())), kTolerance) << item.key();
+    EXPECT_LE(RelativeDifference(item.value().grad(), Get("grad." + item.key())), kTolerance)
+        << item.key();
   }
 }
 
@@ -162,8 +158,8 @@ TEST_P(VisionPipelineGolden, ShowsTheEncodersWhatTheReferenceSees) {
   const policy::VisionPipeline pipeline(params, cameras);
   const policy::CameraView view =
       pipeline.Prepare(cameras[1], MakeObs(), MakeNormalizer(), /*augment=*/nullptr);
-  EXPECT_LE(Difference(view.rgb, Get("rgb")), 1e-5);
-  EXPECT_LE(Difference(view.depth, Get("depth")), 1e-6);
+  EXPECT_LE(RelativeDifference(view.rgb, Get("rgb")), 1e-5);
+  EXPECT_LE(RelativeDifference(view.depth, Get("depth")), 1e-6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seed, VisionPipelineGolden, testing::Values(kCases[0]));

@@ -51,11 +51,8 @@ Normalizer NormalizerWithDepth() {
   return Normalizer(std::move(fields));
 }
 
-std::unique_ptr<policy::DiffusionPolicy> MakeSmall(const char* params = kSmall) {
-  torch::manual_seed(5);
-  auto policy = CreatePluginDiffusion(Config::FromJson(params), MakeSpec());
-  policy->SetNormalizer(NormalizerWithDepth());
-  return policy;
+std::unique_ptr<policy::DiffusionPolicy> MakeSmall(const std::string& params = kSmall) {
+  return CreateSmallDiffusion(params, MakeSpec(), NormalizerWithDepth());
 }
 
 // Row i has its own image and depth map.
@@ -71,15 +68,10 @@ TensorMap MakeObs(std::int64_t rows) {
           {"image", (draw(3) * 255.0).to(torch::kUInt8)}};
 }
 
-std::string ConfigErrorOf(const char* params, const PolicySpec& spec) {
-  return MessageOf(ErrorCode::kConfig,
-                   [&] { CreatePluginDiffusion(Config::FromJson(params, "policy.json"), spec); });
-}
-
 TEST(RgbdFusionPolicy, LearnsEightSamplesByHeart) {
   std::string params = kSmall;
   params.replace(params.find("[20, 28]"), 8, "[24, 32]");  // nothing changes between two visits
-  const auto policy = MakeSmall(params.c_str());
+  const auto policy = MakeSmall(params);
   const torch::Tensor action = NoiseOfRows(8).Uniform(StreamId::kEnvStart, {8, 8, 2}) * 2.0 - 1.0;
   const Batch batch = {
       .obs = MakeObs(8), .action = action, .is_pad = torch::zeros({8, 8}, torch::kBool)};

@@ -27,22 +27,18 @@ PolicySpec MakeSmallSpec() {
 }
 
 std::unique_ptr<Policy> MakePolicy(const std::string& more) {
-  torch::manual_seed(5);
-  auto policy = CreatePluginDiffusion(
-      Config::FromJson(R"({"crop_shape": [36, 44], "obs_encoder": {"resnet_width": 16,
-        "resnet_stages": 3, "spatial_softmax_num_keypoints": 8, "n_head": 2,
-        "state_feature_dim": 16, "fusion": "residual"},
-        "denoiser": {"n_layer": 2, "n_head": 2, "n_emb": 64, "p_drop_attn": 0.2})" +
-                       more + "}"),
-      MakeSmallSpec());
   Normalizer::Fields fields = SmallNormalizer().fields();
   for (const char* camera : {"0", "1"}) {
     fields.insert(train::FitKey(std::string("image") + camera, {}, NormalizeMode::kImage));
     fields.insert(train::FitKey(std::string("depth") + camera, {.min = {0.0}, .max = {2.0}},
                                 NormalizeMode::kDepth));
   }
-  policy->SetNormalizer(Normalizer(std::move(fields)));
-  return policy;
+  return CreateSmallDiffusion(R"({"crop_shape": [36, 44], "obs_encoder": {"resnet_width": 16,
+        "resnet_stages": 3, "spatial_softmax_num_keypoints": 8, "n_head": 2,
+        "state_feature_dim": 16, "fusion": "residual"},
+        "denoiser": {"n_layer": 2, "n_head": 2, "n_emb": 64, "p_drop_attn": 0.2})" +
+                                  more + "}",
+                              MakeSmallSpec(), Normalizer(std::move(fields)));
 }
 
 Batch MakeBatch() {
@@ -51,9 +47,7 @@ Batch MakeBatch() {
     return source.Uniform(StreamId::kEnvStart, {kRows, 2, kSmallHeight, kSmallWidth, channels})
         .permute({0, 1, 4, 2, 3});
   };
-  Batch batch = {.obs = {{"agent_pos", source.Uniform(StreamId::kEnvStart, {kRows, 2, 2})}},
-                 .action = source.Uniform(StreamId::kEnvStart, {kRows, 8, 2}) * 2.0 - 1.0,
-                 .is_pad = torch::zeros({kRows, 8}, torch::kBool)};
+  Batch batch = SmallBatch(source, kRows);
   for (const char* camera : {"0", "1"}) {
     batch.obs[std::string("image") + camera] = (draw(3) * 255.0).to(torch::kUInt8);
     batch.obs[std::string("depth") + camera] = draw(1) * 2.0;

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "support/difference.h"
 #include "support/golden.h"
 #include "support/plugin_policy.h"
 namespace dp_bench::transformer {
@@ -35,12 +36,6 @@ PolicySpec MakeSpec() {
   spec.shape_meta.action = {.name = "action", .shape = {2}};
   spec.horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 4};
   return spec;
-}
-
-double Difference(const torch::Tensor& found, const torch::Tensor& expected) {
-  EXPECT_EQ(found.sizes(), expected.sizes());
-  const double scale = std::max(1.0, expected.abs().max().item<double>());
-  return (found - expected).abs().max().item<double>() / scale;
 }
 
 class TransformerGolden : public testing::TestWithParam<Case> {
@@ -92,13 +87,13 @@ TEST_P(TransformerGolden, TensorNamesAreThoseOfTransformerForDiffusion) {
 
 TEST_P(TransformerGolden, LossAndGradientsAgree) {
   const torch::Tensor prediction = Predict();
-  EXPECT_LE(Difference(prediction.detach(), Get("prediction")), kTolerance);
+  EXPECT_LE(RelativeDifference(prediction.detach(), Get("prediction")), kTolerance);
   const torch::Tensor loss = torch::mse_loss(prediction, Get("epsilon"));
-  EXPECT_LE(Difference(loss.detach().reshape({1}), Get("loss")), kTolerance);
+  EXPECT_LE(RelativeDifference(loss.detach().reshape({1}), Get("loss")), kTolerance);
   loss.backward();
   for (const auto& item : policy_->module().named_parameters()) {
     const torch::Tensor expected = Get("grad." + item.key().substr(kPrefix.size()));
-    EXPECT_LE(Difference(item.value().grad(), expected), kTolerance) << item.key();
+    EXPECT_LE(RelativeDifference(item.value().grad(), expected), kTolerance) << item.key();
   }
 }
 
@@ -106,7 +101,7 @@ TEST_P(TransformerGolden, ADdimSampleAgrees) {
   NoiseSource noise({NoiseKey{}, NoiseKey{}, NoiseKey{}});
   const torch::Tensor sampled =
       policy_->ConditionalSample(Get("cond"), Get("initial_noise"), noise);
-  EXPECT_LE(Difference(sampled, Get("sampled")), kTolerance);
+  EXPECT_LE(RelativeDifference(sampled, Get("sampled")), kTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, TransformerGolden, testing::ValuesIn(kCases),

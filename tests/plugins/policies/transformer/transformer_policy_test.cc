@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "policy/stage_recorder.h"
-#include "support/error_of.h"
 #include "support/plugin_policy.h"
 #include "support/small_policy.h"
+#include "support/two_answers.h"
 #include "train/optimizer.h"
 
 namespace dp_bench::transformer {
@@ -18,36 +18,16 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kImageSize = 40;
 
-std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const char* params,
-                                                    const PolicySpec& spec = SmallSpec()) {
-  torch::manual_seed(5);
-  auto policy = CreatePluginDiffusion(Config::FromJson(params), spec);
-  policy->SetNormalizer(SmallNormalizer());
-  return policy;
-}
-
 Batch MakeBatch(std::int64_t rows) {
   return {.obs = {{"agent_pos", torch::zeros({rows, 2, 2})}},
           .action = torch::zeros({rows, 8, 2}),
           .is_pad = torch::zeros({rows, 8}, torch::kBool)};
 }
 
-std::string ConfigErrorOf(const char* params) {
-  return MessageOf(ErrorCode::kConfig,
-                   [&] { CreatePluginDiffusion(Config::FromJson(params), SmallSpec()); });
-}
-
-// Two observations, two opposite action sequences.
-void ExpectLearnsBoth(const char* params, std::uint64_t n_steps = 300) {
-  const auto policy = MakePolicy(params);
-  torch::Tensor agent_pos = torch::zeros({2, policy->n_train_obs_steps(), 2});
-  agent_pos[0].fill_(-0.8);
-  agent_pos[1].fill_(0.8);
-  const torch::Tensor ramp = torch::linspace(-0.5, 0.5, 8).view({8, 1}).expand({8, 2});
-  const torch::Tensor action = torch::stack({ramp, -ramp});
-  const Batch batch = {.obs = {{"agent_pos", agent_pos.repeat({8, 1, 1})}},
-                       .action = action.repeat({8, 1, 1}),
-                       .is_pad = torch::zeros({16, 8}, torch::kBool)};
+void ExpectLearnsBoth(const std::string& params, std::uint64_t n_steps = 300) {
+  const auto policy = CreateSmallDiffusion(params);
+  const TwoAnswers task(*policy);
+  const Batch batch = task.MakeBatch();
   train::Optimizer optimizer({},
                              train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-3}));
   for (std::uint64_t step = 0; step < n_steps; ++step) {
@@ -57,12 +37,7 @@ void ExpectLearnsBoth(const char* params, std::uint64_t n_steps = 300) {
     optimizer.Step(3e-3);
   }
   policy->WeightsChanged();
-  NoiseSource noise = NoiseOfRows(2);
-  const torch::Tensor predicted =
-      policy->PredictAction({{"agent_pos", agent_pos.slice(1, 0, 2)}}, noise);
-  // the chunk starts at the current step, n_obs_steps - 1
-  const torch::Tensor expected = action.narrow(1, 1, 4);
-  EXPECT_LE((predicted - expected).abs().mean().item<double>(), 0.08) << params << predicted;
+  EXPECT_LE(task.ErrorOf(*policy), 0.08) << params;
 }
 
 TEST(TransformerPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
@@ -76,21 +51,22 @@ TEST(TransformerPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
   for (const char* variant :
        {R"({)", R"({"norm": "post",)", R"({"causal_attn": true, "n_cond_layers": 1,)",
         R"({"obs_as_cond": false, "time_as_cond": false,)", R"({"time_embedding": "mlp",)"}) {
-    ExpectLearnsBoth(with(variant).c_str());
+    ExpectLearnsBoth(with(variant));
   }
   // with inpainting, the network has to find out by attention alone which tokens are observed
-  ExpectLearnsBoth(with(R"({"obs_as_global_cond": false,)").c_str(), 900);
+  ExpectLearnsBoth(with(R"({"obs_as_global_cond": false,)"), 900);
 }
 
 TEST(TransformerPolicy, LearnsWithOtherObjectives) {
   const std::string network = R"("n_layer": 2, "n_head": 4, "n_emb": 32,
                                  "p_drop_emb": 0.0, "p_drop_attn": 0.0})";
-  ExpectLearnsBoth((R"({"objective": "flow_matching",)" + network).c_str(), 900);
-  ExpectLearnsBoth((R"({"objective": "mip",)" + network).c_str());
+  ExpectLearnsBoth(R"({"objective": "flow_matching",)" + network, 900);
+  ExpectLearnsBoth(R"({"objective": "mip",)" + network);
 }
 
 TEST(TransformerPolicy, DropoutComesFromTheNoiseOfEachRowAndEndsWithTraining) {
-  const auto policy = MakePolicy(R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "p_drop_attn": 0.3})");
+  const auto policy =
+      CreateSmallDiffusion(R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "p_drop_attn": 0.3})");
   const auto loss = [&](std::uint64_t major) {
     NoiseSource noise = NoiseOfRows(4, major);
     return policy->ComputeLoss(MakeBatch(4), noise).loss.item<double>();
@@ -104,9 +80,10 @@ TEST(TransformerPolicy, DropoutComesFromTheNoiseOfEachRowAndEndsWithTraining) {
 }
 
 TEST(TransformerPolicy, TrainsAndPredictsFromImages) {
-  const auto policy = MakePolicy(R"({"n_layer": 1, "n_head": 2, "n_emb": 16, "crop_shape": [36, 36],
+  const auto policy =
+      CreateSmallDiffusion(R"({"n_layer": 1, "n_head": 2, "n_emb": 16, "crop_shape": [36, 36],
     "noise_scheduler": {"num_train_timesteps": 4}})",
-                                 SmallSpec(kImageSize));
+                           SmallSpec(kImageSize));
   Batch batch = MakeBatch(2);
   batch.obs["image"] = torch::zeros({2, 2, 3, 40, 40}, torch::kUInt8);
   NoiseSource noise = NoiseOfRows(2);
@@ -119,7 +96,7 @@ TEST(TransformerPolicy, TrainsAndPredictsFromImages) {
 
 // upstream's get_optim_groups: decay only on the weights of linear layers and attention
 TEST(TransformerPolicy, NormsBiasesAndPositionsDoNotDecay) {
-  const auto policy = MakePolicy(R"({"n_layer": 1, "n_cond_layers": 1})");
+  const auto policy = CreateSmallDiffusion(R"({"n_layer": 1, "n_cond_layers": 1})");
   for (const train::ParameterGroup& group :
        train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-3})) {
     for (const std::string& name : group.names) {
@@ -132,7 +109,7 @@ TEST(TransformerPolicy, NormsBiasesAndPositionsDoNotDecay) {
 
 TEST(TransformerPolicy, TracesWhatItsLayersLookAt) {
   const auto policy =
-      MakePolicy(R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "causal_attn": true})");
+      CreateSmallDiffusion(R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "causal_attn": true})");
   TensorMap maps;
   {
     const torch::NoGradGuard no_grad;

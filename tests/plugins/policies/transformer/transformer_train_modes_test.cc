@@ -7,10 +7,7 @@ namespace {
 constexpr std::int64_t kRows = 6;
 
 std::unique_ptr<Policy> MakePolicy(const std::string& more) {
-  torch::manual_seed(5);
-  auto policy = CreatePluginDiffusion(
-      Config::FromJson(R"({"n_layer": 4, "n_head": 4, "n_emb": 64)" + more + "}"), SmallSpec());
-  policy->SetNormalizer(SmallNormalizer());
+  auto policy = CreateSmallDiffusion(R"({"n_layer": 4, "n_head": 4, "n_emb": 64)" + more + "}");
   // with fresh weights, attention and feed-forward are small compared with the residual stream
   const torch::NoGradGuard no_grad;
   for (torch::Tensor& parameter : policy->module().parameters()) {
@@ -21,9 +18,7 @@ std::unique_ptr<Policy> MakePolicy(const std::string& more) {
 
 Batch MakeBatch() {
   NoiseSource source = NoiseOfRows(kRows, /*major=*/3);
-  return {.obs = {{"agent_pos", source.Uniform(StreamId::kEnvStart, {kRows, 2, 2})}},
-          .action = source.Uniform(StreamId::kEnvStart, {kRows, 8, 2}) * 2.0 - 1.0,
-          .is_pad = torch::zeros({kRows, 8}, torch::kBool)};
+  return SmallBatch(source, kRows);
 }
 
 // of both directions of a norm, with and without memory, masks, dropout

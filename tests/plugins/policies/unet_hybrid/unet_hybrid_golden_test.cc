@@ -8,6 +8,7 @@
 #include <string>
 
 #include "run/safetensors.h"
+#include "support/difference.h"
 #include "support/plugin_policy.h"
 #include "train/fit_normalizer.h"
 namespace dp_bench::unet_hybrid {
@@ -100,11 +101,6 @@ class Golden {
   PolicySpec spec_;
   std::unique_ptr<policy::DiffusionPolicy> policy_;
 };
-
-double Difference(const torch::Tensor& found, const torch::Tensor& expected) {
-  EXPECT_EQ(found.sizes(), expected.sizes());
-  return (found - expected).abs().max().item<double>();
-}
 
 class UnetHybridGolden : public testing::TestWithParam<bool> {
  protected:

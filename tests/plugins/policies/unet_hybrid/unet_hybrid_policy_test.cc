@@ -10,6 +10,7 @@
 #include "support/error_of.h"
 #include "support/plugin_policy.h"
 #include "support/small_policy.h"
+#include "support/two_answers.h"
 
 namespace dp_bench::unet_hybrid {
 namespace {
@@ -18,18 +19,6 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kImageSize = 72;
 
-std::unique_ptr<policy::DiffusionPolicy> MakePolicy(const char* params, const PolicySpec& spec) {
-  torch::manual_seed(5);
-  auto policy = CreatePluginDiffusion(Config::FromJson(params), spec);
-  policy->SetNormalizer(SmallNormalizer());
-  return policy;
-}
-
-std::string ConfigErrorOf(const char* params, const PolicySpec& spec) {
-  return MessageOf(ErrorCode::kConfig,
-                   [&] { CreatePluginDiffusion(Config::FromJson(params, "policy.json"), spec); });
-}
-
 std::unique_ptr<policy::DiffusionPolicy> MakeSmall(const std::string& variant,
                                                    const std::string& prediction_type = "sample") {
   const std::string params = "{" + variant + R"(
@@ -37,27 +26,8 @@ std::unique_ptr<policy::DiffusionPolicy> MakeSmall(const std::string& variant,
     "noise_scheduler": {"type": "ddim", "num_train_timesteps": 20, "num_inference_steps": 5,
                         "prediction_type": ")" +
                              prediction_type + "\"}}";
-  return MakePolicy(params.c_str(), SmallSpec());
+  return CreateSmallDiffusion(params);
 }
-
-// Two observations, two opposite action sequences.
-struct TwoAnswers {
-  explicit TwoAnswers(const Policy& policy)
-      : agent_pos(torch::zeros({2, policy.n_train_obs_steps(), 2})) {
-    agent_pos[0].fill_(-0.8);
-    agent_pos[1].fill_(0.8);
-  }
-
-  Batch MakeBatch() const {
-    return {.obs = {{"agent_pos", agent_pos.repeat({8, 1, 1})}},
-            .action = action.repeat({8, 1, 1}),
-            .is_pad = torch::zeros({16, 8}, torch::kBool)};
-  }
-
-  torch::Tensor agent_pos;
-  torch::Tensor ramp = torch::linspace(-0.5, 0.5, 8).view({8, 1}).expand({8, 2});
-  torch::Tensor action = torch::stack({ramp, -ramp});
-};
 
 void Train(
     Policy& policy, int n_steps, const std::function<void()>& after_step = [] {}) {
@@ -75,19 +45,10 @@ void Train(
   policy.WeightsChanged();
 }
 
-double ErrorOf(Policy& policy) {
-  const TwoAnswers task(policy);
-  NoiseSource noise = NoiseOfRows(2);
-  const torch::Tensor predicted =
-      policy.PredictAction({{"agent_pos", task.agent_pos.slice(1, 0, 2)}}, noise);
-  // the chunk starts at the current step, n_obs_steps - 1
-  return (predicted - task.action.narrow(1, 1, 4)).abs().mean().item<double>();
-}
-
 void ExpectLearnsBoth(const std::string& variant, int n_steps = 200) {
   const auto policy = MakeSmall(variant);
   Train(*policy, n_steps);
-  EXPECT_LE(ErrorOf(*policy), 0.08) << variant;
+  EXPECT_LE(TwoAnswers(*policy).ErrorOf(*policy), 0.08) << variant;
 }
 
 TEST(UnetHybridPolicy, LearnsToAnswerEachObservationWithItsOwnActions) { ExpectLearnsBoth(""); }
@@ -103,10 +64,11 @@ TEST(UnetHybridPolicy, LearnsWithOtherObjectives) {
 
 TEST(UnetHybridPolicy, PlansTheSameInFloat64) {
   const PolicySpec spec = SmallSpec(kImageSize);
-  const auto policy = MakePolicy(R"({"resize_shape": [40, 40], "obs_encoder": {"resnet_width": 8},
+  const auto policy =
+      CreateSmallDiffusion(R"({"resize_shape": [40, 40], "obs_encoder": {"resnet_width": 8},
     "down_dims": [16, 32], "diffusion_step_embed_dim": 16, "n_groups": 4, "noise_scheduler":
     {"num_train_timesteps": 20, "num_inference_steps": 5, "prediction_type": "sample"}})",
-                                 spec);
+                           spec);
   const TensorMap obs = {
       {"agent_pos", torch::rand({2, 2, 2})},
       {"image", torch::randint(256, {2, 2, 3, kImageSize, kImageSize}, torch::kUInt8)}};
@@ -131,7 +93,7 @@ void CopyWeights(Policy& from, Policy& to, double share = 1.0) {
 TEST(UnetHybridPolicy, AStudentPlansInOneEvaluationWhatItsTeacherPlansInFive) {
   const auto teacher = MakeSmall("");
   Train(*teacher, 200);
-  ASSERT_LE(ErrorOf(*teacher), 0.08);
+  ASSERT_LE(TwoAnswers(*teacher).ErrorOf(*teacher), 0.08);
   // its answers mean something else than the teacher's, so it has to learn
   const auto student = MakeSmall(R"("objective": "consistency",)", "v_prediction");
   const auto average = MakeSmall(R"("objective": "consistency",)", "v_prediction");
@@ -141,19 +103,19 @@ TEST(UnetHybridPolicy, AStudentPlansInOneEvaluationWhatItsTeacherPlansInFive) {
   CopyWeights(*teacher, *student);
   CopyWeights(*teacher, *average);
   student->LearnFrom(*teacher, *average);
-  EXPECT_GT(ErrorOf(*student), 0.15);
+  EXPECT_GT(TwoAnswers(*student).ErrorOf(*student), 0.15);
   const torch::Tensor weights = teacher->module().parameters().front().clone();
   Train(*student, 500, [&] { CopyWeights(*student, *average, /*share=*/0.1); });
   // one evaluation of a network this small is not as exact as five; the mean action is 0.18 off
-  EXPECT_LE(ErrorOf(*student), 0.12);
-  EXPECT_LE(ErrorOf(*average), 0.12);
+  EXPECT_LE(TwoAnswers(*student).ErrorOf(*student), 0.12);
+  EXPECT_LE(TwoAnswers(*average).ErrorOf(*average), 0.12);
   EXPECT_TRUE(torch::equal(teacher->module().parameters().front(), weights));
 }
 
 TEST(UnetHybridPolicy, MaskedStepsDoNotCount) {
   const char* params = R"({"down_dims": [16], "diffusion_step_embed_dim": 16, "n_groups": 4,
                            "do_mask_loss_for_padding": true})";
-  const auto policy = MakePolicy(params, SmallSpec());
+  const auto policy = CreateSmallDiffusion(params);
   Batch batch = {.obs = {{"agent_pos", torch::zeros({3, 2, 2})}},
                  .action = torch::zeros({3, 8, 2}),
                  .is_pad = torch::ones({3, 8}, torch::kBool)};
@@ -179,7 +141,7 @@ torch::Tensor Pictures(std::int64_t rows) {
 }
 
 TEST(UnetHybridPolicy, TrainsAndPredictsFromImages) {
-  const auto policy = MakePolicy(kImage, SmallSpec(kImageSize));
+  const auto policy = CreateSmallDiffusion(kImage, SmallSpec(kImageSize));
   const Batch batch = {.obs = {{"agent_pos", torch::zeros({2, 2, 2})}, {"image", Pictures(2)}},
                        .action = torch::zeros({2, 8, 2}),
                        .is_pad = torch::zeros({2, 8}, torch::kBool)};
@@ -193,7 +155,7 @@ TEST(UnetHybridPolicy, TrainsAndPredictsFromImages) {
 }
 
 TEST(UnetHybridPolicy, CropsAtRandomInTrainingAndAtTheCentreInEvaluation) {
-  const auto policy = MakePolicy(kImage, SmallSpec(kImageSize));
+  const auto policy = CreateSmallDiffusion(kImage, SmallSpec(kImageSize));
   const TensorMap obs = {{"agent_pos", torch::zeros({4, 2, 2})}, {"image", Pictures(4)}};
   const torch::NoGradGuard no_grad;
   const torch::Tensor centre = policy->EncodeObs(obs, nullptr);
@@ -211,7 +173,7 @@ TEST(UnetHybridPolicy, CropsInPixelsOrFractionsOfThePicture) {
     torch::manual_seed(0);
     const std::string params = std::string(R"({"down_dims": [16], "n_groups": 4, "crop_shape": )") +
                                crop + R"(, "obs_encoder": {"spatial_softmax_num_keypoints": 4}})";
-    const auto policy = MakePolicy(params.c_str(), SmallSpec(kImageSize));
+    const auto policy = CreateSmallDiffusion(params, SmallSpec(kImageSize));
     const torch::NoGradGuard no_grad;
     return policy->EncodeObs({{"agent_pos", torch::zeros({1, 2, 2})}, {"image", Pictures(1)}},
                              nullptr);
@@ -226,7 +188,7 @@ TEST(UnetHybridPolicy, CropsInPixelsOrFractionsOfThePicture) {
 TEST(UnetHybridPolicy, BatchNormKeepsItsStatisticsDuringPrediction) {
   const char* params = R"({"down_dims": [16], "diffusion_step_embed_dim": 16, "n_groups": 4,
     "obs_encoder": {"use_group_norm": false}, "noise_scheduler": {"num_train_timesteps": 4}})";
-  const auto policy = MakePolicy(params, SmallSpec(kImageSize));
+  const auto policy = CreateSmallDiffusion(params, SmallSpec(kImageSize));
   const TensorMap obs = {{"agent_pos", torch::zeros({2, 2, 2})}, {"image", Pictures(2)}};
   const torch::Tensor mean =
       policy->module().named_buffers()["diffusion.rgb_encoder.backbone.1.running_mean"];
@@ -263,7 +225,7 @@ TEST(UnetHybridPolicy, SettingsThatCannotWorkAreExplained) {
               HasSubstr("crop_shape: expected [height, width], found [0.9]"));
   for (const char* crop : {"[0, 20]", "[-0.5, 20]", "[20.5, 20]", "[1e300, 20]"}) {
     const std::string params = std::string(R"({"crop_shape": )") + crop + "}";
-    EXPECT_THAT(ConfigErrorOf(params.c_str(), SmallSpec(kImageSize)),
+    EXPECT_THAT(ConfigErrorOf(params, SmallSpec(kImageSize)),
                 HasSubstr("crop_shape: expected whole pixels, or fractions between 0 and 1, found"))
         << crop;
   }

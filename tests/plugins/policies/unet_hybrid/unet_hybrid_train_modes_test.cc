@@ -10,21 +10,16 @@ constexpr std::int64_t kRows = 6;
 constexpr std::int64_t kSmallImageSize = 40;
 
 std::unique_ptr<Policy> MakePolicy(const std::string& more, std::int64_t image_size) {
-  torch::manual_seed(5);
-  auto policy = CreatePluginDiffusion(
-      Config::FromJson(R"({"down_dims": [32, 64], "diffusion_step_embed_dim": 16, "n_groups": 4,
+  return CreateSmallDiffusion(
+      R"({"down_dims": [32, 64], "diffusion_step_embed_dim": 16, "n_groups": 4,
         "obs_encoder": {"resnet_width": 16, "resnet_stages": 2)" +
-                       more),
+          more,
       SmallSpec(image_size));
-  policy->SetNormalizer(SmallNormalizer());
-  return policy;
 }
 
 Batch MakeBatch(std::int64_t image_size) {
   NoiseSource source = NoiseOfRows(kRows, /*major=*/3);
-  Batch batch = {.obs = {{"agent_pos", source.Uniform(StreamId::kEnvStart, {kRows, 2, 2})}},
-                 .action = source.Uniform(StreamId::kEnvStart, {kRows, 8, 2}) * 2.0 - 1.0,
-                 .is_pad = torch::zeros({kRows, 8}, torch::kBool)};
+  Batch batch = SmallBatch(source, kRows);
   if (image_size == 0) return batch;
   const torch::Tensor pixels =
       source.Uniform(StreamId::kEnvStart, {kRows, 2, image_size, image_size, 3}) * 255.0;
