@@ -10,7 +10,6 @@
 #include <span>
 #include <utility>
 
-#include "compare/pairing.h"
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"

@@ -5,9 +5,6 @@
 #include <semaphore.h>
 
 #include <cerrno>
-#include <csignal>
-#include <ctime>
-#include <initializer_list>
 #include <string>
 #include <thread>
 

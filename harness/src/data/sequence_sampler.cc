@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "core/console.h"

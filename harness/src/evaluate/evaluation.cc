@@ -10,16 +10,13 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "core/atomic_file.h"
-#include "core/communicator.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/progress.h"
 #include "dp_bench/policy.h"
-#include "evaluate/policy_planning.h"
 #include "media/film_grid.h"
 #include "planner/policy_planner.h"
 #include "report/evaluation_text.h"
@@ -29,7 +26,6 @@
 #include "run/episode_log.h"
 #include "run/run_cost.h"
 #include "run/run_files.h"
-#include "run/run_folder.h"
 #include "task/output_folder.h"
 
 namespace dp_bench::evaluate {

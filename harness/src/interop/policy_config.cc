@@ -11,7 +11,6 @@
 #include <set>
 
 #include "core/errors.h"
-#include "core/json.h"
 
 namespace dp_bench::interop {
 namespace {

@@ -2,6 +2,8 @@
 
 extern "C" {
 #include <libavutil/pixdesc.h>
+
+#include <optional>
 }
 
 #include <fmt/format.h>
@@ -9,12 +11,10 @@ extern "C" {
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdint>
 #include <cstring>
 #include <map>
 #include <string_view>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "core/errors.h"

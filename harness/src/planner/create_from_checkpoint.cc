@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "graph/graph_policy.h"
-#include "policy/guarded_policy.h"
 
 namespace dp_bench::planner {
 

@@ -14,7 +14,6 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <fstream>
 #include <future>
 #include <map>

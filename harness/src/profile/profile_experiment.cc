@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -18,7 +18,6 @@
 #include "planner/scope_timer.h"
 #include "policy/device.h"
 #include "report/render.h"
-#include "rollout/env_runner.h"
 #include "task/training_rig.h"
 #include "train/batches.h"
 #include "train/fit_normalizer.h"

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "core/errors.h"

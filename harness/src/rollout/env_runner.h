@@ -2,7 +2,6 @@
 // diffusion_policy's env runners.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>

@@ -10,7 +10,6 @@
 #include <span>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "core/atomic_file.h"
 #include "core/console.h"
@@ -18,7 +17,6 @@
 #include "core/json.h"
 #include "core/regular_file.h"
 #include "core/sha256.h"
-#include "core/system_error.h"
 #include "dp_bench/build_id.h"
 #include "run/run_files.h"
 

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>

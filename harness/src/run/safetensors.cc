@@ -8,10 +8,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -14,7 +14,6 @@
 #include "core/progress.h"
 #include "core/sha256.h"
 #include "core/stop_signal.h"
-#include "data/collector.h"
 #include "dp_bench/deploy.h"
 #include "dp_bench/policy.h"
 #include "planner/create_from_checkpoint.h"

@@ -6,12 +6,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <span>
 #include <system_error>
 #include <utility>
 

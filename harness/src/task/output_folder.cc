@@ -7,12 +7,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "control/env_runner_config.h"
 #include "core/atomic_file.h"

@@ -7,12 +7,10 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
-#include <utility>
 #include <vector>
 
 #include "core/console.h"
 #include "core/errors.h"
-#include "run/checkpoint.h"
 
 namespace dp_bench::train {
 

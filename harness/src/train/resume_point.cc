@@ -9,7 +9,6 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -22,7 +21,6 @@
 #include "core/json_log.h"
 #include "core/regular_file.h"
 #include "core/system_error.h"
-#include "run/checkpoint.h"
 #include "run/manifest.h"
 #include "run/run_checkpoint.h"
 #include "run/run_contents.h"

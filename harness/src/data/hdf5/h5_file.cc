@@ -7,7 +7,6 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
-#include <string_view>
 
 #include "core/errors.h"
 #include "core/library_lock.h"

@@ -13,7 +13,6 @@
 #include "core/errors.h"
 #include "data/lerobot/meta_files.h"
 #include "data/lerobot/parquet_file.h"
-#include "data/lerobot/statistics.h"
 #include "dp_bench/config_keys.h"
 #include "media/video_joiner.h"
 

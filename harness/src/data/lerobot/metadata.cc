@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "core/atomic_file.h"
-#include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/regular_file.h"

@@ -8,7 +8,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 #include "core/errors.h"
