@@ -21,7 +21,6 @@
 #include "planner/policy_planner.h"
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
-#include "rollout/shared_run.h"
 #include "run/checkpoint.h"
 #include "run/episode_log.h"
 #include "run/run_cost.h"
@@ -63,7 +62,7 @@ void WarnOfOtherCheckpoint(const run::RunFolder& run, const fs::path& checkpoint
   const core::JsonView then(manifest, run::kManifestFile);
   if (!then.Has("checkpoint")) return;
   if (then.At("checkpoint").Get<std::string>("sha256") == task::CheckpointHash(checkpoint)) return;
-  core::LogWarning(fmt::format("the checkpoint {} has changed since the run", checkpoint.string()));
+  core::LogWarning("the checkpoint {} has changed since the run", checkpoint.string());
 }
 
 }  // namespace

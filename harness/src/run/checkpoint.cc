@@ -259,8 +259,8 @@ std::optional<Checkpoint> CheckpointStore::OpenLatest() const {
     try {
       Checkpoint checkpoint = Checkpoint::Open(candidate);
       if (EpochOf(candidate) >= 0) {
-        core::LogWarning(fmt::format("no complete '{}': the training continues from '{}'",
-                                     latest.string(), candidate.string()));
+        core::LogWarning("no complete '{}': the training continues from '{}'", latest.string(),
+                         candidate.string());
       }
       return checkpoint;
     } catch (const Error& error) {

@@ -49,7 +49,7 @@ void AddCost(const std::filesystem::path& folder, const core::Cost& cost) {
       costs = CostsIn(core::ReadTextFile(file, kMaxCostBytes), file.string());
     }
   } catch (const Error& error) {
-    core::LogWarning(fmt::format("what the run cost before is lost: {}", error.what()));
+    core::LogWarning("what the run cost before is lost: {}", error.what());
   }
   costs.push_back(cost);
   Json entries = Json::array();

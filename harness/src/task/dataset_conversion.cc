@@ -134,9 +134,9 @@ void RequireEqualChannels(std::span<const Source> sources) {
       const std::vector<std::string> own = names_of(source, key);
       if (own == first) continue;
       if (own.empty()) {
-        core::LogWarning(fmt::format(
+        core::LogWarning(
             "the channels of '{}' have names in {}, but not in {}: they are joined in their order",
-            name, named->path.string(), source.path.string()));
+            name, named->path.string(), source.path.string());
         continue;
       }
       const auto [a, b] = std::ranges::mismatch(first, own);

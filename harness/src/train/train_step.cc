@@ -163,8 +163,8 @@ void TrainStep::SkipUpdate(const StepPlace& place) {
                                         place.epoch, place.global_step);
   if (scaler.skips_in_a_row < kMaxSkipsInARow) {
     if (parallel_.is_root()) {
-      core::LogWarning(fmt::format("{}: the update is skipped, the loss scale is now {:g}", found,
-                                   scaler.scale));
+      core::LogWarning("{}: the update is skipped, the loss scale is now {:g}", found,
+                       scaler.scale);
     }
     return;
   }

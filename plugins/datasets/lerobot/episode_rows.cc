@@ -11,7 +11,6 @@
 #include <set>
 
 #include "data/lerobot/parquet_file.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
 
@@ -19,9 +18,8 @@ EpisodeSelection::EpisodeSelection(const Metadata& metadata,
                                    const std::vector<std::string>& tasks) {
   for (const std::string& task : tasks) {
     if (std::ranges::find(metadata.tasks, task) == metadata.tasks.end()) {
-      throw Error(ErrorCode::kConfig,
-                  fmt::format("dataset.params.tasks: {} has no task '{}'; its tasks are: {}",
-                              metadata.root.string(), task, fmt::join(metadata.tasks, "; ")));
+      throw ConfigError("dataset.params.tasks: {} has no task '{}'; its tasks are: {}",
+                        metadata.root.string(), task, fmt::join(metadata.tasks, "; "));
     }
   }
   std::int64_t n_steps = 0;
@@ -37,9 +35,8 @@ EpisodeSelection::EpisodeSelection(const Metadata& metadata,
     ends_.push_back(n_steps += episode.length);
   }
   if (episodes_.empty()) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("dataset.params.tasks: no episode of {} has one of these tasks: {}",
-                            metadata.root.string(), fmt::join(tasks, "; ")));
+    throw ConfigError("dataset.params.tasks: no episode of {} has one of these tasks: {}",
+                      metadata.root.string(), fmt::join(tasks, "; "));
   }
 }
 
@@ -98,9 +95,8 @@ void RowReader::RequireEveryFrame(const std::string& reason) const {
   if (missing == is_filled_.end()) return;
   const FrameId frame = selection_.FrameAt(missing - is_filled_.begin());
   const Episode& episode = metadata_.episodes[static_cast<std::size_t>(frame.episode)];
-  throw Error(ErrorCode::kData, fmt::format("{}: episode {} has no frame {}{}",
-                                            metadata_.DataFile(episode.data).string(),
-                                            frame.episode, frame.frame, reason));
+  throw DataError("{}: episode {} has no frame {}{}", metadata_.DataFile(episode.data).string(),
+                  frame.episode, frame.frame, reason);
 }
 
 void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_pictures,
@@ -122,9 +118,8 @@ std::int64_t RowReader::StepOfRow(const FileNumber& number, std::int64_t index, 
   const std::optional<std::int64_t> begin = selection_.BeginOf(index);
   if (!begin) return -1;
   const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{}: episode {}, frame {}: {}", metadata_.DataFile(number).string(),
-                            index, frame, what));
+    throw DataError("{}: episode {}, frame {}: {}", metadata_.DataFile(number).string(), index,
+                    frame, what);
   };
   const Episode& episode = metadata_.episodes[static_cast<std::size_t>(index)];
   if (episode.data != number) {
@@ -213,8 +208,8 @@ void RowReader::RequireFinite(const std::string& where, const std::string& featu
     const auto bad = std::ranges::find_if_not(own, [](float v) { return std::isfinite(v); });
     if (bad == own.end()) continue;
     const FrameId frame = selection_.FrameAt(steps[row]);
-    throw Error(ErrorCode::kData, fmt::format("{}: episode {}, frame {}: '{}' has the value {}",
-                                              where, frame.episode, frame.frame, feature, *bad));
+    throw DataError("{}: episode {}, frame {}: '{}' has the value {}", where, frame.episode,
+                    frame.frame, feature, *bad);
   }
 }
 

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "core/console.h"
-#include "core/errors.h"
 
 namespace dp_bench::reader {
 namespace {
