@@ -11,6 +11,7 @@
 #include <set>
 
 #include "data/lerobot/parquet_file.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
 
@@ -18,8 +19,9 @@ EpisodeSelection::EpisodeSelection(const Metadata& metadata,
                                    const std::vector<std::string>& tasks) {
   for (const std::string& task : tasks) {
     if (std::ranges::find(metadata.tasks, task) == metadata.tasks.end()) {
-      throw ConfigError("dataset.params.tasks: {} has no task '{}'; its tasks are: {}",
-                        metadata.root.string(), task, fmt::join(metadata.tasks, "; "));
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("dataset.params.tasks: {} has no task '{}'; its tasks are: {}",
+                              metadata.root.string(), task, fmt::join(metadata.tasks, "; ")));
     }
   }
   std::int64_t n_steps = 0;
@@ -35,8 +37,9 @@ EpisodeSelection::EpisodeSelection(const Metadata& metadata,
     ends_.push_back(n_steps += episode.length);
   }
   if (episodes_.empty()) {
-    throw ConfigError("dataset.params.tasks: no episode of {} has one of these tasks: {}",
-                      metadata.root.string(), fmt::join(tasks, "; "));
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset.params.tasks: no episode of {} has one of these tasks: {}",
+                            metadata.root.string(), fmt::join(tasks, "; ")));
   }
 }
 
@@ -95,8 +98,9 @@ void RowReader::RequireEveryFrame(const std::string& reason) const {
   if (missing == is_filled_.end()) return;
   const FrameId frame = selection_.FrameAt(missing - is_filled_.begin());
   const Episode& episode = metadata_.episodes[static_cast<std::size_t>(frame.episode)];
-  throw DataError("{}: episode {} has no frame {}{}", metadata_.DataFile(episode.data).string(),
-                  frame.episode, frame.frame, reason);
+  throw Error(ErrorCode::kData, fmt::format("{}: episode {} has no frame {}{}",
+                                            metadata_.DataFile(episode.data).string(),
+                                            frame.episode, frame.frame, reason));
 }
 
 void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_pictures,
@@ -118,8 +122,9 @@ std::int64_t RowReader::StepOfRow(const FileNumber& number, std::int64_t index, 
   const std::optional<std::int64_t> begin = selection_.BeginOf(index);
   if (!begin) return -1;
   const auto refuse = [&](const std::string& what) {
-    throw DataError("{}: episode {}, frame {}: {}", metadata_.DataFile(number).string(), index,
-                    frame, what);
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: episode {}, frame {}: {}", metadata_.DataFile(number).string(),
+                            index, frame, what));
   };
   const Episode& episode = metadata_.episodes[static_cast<std::size_t>(index)];
   if (episode.data != number) {
@@ -208,8 +213,8 @@ void RowReader::RequireFinite(const std::string& where, const std::string& featu
     const auto bad = std::ranges::find_if_not(own, [](float v) { return std::isfinite(v); });
     if (bad == own.end()) continue;
     const FrameId frame = selection_.FrameAt(steps[row]);
-    throw DataError("{}: episode {}, frame {}: '{}' has the value {}", where, frame.episode,
-                    frame.frame, feature, *bad);
+    throw Error(ErrorCode::kData, fmt::format("{}: episode {}, frame {}: '{}' has the value {}",
+                                              where, frame.episode, frame.frame, feature, *bad));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "dp_bench/config_keys.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
 namespace {
@@ -42,17 +43,17 @@ KeyConfigs KeysOfFeatures(const Metadata& metadata) {
     }
     const auto [other, is_new] = keys.emplace(KeyName(name), KeyConfig{.source = name});
     if (!is_new) {
-      throw DataError(
-          "{}: the features '{}' and '{}' would have the same key '{}'; name them in "
-          "dataset.params.keys",
-          metadata.root.string(), other->second.source, name, other->first);
+      throw Error(ErrorCode::kData,
+                  fmt::format("{}: the features '{}' and '{}' would have the same key '{}'; name "
+                              "them in dataset.params.keys",
+                              metadata.root.string(), other->second.source, name, other->first));
     }
   }
   if (!keys.contains("action")) {
-    throw DataError(
-        "{} has no feature 'action'; name the features in dataset.params.keys, such as "
-        "{{\"action\": {{\"feature\": \"actions\"}}}}",
-        metadata.root.string());
+    throw Error(ErrorCode::kData,
+                fmt::format("{} has no feature 'action'; name the features in dataset.params.keys, "
+                            "such as {{\"action\": {{\"feature\": \"actions\"}}}}",
+                            metadata.root.string()));
   }
   if (!left_out.empty()) {
     reader::WarnUser(fmt::format("{}: left out, because they hold neither numbers nor images: {}",
@@ -104,12 +105,15 @@ const Feature& FindFeature(const Metadata& metadata, const std::string& key,
   if (found == metadata.features.end()) {
     std::vector<std::string> names;
     for (const auto& [name, value] : metadata.features) names.push_back(name);
-    throw ConfigError("dataset key '{}': {} has no feature '{}'; its features are: {}", key,
-                      metadata.root.string(), feature, fmt::join(names, ", "));
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset key '{}': {} has no feature '{}'; its features are: {}", key,
+                            metadata.root.string(), feature, fmt::join(names, ", ")));
   }
   if (found->second.kind == Feature::Kind::kOther) {
-    throw ConfigError("dataset key '{}': the feature '{}' holds neither numbers nor images", key,
-                      feature);
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset key '{}': the feature '{}' holds neither numbers nor "
+                            "images",
+                            key, feature));
   }
   return found->second;
 }
@@ -117,8 +121,9 @@ const Feature& FindFeature(const Metadata& metadata, const std::string& key,
 NumbersKey MapNumbers(const std::string& name, const Feature& feature, const KeyConfig& config) {
   const auto n = static_cast<std::int64_t>(NumElements(feature.shape));
   const auto refuse = [&](const std::string& what) {
-    throw ConfigError("dataset key '{}': the feature '{}' has shape {}; {}", name, feature.name,
-                      ToString(feature.shape), what);
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset key '{}': the feature '{}' has shape {}; {}", name,
+                            feature.name, ToString(feature.shape), what));
   };
   if (n == 0) refuse("it has no numbers");
   if (config.type.value_or(KeyType::kLowDim) != KeyType::kLowDim || config.mm_per_level) {
@@ -166,7 +171,8 @@ NumbersKey MapNumbers(const std::string& name, const Feature& feature, const Key
 
 CameraKey MapCamera(const std::string& name, const Feature& feature, const KeyConfig& config) {
   const auto refuse = [&](const std::string& what) {
-    throw ConfigError("dataset key '{}': the feature '{}' {}", name, feature.name, what);
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset key '{}': the feature '{}' {}", name, feature.name, what));
   };
   if (name == "action") refuse("holds images; the action is a list of numbers");
   if (!config.names.empty() || config.is_sliced() || !config.shape.empty()) {

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/console.h"
+#include "core/errors.h"
 
 namespace dp_bench::reader {
 namespace {

@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/errors.h"
 #include "data/reader/chunk_cache.h"
 #include "dp_bench/config.h"
 #include "dp_bench/dataset.h"
@@ -134,8 +133,7 @@ class KeyedDataset : public Dataset {
   std::vector<Held> held_;  // one per key of spec_
 };
 
-// What a reader tells the user on standard error; plugins include nothing else that can. What it
-// throws, such as DataError, is in core/errors.h.
+// What a reader tells the user on standard error; plugins include nothing else that can.
 
 /// Something is usual, but worth knowing.
 void TellUser(std::string_view message);
