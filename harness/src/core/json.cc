@@ -212,9 +212,7 @@ JsonView JsonView::At(std::string_view key) const {
 
 std::vector<JsonView> JsonView::Elements(std::string_view key) const {
   const JsonView array = At(key);
-  if (!array.json_->is_array()) {
-    array.Fail("expected an array, found {}", Show(*array.json_));
-  }
+  if (!array.json_->is_array()) array.Fail("expected an array, found {}", Show(*array.json_));
   std::vector<JsonView> elements;
   elements.reserve(array.json_->size());
   for (const Json& element : *array.json_) {

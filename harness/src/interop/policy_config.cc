@@ -147,9 +147,7 @@ struct ReadField {
   }
   void operator()(const char* name, const auto& /*place*/, std::array<double, 2>& field) const {
     const auto values = file.Get<std::vector<double>>(name);
-    if (values.size() != 2) {
-      file.Fail("{}: expected two numbers, found {}", name, values.size());
-    }
+    if (values.size() != 2) file.Fail("{}: expected two numbers, found {}", name, values.size());
     std::ranges::copy(values, field.begin());
   }
 };

@@ -278,9 +278,7 @@ RunFolder ReadJson(const core::JsonView& file) {
   if (file.Has("per_episode")) return ReadLerobotEpisodes(file);
   if (file.Has("per_task")) return ReadLerobotTasks(file);
   if (file.Has("tasks")) return ReadVlaEval(file);
-  if (file.Has(kRunIdKey)) {
-    file.Fail("this file belongs to a run of dp_bench: give its folder");
-  }
+  if (file.Has(kRunIdKey)) file.Fail("this file belongs to a run of dp_bench: give its folder");
   return ReadDiffusionPolicy(file);
 }
 

@@ -96,12 +96,8 @@ void DecodeZstd(std::span<const std::byte> compressed, std::span<std::byte> out,
                 const std::string& file) {
   const std::size_t decoded =
       ZSTD_decompress(out.data(), out.size(), compressed.data(), compressed.size());
-  if (ZSTD_isError(decoded) != 0) {
-    Fail(file, "zstd: {}", ZSTD_getErrorName(decoded));
-  }
-  if (decoded != out.size()) {
-    Fail(file, "zstd gave {} bytes; expected {}", decoded, out.size());
-  }
+  if (ZSTD_isError(decoded) != 0) Fail(file, "zstd: {}", ZSTD_getErrorName(decoded));
+  if (decoded != out.size()) Fail(file, "zstd gave {} bytes; expected {}", decoded, out.size());
 }
 
 void DecodeZlib(std::span<const std::byte> compressed, std::span<std::byte> out,

@@ -191,9 +191,7 @@ void RequireSteps(const Shape& shape, ZarrMetadata* metadata) {
 void ReadOrder(const Fields& fields, ZarrMetadata* metadata) {
   const Json& order = fields.Get("order");
   if (order == "C") return;
-  if (order != "F") {
-    fields.Fail("order", "is {}; expected \"C\" or \"F\"", core::ShortDump(order));
-  }
+  if (order != "F") fields.Fail("order", "is {}; expected \"C\" or \"F\"", core::ShortDump(order));
   if (metadata->shape.size() == 1) return;
   for (std::size_t axis = metadata->shape.size(); axis-- > 0;) {
     metadata->order.push_back(static_cast<std::int64_t>(axis));
