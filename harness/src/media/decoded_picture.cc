@@ -2,8 +2,6 @@
 
 extern "C" {
 #include <libavutil/pixdesc.h>
-
-#include <optional>
 }
 
 #include <fmt/format.h>
@@ -13,6 +11,7 @@ extern "C" {
 #include <bit>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <vector>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/graph_policy.h"
+#include "policy/guarded_policy.h"
 
 namespace dp_bench::planner {
 

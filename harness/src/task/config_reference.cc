@@ -19,6 +19,7 @@
 #include "graph/graph_policy.h"
 #include "interop/lerobot_export.h"
 #include "plugin/isolated_env.h"
+#include "policy/guarded_policy.h"
 #include "rollout/perturbed_env.h"
 #include "task/task.h"
 #include "train/ema.h"
