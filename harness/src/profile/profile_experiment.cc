@@ -18,6 +18,7 @@
 #include "planner/scope_timer.h"
 #include "policy/device.h"
 #include "report/render.h"
+#include "rollout/env_runner.h"
 #include "task/training_rig.h"
 #include "train/batches.h"
 #include "train/fit_normalizer.h"
