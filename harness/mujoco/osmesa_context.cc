@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <initializer_list>
 
 #include "dp_bench/error.h"
 #include "gl_context.h"

@@ -10,7 +10,6 @@
 #include <span>
 #include <utility>
 
-#include "compare/pairing.h"
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
@@ -25,22 +24,13 @@ using Json = nlohmann::json;
 constexpr const char* kFormat = "dp_bench.baseline.v1";
 constexpr std::size_t kMaxBaselineBytes = std::size_t{16} << 20;
 
-Json EpisodeJson(const run::EpisodeRecord& record) {
-  return {{"seed", record.seed},
-          {"success", record.success},
-          {"score", record.score},
-          {"failure_reason", record.failure_reason ? Json(*record.failure_reason) : Json()},
-          {"trace_hash", record.trace_hash}};
-}
-
-run::EpisodeRecord RecordFrom(const core::JsonView& row, int episode) {
-  run::EpisodeRecord record = {.episode = episode, .split = "test"};
-  record.seed = row.Get<std::uint64_t>("seed");
-  record.success = row.Get<bool>("success");
-  record.score = row.Get<double>("score");
-  record.trace_hash = row.Get<std::string>("trace_hash");
-  record.failure_reason = row.GetOptional<std::string>("failure_reason");
-  return record;
+// What a baseline keeps of a test episode.
+void VisitEpisode(const core::JsonFields& fields, run::EpisodeRecord* c) {
+  fields("seed", &c->seed);
+  fields("success", &c->success);
+  fields("score", &c->score);
+  fields("trace_hash", &c->trace_hash);
+  fields("failure_reason", &c->failure_reason);
 }
 
 Json EnvPluginOf(const core::JsonView& manifest) {
@@ -305,7 +295,7 @@ std::string BaselineJson(const run::RunFolder& run) {
     std::string rows;
     for (const run::EpisodeRecord& record : run.episodes) {
       if (record.split != "test") continue;
-      rows += (rows.empty() ? "\n    " : ",\n    ") + EpisodeJson(record).dump();
+      rows += (rows.empty() ? "\n    " : ",\n    ") + core::ToFields(record, VisitEpisode).dump();
     }
     std::string text = head.dump(2);
     text.replace(text.size() - 2, 2, ",\n  \"episodes\": [" + rows + "\n  ]\n}\n");
@@ -327,11 +317,14 @@ run::RunFolder ParseBaseline(std::string_view text, const std::filesystem::path&
   const Json json = core::ParseJson(text, what);
   const core::JsonView view(json, what);
   if (view.Get<std::string>("format") != kFormat) {
-    view.At("format").Fail(fmt::format("not of the format {}", kFormat));
+    view.At("format").Fail("not of the format {}", kFormat);
   }
   ReadHead(view, &run);
   for (const core::JsonView& row : view.Elements("episodes")) {
-    run.episodes.push_back(RecordFrom(row, static_cast<int>(run.episodes.size())));
+    auto record = core::FromFields<run::EpisodeRecord>(row, VisitEpisode);
+    record.episode = static_cast<int>(run.episodes.size());
+    record.split = "test";
+    run.episodes.push_back(std::move(record));
   }
   if (run.episodes.empty()) throw DataError("{}: a baseline without episodes", file.string());
   return run;

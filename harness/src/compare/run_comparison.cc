@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <numeric>
-#include <utility>
 
 #include "core/errors.h"
 #include "core/random_streams.h"

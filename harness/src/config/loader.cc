@@ -7,18 +7,13 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "config/document.h"
-#include "config/json_source.h"
 #include "config/name.h"
-#include "config/references.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"

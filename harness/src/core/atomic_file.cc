@@ -15,7 +15,6 @@
 #include <random>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "core/regular_file.h"
 #include "core/system_error.h"

@@ -6,10 +6,8 @@
 #include <charconv>
 #include <cstdlib>
 #include <initializer_list>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace dp_bench::core {
 

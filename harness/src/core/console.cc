@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
-#include <string>
 #include <system_error>
 
 #include "core/output_file.h"

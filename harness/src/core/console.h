@@ -40,4 +40,14 @@ void PrintStatus(fmt::format_string<Args...> format, Args&&... args) {
 void LogInfo(std::string_view message);
 void LogWarning(std::string_view message);
 
+template <class T, class... More>
+void LogInfo(fmt::format_string<T, More...> format, T&& value, More&&... more) {
+  LogInfo(fmt::format(format, std::forward<T>(value), std::forward<More>(more)...));
+}
+
+template <class T, class... More>
+void LogWarning(fmt::format_string<T, More...> format, T&& value, More&&... more) {
+  LogWarning(fmt::format(format, std::forward<T>(value), std::forward<More>(more)...));
+}
+
 }  // namespace dp_bench::core

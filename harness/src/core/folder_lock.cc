@@ -138,8 +138,8 @@ void FolderLock::LockByFile(const std::error_code& why) {
           folder_.string(), owner.empty() ? "it is not named" : owner.substr(0, owner.find('\n')),
           file.string());
     }
-    LogWarning(fmt::format("the process that wrote into '{}' is gone: its lock is taken over",
-                           folder_.string()));
+    LogWarning("the process that wrote into '{}' is gone: its lock is taken over",
+               folder_.string());
     RemoveAll(file);
     descriptor = CreateLockFile(file);
   }
@@ -154,8 +154,8 @@ void FolderLock::LockByFile(const std::error_code& why) {
     RemoveAll(file);
     ThrowSystemError("write", file, fault);
   }
-  LogWarning(fmt::format("the file system of '{}' has no flock ({}): the lock is the file {} there",
-                         folder_.string(), why.message(), kLockFile));
+  LogWarning("the file system of '{}' has no flock ({}): the lock is the file {} there",
+             folder_.string(), why.message(), kLockFile);
 }
 
 FolderLock::~FolderLock() {

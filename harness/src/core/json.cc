@@ -200,9 +200,9 @@ bool JsonView::Has(std::string_view key) const {
 }
 
 const Json& JsonView::Member(std::string_view key) const {
-  if (!json_->is_object()) Fail(fmt::format("expected an object, found {}", Show(*json_)));
+  if (!json_->is_object()) Fail("expected an object, found {}", Show(*json_));
   const auto member = json_->find(key);
-  if (member == json_->end()) Fail(fmt::format("the key '{}' is missing", key));
+  if (member == json_->end()) Fail("the key '{}' is missing", key);
   return *member;
 }
 
@@ -212,9 +212,7 @@ JsonView JsonView::At(std::string_view key) const {
 
 std::vector<JsonView> JsonView::Elements(std::string_view key) const {
   const JsonView array = At(key);
-  if (!array.json_->is_array()) {
-    array.Fail(fmt::format("expected an array, found {}", Show(*array.json_)));
-  }
+  if (!array.json_->is_array()) array.Fail("expected an array, found {}", Show(*array.json_));
   std::vector<JsonView> elements;
   elements.reserve(array.json_->size());
   for (const Json& element : *array.json_) {
@@ -225,7 +223,7 @@ std::vector<JsonView> JsonView::Elements(std::string_view key) const {
 }
 
 std::map<std::string, JsonView> JsonView::Members() const {
-  if (!json_->is_object()) Fail(fmt::format("expected an object, found {}", Show(*json_)));
+  if (!json_->is_object()) Fail("expected an object, found {}", Show(*json_));
   std::map<std::string, JsonView> members;
   for (const auto& [key, value] : json_->items()) {
     members.emplace(key, JsonView(value, *this, Joined(place_, key)));
@@ -274,7 +272,7 @@ T JsonView::As() const {
     return values;
   } else {
     return ReadJson<T>(*json_, [this](std::string_view wanted, const Json& found) {
-      Fail(fmt::format("expected {}, found {}", wanted, Show(found)));
+      Fail("expected {}, found {}", wanted, Show(found));
     });
   }
 }

@@ -4,8 +4,9 @@
 // are read by config/.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dp_bench/error.h"
@@ -85,6 +87,12 @@ class JsonView {
 
   /// Throws an Error: "<file>: <place>: <fault>".
   [[noreturn]] void Fail(std::string_view fault) const;
+
+  /// The same with a fault that fmt::format makes of its values.
+  template <class T, class... More>
+  [[noreturn]] void Fail(fmt::format_string<T, More...> fault, T&& value, More&&... more) const {
+    Fail(fmt::format(fault, std::forward<T>(value), std::forward<More>(more)...));
+  }
 
  private:
   JsonView(const nlohmann::json& json, const JsonView& parent, std::string place);

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <optional>
-#include <string>
 #include <system_error>
 #include <thread>
 

@@ -1,13 +1,9 @@
 // A signal handler may do very little, so a waiting thread removes the files.
 #include "core/stop_signal.h"
 
-#include <fmt/format.h>
 #include <semaphore.h>
 
 #include <cerrno>
-#include <csignal>
-#include <ctime>
-#include <initializer_list>
 #include <string>
 #include <thread>
 
@@ -77,10 +73,9 @@ void WaitForSignalOrHang() {
     const std::string hanging = calls.StillOpen();
     if (hanging.empty()) continue;
     LogWarning(
-        fmt::format("{}: expected it to return, found it still running {} s after the "
-                    "signal. The program ends without it; env_runner.isolate=true limits "
-                    "how long a call may take.",
-                    hanging, kPatience));
+        "{}: expected it to return, found it still running {} s after the signal. The program ends "
+        "without it; env_runner.isolate=true limits how long a call may take.",
+        hanging, kPatience);
     fatal_signal = caught_signal.load();
     return;
   }

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "core/errors.h"
 
 namespace dp_bench::core {

@@ -1,7 +1,6 @@
 #include "core/thread_pool.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "core/stop_signal.h"
 

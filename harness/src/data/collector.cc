@@ -7,17 +7,12 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <memory>
-#include <optional>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "core/clock.h"
 #include "core/errors.h"
 #include "core/sha256.h"
 #include "core/thread_pool.h"
-#include "data/replay_writer.h"
 #include "data/zarr/metadata.h"
 #include "dp_bench/build_id.h"
 #include "dp_bench/config_keys.h"

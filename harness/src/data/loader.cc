@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <numeric>
-#include <span>
 #include <utility>
 
 #include "core/errors.h"

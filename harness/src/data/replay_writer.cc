@@ -4,13 +4,11 @@
 
 #include <cstring>
 #include <exception>
-#include <string>
 #include <utility>
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
-#include "core/system_error.h"
 #include "data/zarr/chunk_codec.h"
 #include "data/zarr/metadata.h"
 

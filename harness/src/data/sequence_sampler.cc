@@ -1,10 +1,8 @@
 #include "data/sequence_sampler.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "core/console.h"
@@ -95,11 +93,11 @@ void RequireSequences(const Dataset& dataset, const Horizons& horizons,
   }
   if (unused.n_episodes == 0) return;
   if (unused.n_episodes < all.n_episodes) {
-    core::LogWarning(fmt::format(
+    core::LogWarning(
         "{} of {} episodes ({} of {} steps) are shorter than horizon {} less padding and are not "
         "used: an episode needs {} steps",
         unused.n_episodes, all.n_episodes, unused.n_steps, all.n_steps, horizons.horizon,
-        horizons.horizon - n_padded));
+        horizons.horizon - n_padded);
     return;
   }
   if (horizons.drop_n_last_frames) {

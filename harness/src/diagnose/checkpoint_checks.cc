@@ -110,11 +110,10 @@ Finding CheckFewClipped(const SamplingSample& sample, const Normalizer& normaliz
   const train::SamplingStep all = ClippedInAll(sample.steps);
   const bool is_hardly_any = all.clipped_share() < kHardlyAny;
   const bool is_wide = scheduler.clip_sample_range > kWide * reach->largest();
-  return Decide(
-      hypothesis, is_hardly_any && is_wide,
-      fmt::format("{} of {} values clipped{}; {}", all.n_clipped, all.n_values,
-                  is_hardly_any && !is_wide ? ", as a trained policy should: keep the range" : "",
-                  reach->InWords()));
+  return Decide(hypothesis, is_hardly_any && is_wide, "{} of {} values clipped{}; {}",
+                all.n_clipped, all.n_values,
+                is_hardly_any && !is_wide ? ", as a trained policy should: keep the range" : "",
+                reach->InWords());
 }
 
 Finding CheckDivergence(const SamplingSample& sample,
@@ -130,17 +129,17 @@ Finding CheckDivergence(const SamplingSample& sample,
 }
 
 Finding CheckActionError(const ChunkError& error) {
-  return Decide("sampling.no_better_than_mean", !(error.mean < 0.8 * error.of_mean_action),
-                fmt::format("mean square error {:.4g}, {:.4g} with the mean action; by step of the "
-                            "chunk: {:.3g}",
-                            error.mean, error.of_mean_action, fmt::join(error.by_step, " ")));
+  return Decide(
+      "sampling.no_better_than_mean", !(error.mean < 0.8 * error.of_mean_action),
+      "mean square error {:.4g}, {:.4g} with the mean action; by step of the chunk: {:.3g}",
+      error.mean, error.of_mean_action, fmt::join(error.by_step, " "));
 }
 
 Finding CheckIsTrained(const ProcessSample& sample, const NoiseScheduler& scheduler) {
   const Tensor target = scheduler.Target(sample.x_0, sample.noise, sample.timesteps);
   const double error = RelativeError(sample, target, scheduler.config().num_train_timesteps);
-  return Decide("weights.untrained", !(error < 0.9),
-                fmt::format("error {:.3g} times that of the best constant", error));
+  return Decide("weights.untrained", !(error < 0.9), "error {:.3g} times that of the best constant",
+                error);
 }
 
 Finding CheckPredictionType(const ProcessSample& sample, const NoiseScheduler& scheduler) {
@@ -151,11 +150,10 @@ Finding CheckPredictionType(const ProcessSample& sample, const NoiseScheduler& s
   const auto configured = static_cast<std::size_t>(scheduler.config().prediction_type);
   const auto best = static_cast<std::size_t>(std::ranges::min_element(errors) - errors.begin());
   const bool is_fault = errors[configured] > 3.0 * errors[best] && errors[best] < 0.9;
-  return Decide(
-      "weights.prediction_type", is_fault,
-      fmt::format("error as epsilon {:.3g}, sample {:.3g}, v_prediction {:.3g} times that of "
-                  "a constant; the config says {}",
-                  errors[0], errors[1], errors[2], kPredictionNames[configured]));
+  return Decide("weights.prediction_type", is_fault,
+                "error as epsilon {:.3g}, sample {:.3g}, v_prediction {:.3g} times that of a "
+                "constant; the config says {}",
+                errors[0], errors[1], errors[2], kPredictionNames[configured]);
 }
 
 Finding CheckObsMatter(const SamplingCase& sampling, double error) {
@@ -163,8 +161,8 @@ Finding CheckObsMatter(const SamplingCase& sampling, double error) {
       RecordSampling(sampling.policy, sampling.normalizer, sampling.probe, /*is_permuted=*/true)
           .error->mean;
   return Decide("sampling.observations_ignored", !(permuted > 1.1 * error),
-                fmt::format("mean square error {:.4g}, {:.4g} with observations of other rows",
-                            error, permuted));
+                "mean square error {:.4g}, {:.4g} with observations of other rows", error,
+                permuted);
 }
 
 Finding CheckStepCount(const SamplingCase& sampling, double error) {
@@ -173,8 +171,8 @@ Finding CheckStepCount(const SamplingCase& sampling, double error) {
   const int n_more = std::min(n_most, std::max(20, 4 * sampling.scheduler->num_inference_steps));
   const double more = ErrorOf(sampling, {Scheduler("num_inference_steps", std::to_string(n_more))});
   return Decide("sampling.too_few_steps", error > 1.5 * more,
-                fmt::format("mean square error {:.4g} with {} steps, {:.4g} with {}", error,
-                            sampling.scheduler->num_inference_steps, more, n_more));
+                "mean square error {:.4g} with {} steps, {:.4g} with {}", error,
+                sampling.scheduler->num_inference_steps, more, n_more);
 }
 
 Finding CompareVariants(const SamplingCase& sampling, double error) {
@@ -188,12 +186,10 @@ Finding CompareVariants(const SamplingCase& sampling, double error) {
           ? ErrorOf(sampling, {Scheduler("type", "ddpm"), Scheduler("num_inference_steps", steps)})
           : ErrorOf(sampling, {Scheduler("type", "ddim"), Scheduler("num_inference_steps", "10")});
   const double best = std::min(clipped_otherwise, other_type);
-  return Decide(
-      "sampling.variant", error > 1.5 * best,
-      fmt::format("mean square error {:.4g} as configured, {:.4g} {} clipping, {:.4g} with "
-                  "{}",
-                  error, clipped_otherwise, sampling.scheduler->clip_sample ? "without" : "with",
-                  other_type, is_ddim ? "DDPM and all steps" : "DDIM and 10 steps"));
+  return Decide("sampling.variant", error > 1.5 * best,
+                "mean square error {:.4g} as configured, {:.4g} {} clipping, {:.4g} with {}", error,
+                clipped_otherwise, sampling.scheduler->clip_sample ? "without" : "with", other_type,
+                is_ddim ? "DDPM and all steps" : "DDIM and 10 steps");
 }
 
 }  // namespace
@@ -223,7 +219,7 @@ Finding CheckAveragedWeights(Policy& ema, Policy& model, const Probe& probe) {
   const double averaged = RecordLosses(ema, probe).mean_loss();
   const double latest = RecordLosses(model, probe).mean_loss();
   return Decide("weights.ema_lags", !(averaged <= 2.0 * latest),
-                fmt::format("loss {:.4g} averaged, {:.4g} latest", averaged, latest));
+                "loss {:.4g} averaged, {:.4g} latest", averaged, latest);
 }
 
 Findings CheckTrainedFor(const ProcessSample& sample, const NoiseScheduler& scheduler) {

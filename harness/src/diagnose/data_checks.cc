@@ -219,7 +219,7 @@ Finding CheckIdleSteps(const Demonstrations& data) {
   }
   const double share = n_pairs > 0 ? static_cast<double>(n_idle) / static_cast<double>(n_pairs) : 0;
   return Decide("data.idle_steps", share > kMaxIdleShare,
-                fmt::format("{:.1f} % of the steps equal the one before", 100.0 * share));
+                "{:.1f} % of the steps equal the one before", 100.0 * share);
 }
 
 // Episodes shorter than one sequence, which is then mostly padding.
@@ -293,10 +293,10 @@ Finding CheckActionOrder(const Demonstrations& data) {
   if (ratios.empty())
     return LeaveOpen("data.shuffled_actions", "no action dimension changes enough for a verdict");
   const float median = Quantile(ratios, 0.5);
-  return Decide("data.shuffled_actions", median > kMaxJumpiness,
-                fmt::format("neighbouring actions differ {:.2f} times as much as distant "
-                            "ones (independent ones: 1)",
-                            median));
+  return Decide(
+      "data.shuffled_actions", median > kMaxJumpiness,
+      "neighbouring actions differ {:.2f} times as much as distant ones (independent ones: 1)",
+      median);
 }
 
 // Actions that belong to another step. Applies to actions that are targets, so that an observed
@@ -388,7 +388,7 @@ Finding CheckActionLimits(const EnvSpec& env, const Demonstrations& data) {
 Finding CheckRate(const EnvSpec& env, double fps) {
   if (fps <= 0.0) return LeaveOpen("data.rate", "the dataset does not give its rate");
   return Decide("data.rate", std::abs(fps / env.control_hz - 1.0) > 0.01,
-                fmt::format("{:g} Hz recorded, {:g} Hz in the env", fps, env.control_hz));
+                "{:g} Hz recorded, {:g} Hz in the env", fps, env.control_hz);
 }
 
 Finding CheckResetRange(const FirstObservations& first, const Demonstrations& data) {

@@ -2,16 +2,16 @@
 #include "diagnose/diagnosis.h"
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "data/sequence_sampler.h"
 #include "diagnose/coverage_checks.h"
 #include "diagnose/data_checks.h"
 #include "diagnose/log_checks.h"
-#include "diagnose/policy_checks.h"
 #include "dp_bench/error.h"
 #include "planner/policy_planner.h"
 #include "planner/policy_weights.h"
-#include "train/clip_reach.h"
 #include "train/fit_normalizer.h"
 #include "train/train_config.h"
 

@@ -4,12 +4,9 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "diagnose/diagnosis_report.h"
 #include "diagnose/policy_checks.h"

@@ -2,9 +2,12 @@
 // Torch-free.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dp_bench::diagnose {
@@ -47,6 +50,14 @@ Finding Hypothesis(std::string_view id);
 /// `hypothesis` with these numbers: confirmed if `is_fault`, otherwise rejected.
 Finding Decide(Finding hypothesis, bool is_fault, std::string evidence);
 Finding Decide(std::string_view id, bool is_fault, std::string evidence);
+
+/// The same with numbers that fmt::format makes of the values.
+template <class Which, class T, class... More>
+Finding Decide(Which&& which, bool is_fault, fmt::format_string<T, More...> evidence, T&& value,
+               More&&... more) {
+  return Decide(std::forward<Which>(which), is_fault,
+                fmt::format(evidence, std::forward<T>(value), std::forward<More>(more)...));
+}
 
 /// Confirmed if there are `faults`, of which it shows `prefix` and the first five; otherwise
 /// rejected with `healthy`.

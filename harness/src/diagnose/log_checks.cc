@@ -119,9 +119,8 @@ Finding CheckLossFalls(const LogCurves& curves) {
   const double first = MeanLoss(std::span(curves.train_loss).first(10));
   const double last = MeanLoss(EqualPart(curves.train_loss, 9, 10));
   return Decide("E.loss_does_not_fall", !(last < 0.7 * first),
-                fmt::format("mean of the first 10 steps {:.4g}, of the last tenth {:.4g} "
-                            "({:.0f} % less)",
-                            first, last, 100.0 * (1.0 - last / first)));
+                "mean of the first 10 steps {:.4g}, of the last tenth {:.4g} ({:.0f} % less)",
+                first, last, 100.0 * (1.0 - last / first));
 }
 
 // Compares the loss of the last tenth with the lowest tenth.
@@ -133,7 +132,7 @@ Finding CheckLossStays(const LogCurves& curves) {
     lowest = std::min(lowest, last);
   }
   return Decide("E.loss_diverged", !(last <= 1.5 * lowest),
-                fmt::format("lowest tenth {:.4g}, last tenth {:.4g}", lowest, last));
+                "lowest tenth {:.4g}, last tenth {:.4g}", lowest, last);
 }
 
 // The loss no longer changes over the last third of the log or more. Only a note, because that is
@@ -146,10 +145,9 @@ Finding CheckPlateau(const LogCurves& curves) {
   if (!loss->plateau) {
     return Decide("E.loss_plateau", false, course + "; it still changes at the end");
   }
-  return Decide(
-      "E.loss_plateau", true,
-      fmt::format("{}; {:.4g} since step {:.0f}, the last {:.0f} % of the steps", course,
-                  loss->plateau->loss, loss->plateau->first_step, 100.0 * loss->plateau->share));
+  return Decide("E.loss_plateau", true,
+                "{}; {:.4g} since step {:.0f}, the last {:.0f} % of the steps", course,
+                loss->plateau->loss, loss->plateau->first_step, 100.0 * loss->plateau->share);
 }
 
 // Steps whose loss is far above its surroundings, after the first tenth of the log. A note.
@@ -170,8 +168,8 @@ Finding CheckOverfitting(const LogCurves& curves) {
   }
   const double lowest = std::ranges::min_element(curves.val_loss, {}, &LoggedLoss::loss)->loss;
   const double last = curves.val_loss.back().loss;
-  return Decide("E.overfitting", last > 2.0 * lowest,
-                fmt::format("lowest val_loss {:.4g}, last {:.4g}", lowest, last));
+  return Decide("E.overfitting", last > 2.0 * lowest, "lowest val_loss {:.4g}, last {:.4g}", lowest,
+                last);
 }
 
 double LargestOf(const ValueRange& range) {
@@ -233,10 +231,10 @@ Finding CheckPredictedX0Course(const LogCurves& curves) {
   const X0Course course = CourseOf(curves);
   const auto& [predicted, x_0] = course;
   if (predicted.size() < kMinPoints) {
-    return LeaveOpen("D.predicted_x0_course",
-                     fmt::format("the log has it at {} steps, at least {} are needed "
-                                 "(logging.ranges_every)",
-                                 predicted.size(), kMinPoints));
+    return LeaveOpen(
+        "D.predicted_x0_course",
+        fmt::format("the log has it at {} steps, at least {} are needed (logging.ranges_every)",
+                    predicted.size(), kMinPoints));
   }
   const ValueRange early = Merged(FirstTenth(predicted));
   const ValueRange late = Merged(LastTenth(predicted));
@@ -249,9 +247,9 @@ Finding CheckPredictedX0Course(const LogCurves& curves) {
     fault = "drifts";
   }
   return Decide("D.predicted_x0_course", !fault.empty(),
-                fmt::format("{}early {}; late {}; x_0 {}; {} of {} steps with NaN or Inf",
-                            fault.empty() ? "" : fault + ": ", InWords(early), InWords(late),
-                            InWords(real), n_broken, predicted.size()));
+                "{}early {}; late {}; x_0 {}; {} of {} steps with NaN or Inf",
+                fault.empty() ? "" : fault + ": ", InWords(early), InWords(late), InWords(real),
+                n_broken, predicted.size());
 }
 
 }  // namespace
@@ -338,9 +336,8 @@ std::string OutliersInWords(const LossStatistics& loss) {
 Finding CheckPredictedX0(const ValueRange& predicted, const ValueRange& x_0) {
   if (!x_0.is_finite()) return LeaveOpen("D.predicted_x0", "the policy notes no predicted x_0");
   const std::string fault = FaultOf(predicted, x_0);
-  return Decide("D.predicted_x0", !fault.empty(),
-                fmt::format("{}{}; x_0: {}", fault.empty() ? "" : fault + ": ", InWords(predicted),
-                            InWords(x_0)));
+  return Decide("D.predicted_x0", !fault.empty(), "{}{}; x_0: {}",
+                fault.empty() ? "" : fault + ": ", InWords(predicted), InWords(x_0));
 }
 
 Findings CheckLog(const LogCurves& curves) {

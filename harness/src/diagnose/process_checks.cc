@@ -83,10 +83,8 @@ Finding CheckClipRange(const Normalizer& normalizer, const Demonstrations& data,
   const auto reach = train::ActionReach(normalizer, *scheduler);
   return Decide(
       "normalizer.clip_conflict", share > kMaxClippedShare,
-      fmt::format("{:.2f} % of the normalized actions lie beyond +-{:g}, where predictions "
-                  "are clipped{}",
-                  100.0 * share, scheduler->clip_sample_range,
-                  reach ? "; " + reach->InWords() : ""));
+      "{:.2f} % of the normalized actions lie beyond +-{:g}, where predictions are clipped{}",
+      100.0 * share, scheduler->clip_sample_range, reach ? "; " + reach->InWords() : "");
 }
 
 Finding CheckScale(const Normalizer& normalizer, const Demonstrations& data) {
@@ -174,10 +172,9 @@ Finding CheckTimesteps(const Tensor& timesteps, int num_train_timesteps) {
       std::max(1, std::min(kBins, num_train_timesteps) - 1));
   const double p = boost::math::cdf(boost::math::complement(distribution, statistic));
   const double t = num_train_timesteps;
-  return Decide(
-      "B.timesteps", p < kMinPValue,
-      fmt::format("chi-square {:.1f}, p = {:.2g}; {} (uniform: mean {:.1f}, std {:.1f})", statistic,
-                  p, Summary(timesteps), (t - 1.0) / 2.0, std::sqrt((t * t - 1.0) / 12.0)));
+  return Decide("B.timesteps", p < kMinPValue,
+                "chi-square {:.1f}, p = {:.2g}; {} (uniform: mean {:.1f}, std {:.1f})", statistic,
+                p, Summary(timesteps), (t - 1.0) / 2.0, std::sqrt((t * t - 1.0) / 12.0));
 }
 
 // C: the noise is not N(0, 1), or x_t does not follow from it and x_0 (DDPM eq. 4) with the tables
@@ -192,8 +189,8 @@ Finding CheckForwardProcess(const ProcessSample& sample, const NoiseScheduler& s
   const bool is_normal = std::abs(noise.mean().item<double>()) < tolerance &&
                          std::abs(noise.std().item<double>() - 1.0) < tolerance;
   return Decide("C.forward_process", !(off < 1e-3) || !is_normal,
-                fmt::format("largest difference to the closed form {:.2g}; noise: {}; x_t: {}", off,
-                            Summary(noise), Summary(sample.x_t)));
+                "largest difference to the closed form {:.2g}; noise: {}; x_t: {}", off,
+                Summary(noise), Summary(sample.x_t));
 }
 
 // D: the network's output is not finite, or of another scale than its target.
@@ -203,9 +200,9 @@ Finding CheckPrediction(const ProcessSample& sample, const NoiseScheduler& sched
   if (!is_finite) return Decide("D.prediction", true, "it contains NaN or Inf");
   const double ratio = sample.prediction.std().item<double>() / target.std().item<double>();
   return Decide("D.prediction", ratio > 10.0,
-                fmt::format("{}; target: {}; mean square error by fifths of the timesteps: {:.3g}",
-                            Summary(sample.prediction), Summary(target),
-                            fmt::join(ErrorsByTimestep(sample, scheduler, 5), " ")));
+                "{}; target: {}; mean square error by fifths of the timesteps: {:.3g}",
+                Summary(sample.prediction), Summary(target),
+                fmt::join(ErrorsByTimestep(sample, scheduler, 5), " "));
 }
 
 // Training ends at less noise than sampling starts from (Lin et al. 2024, "Common diffusion noise
@@ -213,7 +210,7 @@ Finding CheckPrediction(const ProcessSample& sample, const NoiseScheduler& sched
 Finding CheckTerminalNoise(const NoiseScheduler& scheduler) {
   const double signal = std::sqrt(scheduler.alphas_cumprod().back());
   return Decide("F.terminal_noise", signal > kMaxTerminalSignal,
-                fmt::format("the last timestep keeps {:.1f} % of x_0", 100.0 * signal));
+                "the last timestep keeps {:.1f} % of x_0", 100.0 * signal);
 }
 
 Tensor Differences(const Tensor& table, const std::vector<double>& expected) {
@@ -232,17 +229,16 @@ Finding CheckConstants(const ProcessSample& sample, const NoiseScheduler& schedu
   const std::int64_t n_betas = betas.defined() ? betas.numel() : 0;
   if (used.numel() != n || (n_betas > 0 && n_betas != n)) {
     return Decide("F.constants", true,
-                  fmt::format("tables of {} betas and {} alphas_cumprod, num_train_timesteps is {}",
-                              n_betas, used.numel(), n));
+                  "tables of {} betas and {} alphas_cumprod, num_train_timesteps is {}", n_betas,
+                  used.numel(), n);
   }
   Tensor differences = Differences(used, scheduler.alphas_cumprod());
   if (n_betas > 0) differences = torch::cat({differences, Differences(betas, scheduler.betas())});
   const double off = differences.max().item<double>();  // NaN if one of them is
-  return Decide(
-      "F.constants", !(off <= 1e-5),
-      fmt::format("alphas_cumprod of the policy {:.4g} to {:.3g}; largest difference to "
-                  "the scheduler of the config {:.1g}",
-                  used.flatten()[0].item<double>(), used.flatten()[-1].item<double>(), off));
+  return Decide("F.constants", !(off <= 1e-5),
+                "alphas_cumprod of the policy {:.4g} to {:.3g}; largest difference to the "
+                "scheduler of the config {:.1g}",
+                used.flatten()[0].item<double>(), used.flatten()[-1].item<double>(), off);
 }
 
 constexpr int kTimestepBins = 10;
@@ -518,10 +514,9 @@ Finding CheckPrecision(const ProcessSample& lower, const ProcessSample& full,
   const double change = lower.losses.front() / full.losses.front() - 1.0;
   const bool is_finite =
       !lower.prediction.defined() || torch::isfinite(lower.prediction).all().item<bool>();
-  return Decide(
-      "D.precision", !is_finite || !(std::abs(change) < kMaxPrecisionChange),
-      fmt::format("{}, target in float32; loss {:.4g}, in float32 {:.4g}",
-                  PrecisionInWords(lower, precision), lower.losses.front(), full.losses.front()));
+  return Decide("D.precision", !is_finite || !(std::abs(change) < kMaxPrecisionChange),
+                "{}, target in float32; loss {:.4g}, in float32 {:.4g}",
+                PrecisionInWords(lower, precision), lower.losses.front(), full.losses.front());
 }
 
 Findings CheckProcess(const ProcessSample& sample,

@@ -37,8 +37,8 @@ struct OverfitRun {
 Finding CheckWarmup(const Config& config, const TrainingLength& length) {
   const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
   const std::int64_t warmup = training.lr_schedule.num_warmup_steps;
-  return Decide("settings.warmup", 2 * warmup > length.n_updates,
-                fmt::format("{} of {} updates", warmup, length.n_updates));
+  return Decide("settings.warmup", 2 * warmup > length.n_updates, "{} of {} updates", warmup,
+                length.n_updates);
 }
 
 // How much of the averaged weights comes from the first tenth of the training.
@@ -47,14 +47,13 @@ Finding CheckEma(const train::EmaConfig& config, std::int64_t n_updates) {
   for (std::int64_t n = n_updates / 10; n < n_updates; ++n) early *= train::EmaDecay(config, n);
   return Decide(
       "settings.ema", early > kMaxEarlyShare,
-      fmt::format("{:.2g} % of their weight is from the first tenth of {} updates, decay {:.6g} "
-                  "at the end",
-                  100.0 * early, n_updates, train::EmaDecay(config, n_updates)));
+      "{:.2g} % of their weight is from the first tenth of {} updates, decay {:.6g} at the end",
+      100.0 * early, n_updates, train::EmaDecay(config, n_updates));
 }
 
 Finding CheckBatchSize(const TrainingLength& length) {
   return Decide("settings.batch_size", length.n_sequences < length.batch_size,
-                fmt::format("{} sequences, batches of {}", length.n_sequences, length.batch_size));
+                "{} sequences, batches of {}", length.n_sequences, length.batch_size);
 }
 
 // Batch norms, whose statistics are noisy in small batches and lag behind averaged weights.
@@ -64,7 +63,7 @@ Finding CheckBatchNorm(const torch::nn::Module& module, std::int64_t batch_size)
     n_norms += buffer.key().ends_with("running_mean");
   }
   return Decide("settings.batch_norm", n_norms > 0 && batch_size < kMinRowsForBatchNorm,
-                fmt::format("{} batch norms, batches of {}", n_norms, batch_size));
+                "{} batch norms, batches of {}", n_norms, batch_size);
 }
 
 // Parts that are frozen with their random initial weights.

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string_view>
-#include <vector>
 
 #include "core/atomic_file.h"
 #include "core/console.h"
@@ -18,12 +17,9 @@
 #include "dp_bench/policy.h"
 #include "planner/policy_weights.h"
 #include "run/checkpoint.h"
-#include "run/episode_log.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
-#include "run/run_folder.h"
 #include "task/key_check.h"
-#include "task/output_folder.h"
 #include "train/checkpoint_schedule.h"
 #include "train/train_config.h"
 #include "train/train_state.h"

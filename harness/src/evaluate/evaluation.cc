@@ -10,26 +10,21 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "core/atomic_file.h"
-#include "core/communicator.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/progress.h"
 #include "dp_bench/policy.h"
-#include "evaluate/policy_planning.h"
 #include "media/film_grid.h"
 #include "planner/policy_planner.h"
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
-#include "rollout/shared_run.h"
 #include "run/checkpoint.h"
 #include "run/episode_log.h"
 #include "run/run_cost.h"
 #include "run/run_files.h"
-#include "run/run_folder.h"
 #include "task/output_folder.h"
 
 namespace dp_bench::evaluate {
@@ -67,7 +62,7 @@ void WarnOfOtherCheckpoint(const run::RunFolder& run, const fs::path& checkpoint
   const core::JsonView then(manifest, run::kManifestFile);
   if (!then.Has("checkpoint")) return;
   if (then.At("checkpoint").Get<std::string>("sha256") == task::CheckpointHash(checkpoint)) return;
-  core::LogWarning(fmt::format("the checkpoint {} has changed since the run", checkpoint.string()));
+  core::LogWarning("the checkpoint {} has changed since the run", checkpoint.string());
 }
 
 }  // namespace

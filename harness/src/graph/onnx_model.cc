@@ -1,8 +1,6 @@
 // See onnx_model.h. Field numbers and enum values are those of onnx/onnx.proto.
 #include "graph/onnx_model.h"
 
-#include <string_view>
-
 #include "core/errors.h"
 
 namespace dp_bench::graph {

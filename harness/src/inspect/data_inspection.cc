@@ -9,8 +9,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <string>
-#include <vector>
 
 #include "core/errors.h"
 #include "core/output_file.h"

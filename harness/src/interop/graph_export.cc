@@ -2,7 +2,6 @@
 #include "interop/graph_export.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 #include <vector>
 

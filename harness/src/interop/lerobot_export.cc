@@ -7,7 +7,6 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "core/atomic_file.h"
 #include "core/errors.h"

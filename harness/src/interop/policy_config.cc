@@ -11,7 +11,6 @@
 #include <set>
 
 #include "core/errors.h"
-#include "core/json.h"
 
 namespace dp_bench::interop {
 namespace {
@@ -129,9 +128,9 @@ void RequireKnownFields(const core::JsonView& file, LerobotPolicyConfig config) 
   for (const auto& [name, value] : file.Members()) {
     if (known.contains(name)) continue;
     file.Fail(
-        fmt::format("the field '{}' is unknown: this LeRobot is newer than the versions that "
-                    "dp_bench knows (0.3 to 0.6), and the field may change the network",
-                    name));
+        "the field '{}' is unknown: this LeRobot is newer than the versions that dp_bench knows "
+        "(0.3 to 0.6), and the field may change the network",
+        name);
   }
 }
 
@@ -148,9 +147,7 @@ struct ReadField {
   }
   void operator()(const char* name, const auto& /*place*/, std::array<double, 2>& field) const {
     const auto values = file.Get<std::vector<double>>(name);
-    if (values.size() != 2) {
-      file.Fail(fmt::format("{}: expected two numbers, found {}", name, values.size()));
-    }
+    if (values.size() != 2) file.Fail("{}: expected two numbers, found {}", name, values.size());
     std::ranges::copy(values, field.begin());
   }
 };
@@ -171,14 +168,13 @@ std::vector<LerobotFeature> ReadFeatures(const core::JsonView& file, std::string
     const core::JsonView entry = section.At(name);
     const auto type = ParseLerobotFeatureType(entry.Get<std::string>("type"));
     if (!type) {
-      entry.Fail(fmt::format("type: expected {}, found '{}'", fmt::join(kTypeNames, ", "),
-                             entry.Get<std::string>("type")));
+      entry.Fail("type: expected {}, found '{}'", fmt::join(kTypeNames, ", "),
+                 entry.Get<std::string>("type"));
     }
     const auto shape = entry.Get<Shape>("shape");
     const std::size_t n_dims = type == LerobotFeatureType::kVisual ? 3 : 1;
     if (shape.size() != n_dims || std::ranges::any_of(shape, [](auto n) { return n < 1; })) {
-      entry.Fail(
-          fmt::format("shape: expected {} positive sizes, found {}", n_dims, ToString(shape)));
+      entry.Fail("shape: expected {} positive sizes, found {}", n_dims, ToString(shape));
     }
     features.push_back({.name = name, .type = *type, .shape = shape});
   }
@@ -195,7 +191,7 @@ std::vector<LerobotFeature> InputsOfNetwork(const core::JsonView& file,
   take([](const LerobotFeature& input) {
     return input.type == LerobotFeatureType::kState && input.name == kLerobotState;
   });
-  if (seen.empty()) file.Fail(fmt::format("input_features: expected '{}'", kLerobotState));
+  if (seen.empty()) file.Fail("input_features: expected '{}'", kLerobotState);
   take([](const LerobotFeature& input) { return input.type == LerobotFeatureType::kVisual; });
   take([](const LerobotFeature& input) {
     return input.type == LerobotFeatureType::kEnv && input.name == kLerobotEnvState;
@@ -207,7 +203,7 @@ template <class T>
 void RequireOneOf(const core::JsonView& file, const char* field, const T& found,
                   const std::vector<T>& wanted) {
   if (std::ranges::find(wanted, found) != wanted.end()) return;
-  file.Fail(fmt::format("{}: expected {}, found {}", field, fmt::join(wanted, " or "), found));
+  file.Fail("{}: expected {}, found {}", field, fmt::join(wanted, " or "), found);
 }
 
 void RequireReproducible(const core::JsonView& file, const LerobotPolicyConfig& config) {
@@ -222,8 +218,7 @@ void RequireSize(const core::JsonView& file, const char* field, const std::optio
   constexpr std::int64_t kMaxPixels = 1 << 20;
   const auto is_bad = [](std::int64_t n) { return n < 1 || n > kMaxPixels; };
   if (!size || (size->size() == 2 && std::ranges::none_of(*size, is_bad))) return;
-  file.Fail(
-      fmt::format("{}: expected [height, width] in pixels, found {}", field, ToString(*size)));
+  file.Fail("{}: expected [height, width] in pixels, found {}", field, ToString(*size));
 }
 
 // Since 0.6 LeRobot derives the crop of resized images from crop_ratio.
@@ -231,7 +226,7 @@ void DeriveCrop(const core::JsonView& file, LerobotPolicyConfig* config) {
   if (!config->resize_shape) return;
   const double ratio = file.GetOptional<double>("crop_ratio").value_or(1.0);
   if (!(ratio > 0.0 && ratio <= 1.0)) {
-    file.Fail(fmt::format("crop_ratio: expected a number above 0, at most 1, found {}", ratio));
+    file.Fail("crop_ratio: expected a number above 0, at most 1, found {}", ratio);
   }
   config->crop_shape.reset();
   if (ratio == 1.0) return;
@@ -285,8 +280,8 @@ LerobotNormMap ReadLerobotNormMap(const core::JsonView& section) {
     const auto norm = ParseLerobotNorm(value.As<std::string>());
     if (!type) continue;  // of features that a diffusion policy does not have
     if (!norm) {
-      value.Fail(fmt::format("expected one of {}, found '{}'", fmt::join(kNormNames, ", "),
-                             value.As<std::string>()));
+      value.Fail("expected one of {}, found '{}'", fmt::join(kNormNames, ", "),
+                 value.As<std::string>());
     }
     norms[*type] = *norm;
   }
@@ -334,7 +329,7 @@ LerobotPolicyConfig ParseLerobotPolicyConfig(std::string_view text, const fs::pa
   const std::vector<LerobotFeature> outputs = ReadFeatures(file, text, "output_features");
   if (outputs.size() != 1 || outputs[0].name != kAction ||
       outputs[0].type != LerobotFeatureType::kAction) {
-    file.Fail(fmt::format("output_features: expected '{}' alone", kAction));
+    file.Fail("output_features: expected '{}' alone", kAction);
   }
   config.action = outputs[0];
   config.normalization_mapping = ReadLerobotNormMap(file.At("normalization_mapping"));

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
-#include <vector>
 
 #include "core/atomic_file.h"
 #include "core/errors.h"

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -9,12 +9,11 @@ extern "C" {
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdint>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "core/errors.h"

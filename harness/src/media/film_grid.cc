@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "core/errors.h"
-#include "media/drawing.h"
 #include "media/png.h"
 #include "media/video_encoder.h"
 #include "media/video_frames.h"

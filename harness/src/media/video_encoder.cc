@@ -9,11 +9,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
-#include <string>
 #include <system_error>
 #include <vector>
 
-#include "core/atomic_file.h"
 #include "core/errors.h"
 #include "media/av_ptr.h"
 

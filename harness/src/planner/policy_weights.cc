@@ -7,9 +7,7 @@
 #include <iterator>
 #include <regex>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "core/errors.h"
 #include "policy/normalize_mode.h"

@@ -15,7 +15,6 @@
 
 #include "config/name.h"
 #include "core/atomic_file.h"
-#include "core/errors.h"
 #include "core/sha256.h"
 #include "dp_bench/load_env.h"
 #include "plugin/spec_check.h"

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "config/document.h"
 #include "config/json_source.h"

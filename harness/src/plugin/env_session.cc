@@ -58,9 +58,8 @@ Answer EnvSession::Call(const Request& request, std::span<const std::byte> input
   if (!answer && may_repeat_) {
     may_repeat_ = false;
     first_ending_ = ending_;
-    core::LogWarning(
-        fmt::format("env plugin '{}' {} in {}; its episode is repeated in a fresh process",
-                    start_.plugin.name, ending_, Name(request.command)));
+    core::LogWarning("env plugin '{}' {} in {}; its episode is repeated in a fresh process",
+                     start_.plugin.name, ending_, Name(request.command));
     answer = Attempt(request, input, output.size());
   }
   if (!answer) throw EndedError();

@@ -3,7 +3,6 @@
 // output.
 #include "plugin/isolated_env.h"
 
-#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -15,7 +14,6 @@
 
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
-#include "dp_bench/hosted_env.h"
 #include "plugin/catalogue.h"
 #include "plugin/env_guard.h"
 #include "plugin/env_session.h"

@@ -92,7 +92,7 @@ std::string Await(pid_t child, const fs::path& file, milliseconds limit) {
       return fmt::format("did not end within {} s", std::chrono::duration<double>(limit).count());
     }
     if (time > kPatience && !std::exchange(is_told, true)) {
-      core::LogInfo(fmt::format("loading {}, which takes long", file.string()));
+      core::LogInfo("loading {}, which takes long", file.string());
     }
     std::this_thread::sleep_for(kPollInterval);
   }

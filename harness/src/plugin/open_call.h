@@ -2,8 +2,6 @@
 // exit(), nothing else can tell the user which plugin it was.
 #pragma once
 
-#include <cstdint>
-
 namespace dp_bench::plugin {
 
 struct PluginPlace;

@@ -14,7 +14,6 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <fstream>
 #include <future>
 #include <map>
@@ -168,8 +167,7 @@ WorkerProcess::~WorkerProcess() {
     const auto deadline = Clock::now() + kFarewell;
     while (!HasEnded() && Clock::now() < deadline) std::this_thread::sleep_for(kReapInterval);
     if (pid_ >= 0) Kill("did not end when it was asked to");
-    if (ending_ != kGoodEnd)
-      core::LogWarning(fmt::format("an env plugin {}, in its destructor", ending_));
+    if (ending_ != kGoodEnd) core::LogWarning("an env plugin {}, in its destructor", ending_);
   }
   close(socket_);
 }

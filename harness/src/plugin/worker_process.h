@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>

@@ -6,12 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <numbers>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "core/errors.h"

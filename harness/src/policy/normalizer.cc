@@ -6,10 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <string>
-#include <vector>
 
 #include "core/errors.h"
 #include "dp_bench/array.h"

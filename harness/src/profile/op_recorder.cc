@@ -7,11 +7,8 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <cstdint>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "dp_bench/error.h"

@@ -2,7 +2,6 @@
 // how close that is to the machine's limits, and how much memory is needed.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>

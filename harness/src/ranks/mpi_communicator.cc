@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <numeric>
 #include <thread>
-#include <utility>
 
 #include "core/communicator.h"
 #include "core/errors.h"

@@ -7,10 +7,8 @@
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "core/output_file.h"
-#include "dp_bench/error.h"
 #include "report/html_report.h"
 #include "report/render.h"
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <vector>
 
 namespace dp_bench::report {
 namespace {

@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

@@ -5,14 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
-#include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/errors.h"
+#include "core/json.h"
 #include "rollout/rollout_loop.h"
 #include "rollout/shape_match.h"
+#include "run/episode_log.h"
 
 namespace dp_bench::rollout {
 namespace {
@@ -69,6 +72,45 @@ void AppendSplit(const std::string& split, int n, std::uint64_t start_seed, int 
                      .seed = start_seed + static_cast<std::uint64_t>(i),
                      .is_filmed = i < n_videos});
   }
+}
+
+// All but the records.
+void VisitResult(const core::JsonFields& fields, run::RunResult* c) {
+  fields("metric_names", &c->metric_names);
+  fields("n_env_steps", &c->n_env_steps);
+  fields("n_plans", &c->n_plans);
+  fields("plan_s", &c->plan_s);
+  fields("wall_s", &c->wall_s);
+  fields("is_interrupted", &c->is_interrupted);
+}
+
+// A result as bytes; exact, but without the records' wall times.
+std::string EncodeResult(const run::RunResult& result) {
+  nlohmann::json json = core::ToFields(result, VisitResult);
+  json["rows"] = run::EpisodesJsonl(result);
+  std::string bytes;
+  nlohmann::json::to_cbor(json, bytes);
+  return bytes;
+}
+
+run::RunResult DecodeResult(const std::string& bytes) {
+  constexpr std::string_view kOrigin = "the episodes of a rank";
+  const auto json = nlohmann::json::from_cbor(bytes);
+  const core::JsonView view(json, kOrigin);
+  auto result = core::FromFields<run::RunResult>(view, VisitResult);
+  result.records =
+      run::ParseEpisodes(view.Get<std::string>("rows"), std::string(kOrigin), result.metric_names);
+  return result;
+}
+
+void Add(run::RunResult of_rank, run::RunResult* sum) {
+  std::ranges::move(of_rank.records, std::back_inserter(sum->records));
+  sum->metric_names = std::move(of_rank.metric_names);
+  sum->n_env_steps += of_rank.n_env_steps;
+  sum->n_plans += of_rank.n_plans;
+  sum->plan_s = std::max(sum->plan_s, of_rank.plan_s);
+  sum->wall_s = std::max(sum->wall_s, of_rank.wall_s);
+  sum->is_interrupted = sum->is_interrupted || of_rank.is_interrupted;
 }
 
 }  // namespace
@@ -155,6 +197,24 @@ run::RunResult EnvRunner::Run(control::ChunkPlanner& planner, std::span<const in
                               .Run(hooks);
   if (!result.is_interrupted) slots_ = std::move(slots);
   return result;
+}
+
+run::RunResult RunShared(EnvRunner& runner, control::ChunkPlanner& planner,
+                         core::Communicator& ranks, std::span<const int> episodes,
+                         const run::RunHooks& hooks) {
+  if (ranks.size() == 1) return runner.Run(planner, episodes, hooks);
+  std::vector<int> share;
+  for (auto i = static_cast<std::size_t>(ranks.rank()); i < episodes.size();
+       i += static_cast<std::size_t>(ranks.size())) {
+    share.push_back(episodes[i]);
+  }
+  const run::RunResult own = runner.Run(planner, share, hooks);
+  run::RunResult all;
+  for (const std::string& bytes : ranks.AllGather(EncodeResult(own))) {
+    Add(DecodeResult(bytes), &all);
+  }
+  std::ranges::sort(all.records, {}, &run::EpisodeRecord::episode);
+  return all;
 }
 
 }  // namespace dp_bench::rollout

@@ -2,7 +2,6 @@
 // diffusion_policy's env runners.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "control/chunk_planner.h"
 #include "control/env_runner_config.h"
+#include "core/communicator.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
 #include "rollout/episode_slot.h"
@@ -64,5 +64,13 @@ class EnvRunner {
   std::vector<run::EpisodeJob> jobs_;
   std::vector<std::unique_ptr<EpisodeSlot>> slots_;  // kept, so that a later Run finds warm envs
 };
+
+/// Like EnvRunner::Run, but each rank runs its share of `episodes`: rank r starts with the r-th and
+/// takes every size-th. Every rank gets the records of all. They equal those of one process, except
+/// for their wall times, which are 0. Counts are summed, times are those of the slowest rank. The
+/// hooks report only this rank's episodes. The result is interrupted if any rank was.
+run::RunResult RunShared(EnvRunner& runner, control::ChunkPlanner& planner,
+                         core::Communicator& ranks, std::span<const int> episodes,
+                         const run::RunHooks& hooks = {});
 
 }  // namespace dp_bench::rollout

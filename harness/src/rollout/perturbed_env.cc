@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
-#include <vector>
 
 #include "dp_bench/config_keys.h"
 #include "dp_bench/random.h"

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "core/clock.h"
 #include "core/errors.h"

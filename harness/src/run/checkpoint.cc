@@ -10,7 +10,6 @@
 #include <span>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "core/atomic_file.h"
 #include "core/console.h"
@@ -18,7 +17,6 @@
 #include "core/json.h"
 #include "core/regular_file.h"
 #include "core/sha256.h"
-#include "core/system_error.h"
 #include "dp_bench/build_id.h"
 #include "run/run_files.h"
 
@@ -261,8 +259,8 @@ std::optional<Checkpoint> CheckpointStore::OpenLatest() const {
     try {
       Checkpoint checkpoint = Checkpoint::Open(candidate);
       if (EpochOf(candidate) >= 0) {
-        core::LogWarning(fmt::format("no complete '{}': the training continues from '{}'",
-                                     latest.string(), candidate.string()));
+        core::LogWarning("no complete '{}': the training continues from '{}'", latest.string(),
+                         candidate.string());
       }
       return checkpoint;
     } catch (const Error& error) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <utility>
 
 #include "core/atomic_file.h"

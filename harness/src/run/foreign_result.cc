@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,13 +43,13 @@ void Adopt(std::vector<TaskResult> tasks, const core::JsonView& file, RunFolder*
   std::ranges::sort(tasks, {}, &TaskResult::name);
   for (std::size_t k = 0; k < tasks.size(); ++k) {
     if (k > 0 && tasks[k].name == tasks[k - 1].name) {
-      file.Fail(fmt::format("two tasks have the name '{}'", tasks[k].name));
+      file.Fail("two tasks have the name '{}'", tasks[k].name);
     }
     run->tasks.push_back(tasks[k].name);
     for (EpisodeRecord& episode : tasks[k].episodes) {
       if (tasks.size() > 1 && episode.seed >= kSeedsPerTask) {
-        file.Fail(fmt::format("the seed {} of the task '{}' is not below {}", episode.seed,
-                              tasks[k].name, kSeedsPerTask));
+        file.Fail("the seed {} of the task '{}' is not below {}", episode.seed, tasks[k].name,
+                  kSeedsPerTask);
       }
       episode.seed += k * kSeedsPerTask;
       run->episodes.push_back(std::move(episode));
@@ -90,8 +89,8 @@ RunFolder ReadLerobotTasks(const core::JsonView& file) {
     const auto successes = metrics.Elements("successes");
     const auto rewards = metrics.Get<std::vector<double>>("max_rewards");
     if (successes.size() != rewards.size()) {
-      metrics.Fail(fmt::format("expected as many successes as max_rewards, found {} and {}",
-                               successes.size(), rewards.size()));
+      metrics.Fail("expected as many successes as max_rewards, found {} and {}", successes.size(),
+                   rewards.size());
     }
     for (std::size_t i = 0; i < successes.size(); ++i) {
       task.episodes.push_back(Episode(i, successes[i].As<bool>(), rewards[i]));
@@ -136,7 +135,7 @@ RunFolder ReadDiffusionPolicy(const core::JsonView& file) {
     std::uint64_t seed = 0;
     const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);
     if (fault != std::errc() || end != digits.data() + digits.size()) {
-      value.Fail(fmt::format("expected a seed behind '{}', found '{}'", kRewardKey, digits));
+      value.Fail("expected a seed behind '{}', found '{}'", kRewardKey, digits);
     }
     const auto reward = value.As<double>();
     run.episodes.push_back(Episode(seed, reward >= 1.0, reward));
@@ -182,8 +181,10 @@ class Table {
     return true;
   }
 
-  [[noreturn]] void Fail(const std::string& fault) const {
-    throw DataError("{}, line {}: {}", name_, line_, fault);
+  template <class... T>
+  [[noreturn]] void Fail(fmt::format_string<T...> fault, T&&... values) const {
+    throw DataError("{}, line {}: {}", name_, line_,
+                    fmt::format(fault, std::forward<T>(values)...));
   }
 
  private:
@@ -216,7 +217,7 @@ T NumberIn(const std::string& cell, const char* what, const Table& table) {
   T value = {};
   const auto [end, fault] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   if (fault != std::errc() || end != cell.data() + cell.size()) {
-    table.Fail(fmt::format("expected {}, found '{}'", what, cell));
+    table.Fail("expected {}, found '{}'", what, cell);
   }
   return value;
 }
@@ -229,7 +230,7 @@ bool TruthIn(const std::string& cell, const Table& table) {
   for (const char* no : {"0", "0.0", "false", "no"}) {
     if (text == no) return false;
   }
-  table.Fail(fmt::format("expected success as 1 or 0, true or false, yes or no, found '{}'", cell));
+  table.Fail("expected success as 1 or 0, true or false, yes or no, found '{}'", cell);
 }
 
 std::optional<std::size_t> ColumnOf(const std::vector<std::string>& head, const char* name) {
@@ -255,7 +256,7 @@ RunFolder ReadTable(std::string_view text, const fs::path& file) {
   std::vector<TaskResult> tasks;
   for (std::vector<std::string> row; table.NextRow(&row);) {
     if (row.size() != head.size()) {
-      table.Fail(fmt::format("expected {} columns, found {}", head.size(), row.size()));
+      table.Fail("expected {} columns, found {}", head.size(), row.size());
     }
     const bool succeeded = TruthIn(row[*success], table);
     const double value = score ? NumberIn<double>(row[*score], "a score", table) : succeeded;
@@ -277,9 +278,7 @@ RunFolder ReadJson(const core::JsonView& file) {
   if (file.Has("per_episode")) return ReadLerobotEpisodes(file);
   if (file.Has("per_task")) return ReadLerobotTasks(file);
   if (file.Has("tasks")) return ReadVlaEval(file);
-  if (file.Has(kRunIdKey)) {
-    file.Fail("this file belongs to a run of dp_bench: give its folder");
-  }
+  if (file.Has(kRunIdKey)) file.Fail("this file belongs to a run of dp_bench: give its folder");
   return ReadDiffusionPolicy(file);
 }
 

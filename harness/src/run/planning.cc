@@ -1,7 +1,5 @@
 #include "run/planning.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -83,7 +81,7 @@ int CountIn(const core::JsonView& view, const char* key) {
   constexpr int kMaxCount = 1'000'000;
   const int count = view.Get<int>(key);
   if (count < 0 || count > kMaxCount) {
-    view.At(key).Fail(fmt::format("expected a number from 0 to {}, found {}", kMaxCount, count));
+    view.At(key).Fail("expected a number from 0 to {}, found {}", kMaxCount, count);
   }
   return count;
 }

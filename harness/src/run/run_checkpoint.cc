@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
 
 #include "core/atomic_file.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "core/atomic_file.h"
 #include "core/console.h"
@@ -48,7 +49,7 @@ void AddCost(const std::filesystem::path& folder, const core::Cost& cost) {
       costs = CostsIn(core::ReadTextFile(file, kMaxCostBytes), file.string());
     }
   } catch (const Error& error) {
-    core::LogWarning(fmt::format("what the run cost before is lost: {}", error.what()));
+    core::LogWarning("what the run cost before is lost: {}", error.what());
   }
   costs.push_back(cost);
   Json entries = Json::array();

@@ -5,10 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
-#include <optional>
-#include <span>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -19,7 +16,6 @@
 #include "core/json.h"
 #include "core/regular_file.h"
 #include "run/episode_log.h"
-#include "run/manifest.h"
 #include "run/run_cost.h"
 #include "run/run_files.h"
 

@@ -8,10 +8,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -73,15 +70,14 @@ const StoredType& ReadType(const core::JsonView& tensor) {
   const auto text = tensor.Get<std::string>("dtype");
   const auto* known = std::ranges::find(kStoredTypes, text, &StoredType::name);
   if (known != kStoredTypes.end()) return *known;
-  tensor.Fail(
-      fmt::format("has dtype '{}'; supported: U8, U16, I32, I64, F16, BF16, F32, F64", text));
+  tensor.Fail("has dtype '{}'; supported: U8, U16, I32, I64, F16, BF16, F32, F64", text);
 }
 
 Shape ReadSizes(const core::JsonView& tensor, const char* key) {
   Shape sizes = tensor.Get<Shape>(key);
   const bool is_negative = std::ranges::any_of(sizes, [](std::int64_t n) { return n < 0; });
   if (is_negative || sizes.size() > kMaxRank) {
-    tensor.Fail(fmt::format("{} is not a list of at most {} sizes", key, kMaxRank));
+    tensor.Fail("{} is not a list of at most {} sizes", key, kMaxRank);
   }
   return sizes;
 }
@@ -91,7 +87,7 @@ std::uint64_t ByteSize(const core::JsonView& tensor, const Entry& entry) {
   std::uint64_t bytes = entry.type->size;
   for (const std::int64_t size : entry.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) {
-      tensor.Fail(fmt::format("shape {} overflows", ToString(entry.shape)));
+      tensor.Fail("shape {} overflows", ToString(entry.shape));
     }
   }
   return bytes;
@@ -107,8 +103,8 @@ Entry ReadEntry(const std::string& name, const core::JsonView& tensor) {
   entry.end = static_cast<std::uint64_t>(offsets[1]);
   const std::uint64_t wanted = ByteSize(tensor, entry);
   if (entry.end - entry.begin != wanted) {
-    tensor.Fail(fmt::format("shape {} needs {} bytes, data_offsets give {}", ToString(entry.shape),
-                            wanted, entry.end - entry.begin));
+    tensor.Fail("shape {} needs {} bytes, data_offsets give {}", ToString(entry.shape), wanted,
+                entry.end - entry.begin);
   }
   return entry;
 }

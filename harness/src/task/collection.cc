@@ -14,7 +14,6 @@
 #include "core/progress.h"
 #include "core/sha256.h"
 #include "core/stop_signal.h"
-#include "data/collector.h"
 #include "dp_bench/deploy.h"
 #include "dp_bench/policy.h"
 #include "planner/create_from_checkpoint.h"
@@ -48,10 +47,9 @@ bool RunCollection(const Task& task, data::CollectRequest request, const std::at
     core::PrintStatus("dataset: {}, {} episodes collected before\n", folder, found->n_episodes);
     if (found->is_of_another_env) {
       core::LogWarning(
-          fmt::format("the env plugin '{}' changed since it collected {}: its expert or "
-                      "its physics may be others now. Remove the folder to collect "
-                      "again.",
-                      task.env_name(), folder));
+          "the env plugin '{}' changed since it collected {}: its expert or its physics may be "
+          "others now. Remove the folder to collect again.",
+          task.env_name(), folder);
     }
     return true;
   }

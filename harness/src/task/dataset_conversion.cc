@@ -6,12 +6,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <span>
 #include <system_error>
 #include <utility>
 
@@ -137,9 +134,9 @@ void RequireEqualChannels(std::span<const Source> sources) {
       const std::vector<std::string> own = names_of(source, key);
       if (own == first) continue;
       if (own.empty()) {
-        core::LogWarning(fmt::format(
+        core::LogWarning(
             "the channels of '{}' have names in {}, but not in {}: they are joined in their order",
-            name, named->path.string(), source.path.string()));
+            name, named->path.string(), source.path.string());
         continue;
       }
       const auto [a, b] = std::ranges::mismatch(first, own);

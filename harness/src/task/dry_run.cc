@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <string>
 
 #include "core/console.h"
 #include "core/errors.h"

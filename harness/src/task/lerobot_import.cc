@@ -11,7 +11,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <utility>
 
 #include "config/loader.h"
 #include "core/atomic_file.h"

@@ -7,12 +7,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "control/env_runner_config.h"
 #include "core/atomic_file.h"
@@ -224,10 +221,10 @@ void WarnOfChangedPlugins(const std::filesystem::path& checkpoint, const std::st
         before.value("sha256", nlohmann::json()) == plugin.at("sha256")) {
       continue;
     }
-    core::LogWarning(fmt::format(
+    core::LogWarning(
         "the {} plugin '{}' changed since the training: {} then, {} now. The results may differ "
         "from those of the training for this reason alone.",
-        kind, name, DescribeFile(before), DescribeFile(plugin)));
+        kind, name, DescribeFile(before), DescribeFile(plugin));
   }
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
@@ -18,9 +17,7 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/machine.h"
-#include "data/collector.h"
 #include "data/replay_writer.h"
-#include "plugin/isolated_env.h"
 #include "rollout/shape_match.h"
 #include "task/collection.h"
 #include "task/config_reference.h"

@@ -2,7 +2,6 @@
 // adds it.
 #pragma once
 
-#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>

@@ -2,9 +2,6 @@
 
 #include <ATen/record_function.h>
 
-#include <string>
-#include <vector>
-
 #include "core/errors.h"
 #include "train/batches.h"
 #include "train/fit_normalizer.h"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "data/loader.h"
 #include "dp_bench/policy.h"

@@ -7,12 +7,10 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
-#include <utility>
 #include <vector>
 
 #include "core/console.h"
 #include "core/errors.h"
-#include "run/checkpoint.h"
 
 namespace dp_bench::train {
 
@@ -137,9 +135,9 @@ void EarlyStop::Observe(int epoch, const std::map<std::string, double>& metrics,
   std::vector<std::string> names;
   for (const auto& [name, value] : metrics) names.push_back(name);
   core::LogWarning(
-      fmt::format("training.early_stop.monitor is '{}', which is not among the metrics of "
-                  "epoch {}: {}. The training will not stop early.",
-                  config_.monitor, epoch, fmt::join(names, ", ")));
+      "training.early_stop.monitor is '{}', which is not among the metrics of epoch {}: {}. The "
+      "training will not stop early.",
+      config_.monitor, epoch, fmt::join(names, ", "));
 }
 
 bool EarlyStop::IsImprovement(double value, const EarlyStopState& state) const {
@@ -194,9 +192,9 @@ CheckpointSave CheckpointSchedule::SaveOfEpoch(int epoch,
     }
   } else if (checkpoint_.topk.k > 0 && epoch == 0 && AreAllMetricsDue(epoch)) {
     core::LogWarning(
-        fmt::format("checkpoint.topk.monitor_key '{}' is not measured in this training: no "
-                    "best checkpoints are kept",
-                    checkpoint_.topk.monitor_key));
+        "checkpoint.topk.monitor_key '{}' is not measured in this training: no best checkpoints "
+        "are kept",
+        checkpoint_.topk.monitor_key);
   }
   return save;
 }

@@ -67,10 +67,10 @@ void WarnOfCutActions(const Normalizer& normalizer, const Config& config) {
   if (!scheduler) return;
   const auto reach = ActionReach(normalizer, *scheduler);
   if (!reach || reach->n_cut == 0) return;
-  core::LogWarning(fmt::format(
+  core::LogWarning(
       "policy.params.noise_scheduler.clip_sample_range: {}. Sampling cannot reach these actions: "
       "set a larger range, or normalizer.action=limits.",
-      reach->InWords()));
+      reach->InWords());
 }
 
 }  // namespace dp_bench::train

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
-#include "dp_bench/error.h"
 #include "policy/stage_recorder.h"
 #include "train/batches.h"
-#include "train/process_stages.h"
 
 namespace dp_bench::train {
 namespace {

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -196,9 +195,8 @@ Normalizer FitNormalizer(const Dataset& dataset, const ShapeMeta& shape_meta,
         fields.insert(FitKey(key.name, StatsFor(mode, dataset, key, config), mode));
     const std::vector<int>& flat = field->second.zero_range_dims;
     if (!flat.empty()) {
-      core::LogWarning(
-          fmt::format("'{}' never changes in dimensions [{}]: they are centred, not scaled",
-                      key.name, fmt::join(flat, ", ")));
+      core::LogWarning("'{}' never changes in dimensions [{}]: they are centred, not scaled",
+                       key.name, fmt::join(flat, ", "));
     }
   }
   return Normalizer(std::move(fields));

@@ -6,10 +6,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <utility>
-#include <vector>
 
 namespace dp_bench::train {
 

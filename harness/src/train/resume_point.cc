@@ -9,7 +9,6 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -22,7 +21,6 @@
 #include "core/json_log.h"
 #include "core/regular_file.h"
 #include "core/system_error.h"
-#include "run/checkpoint.h"
 #include "run/manifest.h"
 #include "run/run_checkpoint.h"
 #include "run/run_contents.h"
@@ -148,9 +146,9 @@ void WarnOfMissing(const TrainState& state, const fs::path& checkpoints) {
   }
   if (missing.empty()) return;
   core::LogWarning(
-      fmt::format("of the best checkpoints at that moment, these were replaced by "
-                  "better ones later and are gone: {}",
-                  fmt::join(missing, ", ")));
+      "of the best checkpoints at that moment, these were replaced by better ones later and are "
+      "gone: {}",
+      fmt::join(missing, ", "));
 }
 
 }  // namespace
@@ -329,8 +327,8 @@ std::optional<fs::path> RewindRun(const fs::path& run_folder, const run::Checkpo
   if (log_bytes > state.log_position) core::JsonLog(log, state.log_position).Sync();  // cuts it
   WarnOfMissing(state, checkpoints);
   if (aside) {
-    core::LogInfo(fmt::format("what the training did after step {} is set aside in '{}'",
-                              state.global_step, aside->string()));
+    core::LogInfo("what the training did after step {} is set aside in '{}'", state.global_step,
+                  aside->string());
   }
   return aside;
 }

@@ -5,9 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
-#include <vector>
 
 #include "config/name.h"
 #include "core/atomic_file.h"

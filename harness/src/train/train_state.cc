@@ -52,7 +52,7 @@ void RequireCounts(const TrainState& state, const core::JsonView& json) {
                                    {"batch_in_epoch", state.batch_in_epoch},
                                    {"ema_step", state.ema_step},
                                    {"log_position", state.log_position}}) {
-    if (count < 0) json.At(key).Fail(fmt::format("expected 0 or more, found {}", count));
+    if (count < 0) json.At(key).Fail("expected 0 or more, found {}", count);
   }
 }
 

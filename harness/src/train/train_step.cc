@@ -5,9 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <utility>
 
 #include "core/console.h"
 #include "core/errors.h"
@@ -15,7 +13,6 @@
 #include "policy/kernels/loop_tensors.h"
 #include "policy/stage_recorder.h"
 #include "train/batches.h"
-#include "train/optimizer.h"
 #include "train/process_stages.h"
 
 namespace dp_bench::train {
@@ -166,8 +163,8 @@ void TrainStep::SkipUpdate(const StepPlace& place) {
                                         place.epoch, place.global_step);
   if (scaler.skips_in_a_row < kMaxSkipsInARow) {
     if (parallel_.is_root()) {
-      core::LogWarning(fmt::format("{}: the update is skipped, the loss scale is now {:g}", found,
-                                   scaler.scale));
+      core::LogWarning("{}: the update is skipped, the loss scale is now {:g}", found,
+                       scaler.scale);
     }
     return;
   }

@@ -44,9 +44,9 @@ std::map<std::string, RgbImage> FirstPictures(const data::HostBatch& host) {
 void TellLimit(const Config& section, std::int64_t n_train, std::int64_t n_val,
                std::int64_t n_episodes) {
   if (n_train + n_val == n_episodes) return;
-  core::LogWarning(fmt::format("trains on {} of {} episodes, {} more validate: {} leaves out {}",
-                               n_train, n_episodes, n_val, section.Where("max_train_episodes"),
-                               n_episodes - n_train - n_val));
+  core::LogWarning("trains on {} of {} episodes, {} more validate: {} leaves out {}", n_train,
+                   n_episodes, n_val, section.Where("max_train_episodes"),
+                   n_episodes - n_train - n_val);
 }
 
 }  // namespace
@@ -147,8 +147,8 @@ TrainReport Workspace::Run(const EvalFn& evaluate) {
     throw;
   }
   if (report_.end == TrainEnd::kEarlyStop) {
-    core::LogInfo(fmt::format("stopped early after {} of {} epochs: {}", state_.epoch,
-                              config_.num_epochs, schedule_.EarlyStopReason(state_)));
+    core::LogInfo("stopped early after {} of {} epochs: {}", state_.epoch, config_.num_epochs,
+                  schedule_.EarlyStopReason(state_));
   }
   eval_policy().module().eval();
   eval_policy().WeightsChanged();

@@ -36,8 +36,8 @@ void WarnOfChanges(const std::string& before, const std::string& now) {
     keys.push_back(change.at("path").get<std::string>());
   }
   if (!keys.empty()) {
-    core::LogWarning(fmt::format("the config differs from that of the checkpoint in: {}",
-                                 fmt::join(keys, ", ")));
+    core::LogWarning("the config differs from that of the checkpoint in: {}",
+                     fmt::join(keys, ", "));
   }
 }
 
@@ -144,8 +144,8 @@ void Workspace::RequireSameWeights() const {
 void Workspace::StartAnew() {
   const std::string missing = checkpoint_config_.parts.MissingForResume(step_->ema() != nullptr);
   if (!missing.empty()) {
-    core::LogWarning(fmt::format(
-        "the checkpoints of this training leave out {}: it cannot be resumed", missing));
+    core::LogWarning("the checkpoints of this training leave out {}: it cannot be resumed",
+                     missing);
   }
   const auto& init = config_.init_checkpoint;
   std::optional<run::Checkpoint> origin;
@@ -173,10 +173,10 @@ void Workspace::LoadInitialWeights(const run::Checkpoint& checkpoint) {
     planner::LoadSelectedState(step_->ema_policy()->module(), tensors, init.tensors, origin);
     step_->ema_policy()->WeightsChanged();
   }
-  core::LogInfo(fmt::format(
+  core::LogInfo(
       "the training begins with {} of the policy's {} tensors from '{}'", n_loaded,
       step_->policy().module().parameters().size() + step_->policy().module().buffers().size(),
-      origin));
+      origin);
 }
 
 void Workspace::Restore(const run::Checkpoint& checkpoint) {
@@ -218,8 +218,8 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
   schedule_.set_topk(state_.topk);
   restored_from_ = checkpoint.folder();
   report_.latest = restored_from_;
-  core::LogInfo(fmt::format("resuming from '{}' at epoch {}, global_step {}", origin, state_.epoch,
-                            state_.global_step));
+  core::LogInfo("resuming from '{}' at epoch {}, global_step {}", origin, state_.epoch,
+                state_.global_step);
 }
 
 void Workspace::CompleteSave() {
@@ -268,7 +268,7 @@ void Workspace::EndOutOfMemory(const std::string& what) {
     }
     writer_->Finish();
   } catch (const Error& error) {
-    core::LogWarning(fmt::format("the last step could not be saved: {}", error.what()));
+    core::LogWarning("the last step could not be saved: {}", error.what());
   } catch (const std::exception&) {
     core::LogWarning("there is no memory to save the last step either");
   }
@@ -324,14 +324,14 @@ void Workspace::SaveNamedCheckpoints(int epoch) {
   for (const NamedCheckpoint& wanted : checkpoint_config_.save_at) {
     if (wanted.epoch != epoch) continue;
     const auto folder = SaveCheckpoint(wanted.path, wanted.tag);
-    if (parallel_.is_root()) core::LogInfo(fmt::format("checkpoint in '{}'", folder.string()));
+    if (parallel_.is_root()) core::LogInfo("checkpoint in '{}'", folder.string());
   }
 }
 
 void Workspace::SaveSnapshotIfAsked() {
   if (parallel_.Max(schedule_.TakeSnapshotRequest() ? 1 : 0) == 0) return;
   const auto folder = SaveSnapshot(fmt::format("step={:07}", state_.global_step));
-  core::LogInfo(fmt::format("snapshot of the training in '{}'", folder.string()));
+  core::LogInfo("snapshot of the training in '{}'", folder.string());
 }
 
 void Workspace::CopyTo(run::CheckpointContents* contents, const CheckpointParts& parts) {

@@ -1,7 +1,6 @@
 // A person's episodes as a dataset: a replay buffer like those that `collect` writes.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -195,8 +195,8 @@ void Hdf5Dataset::AddKey(const std::string& name, const KeyConfig& config, bool 
   std::optional<ArrayReading> reading = ReadAs(question, &obstacle);
   if (!reading && !is_asked_for) return files_.LeaveOut(config.source, obstacle);
   if (!reading) {
-    file->Fail(path, fmt::format("expected an array for the key '{}', found {} {}: {}", name,
-                                 question.header.dtype, ToString(question.header.shape), obstacle));
+    file->Fail(path, "expected an array for the key '{}', found {} {}: {}", name,
+               question.header.dtype, ToString(question.header.shape), obstacle);
   }
   source.stored = reading->stored;
   source.type = reading->spec.type;  // of all episodes
@@ -243,17 +243,17 @@ void Hdf5Dataset::CheckEpisode(std::size_t episode, std::size_t key) {
   const ArrayQuestion question = Ask(*file, path, source, spec_.keys[key].name);
   const ArrayHeader& header = question.header;
   if (header.shape[0] != demonstration.n_steps) {
-    file->Fail(path, fmt::format("expected {} steps, as {} has, found {}", demonstration.n_steps,
-                                 files_.action(), header.shape[0]));
+    file->Fail(path, "expected {} steps, as {} has, found {}", demonstration.n_steps,
+               files_.action(), header.shape[0]);
   }
   std::string obstacle;
   const std::optional<ArrayReading> found = ReadAs(question, &obstacle);
   if (!found || !IsAlike(source.first, source.header.kind, *found, header.kind)) {
-    file->Fail(path, fmt::format("expected {} {} for the key '{}' as in the first episode, found "
-                                 "{} {}; leave the episode out, or name the keys without this one "
-                                 "in dataset.params.keys",
-                                 source.header.dtype, ToString(source.header.shape),
-                                 spec_.keys[key].name, header.dtype, ToString(header.shape)));
+    file->Fail(path,
+               "expected {} {} for the key '{}' as in the first episode, found {} {}; leave the "
+               "episode out, or name the keys without this one in dataset.params.keys",
+               source.header.dtype, ToString(source.header.shape), spec_.keys[key].name,
+               header.dtype, ToString(header.shape));
   }
   if (source.stored == StoredAs::kNumbers) return;
   const auto step_bytes = static_cast<std::int64_t>(held_[key].step_bytes);
@@ -420,12 +420,10 @@ void Hdf5Dataset::ReadBlock(std::size_t key, std::size_t episode, std::int64_t b
     const auto wrong = zarr::Convert(zarr::ElementType::kFloat32, DType::kUInt8, floats.data(),
                                      static_cast<std::int64_t>(out.size()), out.data());
     if (!wrong) return;
-    file->Fail(
-        path,
-        fmt::format("expected whole numbers of 0 to 255 as colours, found {} in step {}; {}",
-                    zarr::ElementText(zarr::ElementType::kFloat32,
-                                      &floats[static_cast<std::size_t>(*wrong) * sizeof(float)]),
-                    begin + *wrong / spec.NumElements(), AdviceForNumbers(spec.name)));
+    file->Fail(path, "expected whole numbers of 0 to 255 as colours, found {} in step {}; {}",
+               zarr::ElementText(zarr::ElementType::kFloat32,
+                                 &floats[static_cast<std::size_t>(*wrong) * sizeof(float)]),
+               begin + *wrong / spec.NumElements(), AdviceForNumbers(spec.name));
   }
   std::vector<std::byte> row(source.pictures[episode].row_bytes);
   file->ReadRows(path, begin, end, std::nullopt, row);

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <string_view>
 #include <system_error>
 
 #include "hdf5_dataset.h"

@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
-#include "data/reader/keyed_dataset.h"
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 

@@ -10,7 +10,6 @@
 
 #include "data/lerobot/statistics.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 #include "key_mapping.h"
 
 namespace dp_bench::lerobot {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 #include <thread>
-#include <vector>
 
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"

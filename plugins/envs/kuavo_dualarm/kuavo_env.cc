@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "dp_bench/error.h"
 #include "dp_bench/plugin.h"

@@ -2,10 +2,8 @@
 // head camera and two wrist cameras.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "cameras.h"
 #include "controller.h"

@@ -4,7 +4,6 @@
 #include <array>
 #include <span>
 
-#include "dp_bench/error.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {

@@ -2,7 +2,6 @@
 #include "push_route.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace dp_bench::pusht {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 
 namespace dp_bench::pusht {
 namespace {

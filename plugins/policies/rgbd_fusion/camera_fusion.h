@@ -9,7 +9,6 @@
 #include <torch/types.h>
 
 #include <cstdint>
-#include <vector>
 
 namespace dp_bench::rgbd_fusion {
 

@@ -6,8 +6,6 @@
 #include <torch/nn/modules/linear.h>
 
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "camera_fusion.h"

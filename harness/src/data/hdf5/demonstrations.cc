@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -93,10 +92,10 @@ void Describe(const H5File& file, const std::string& group, int depth,
     lines.resize(kMaxListed);
     lines.push_back("...");
   }
-  file.Fail("", fmt::format(
-                    "expected {}; found {}. Name the arrays in dataset.params.keys, relative to "
-                    "the group of an episode.",
-                    wanted, lines.empty() ? "nothing" : fmt::format("{}", fmt::join(lines, ", "))));
+  file.Fail("",
+            "expected {}; found {}. Name the arrays in dataset.params.keys, relative to the group "
+            "of an episode.",
+            wanted, lines.empty() ? "nothing" : fmt::format("{}", fmt::join(lines, ", ")));
 }
 
 }  // namespace
@@ -256,10 +255,9 @@ void DemonstrationFiles::AddListed(const std::string& filter_key, Search* search
   if (search->file.Find(mask) != Object::kArray) {
     const bool has_masks = search->file.Find("mask") == Object::kGroup;
     search->file.Fail(
-        mask, fmt::format("expected a list of demonstrations; the file has {}",
-                          has_masks ? fmt::format("the filter keys {}",
-                                                  fmt::join(search->file.Names("mask"), ", "))
-                                    : "no filter keys"));
+        mask, "expected a list of demonstrations; the file has {}",
+        has_masks ? fmt::format("the filter keys {}", fmt::join(search->file.Names("mask"), ", "))
+                  : "no filter keys");
   }
   std::vector<std::string> names = search->file.Texts(mask);
   std::ranges::sort(names, &NaturalLess);
@@ -269,8 +267,7 @@ void DemonstrationFiles::AddListed(const std::string& filter_key, Search* search
   for (const std::string& name : names) {
     const std::string group = Join("data", name);
     if (!HasAction(group, search)) {
-      search->file.Fail(mask,
-                        fmt::format("it names '{}', but there are no actions in /{}", name, group));
+      search->file.Fail(mask, "it names '{}', but there are no actions in /{}", name, group);
     }
     demonstrations_.push_back({.file = search->index, .group = group});
   }
@@ -286,9 +283,8 @@ void DemonstrationFiles::CountSteps() {
     if (demonstration.n_steps == 0) empty.push_back(file->Describe(demonstration.group));
     const auto stated = file->NumberAttribute(demonstration.group, "num_samples");
     if (!stated || *stated == static_cast<double>(demonstration.n_steps)) continue;
-    file->Fail(path, fmt::format("expected {} steps, as num_samples of the demonstration says, "
-                                 "found {}",
-                                 *stated, demonstration.n_steps));
+    file->Fail(path, "expected {} steps, as num_samples of the demonstration says, found {}",
+               *stated, demonstration.n_steps);
   }
   if (empty.empty()) return;
   if (empty.size() == demonstrations_.size()) {
@@ -311,12 +307,12 @@ void DemonstrationFiles::ReadRate(const H5File& file, std::size_t index) {
     }
   }
   if (fps && !(*fps >= reader::kMinFps && *fps <= reader::kMaxFps)) {
-    file.Fail("", fmt::format("expected a rate of {} to {} Hz, found {}", reader::kMinFps,
-                              reader::kMaxFps, *fps));
+    file.Fail("", "expected a rate of {} to {} Hz, found {}", reader::kMinFps, reader::kMaxFps,
+              *fps);
   }
   if (index > 0 && fps != fps_) {
-    file.Fail("", fmt::format("expected the rate of {}, {} Hz; found {} Hz", files_[0].string(),
-                              fps_.value_or(0.0), fps.value_or(0.0)));
+    file.Fail("", "expected the rate of {}, {} Hz; found {} Hz", files_[0].string(),
+              fps_.value_or(0.0), fps.value_or(0.0));
   }
   fps_ = fps;
 }
@@ -353,7 +349,7 @@ void DemonstrationFiles::AddBelow(const H5File& file, const Demonstration& of,
     }
     arrays->push_back({.key = begin + name, .array = array});
     if (arrays->size() > kMaxArrays) {
-      file.Fail(of.Path(group), fmt::format("expected at most {} observations", kMaxArrays));
+      file.Fail(of.Path(group), "expected at most {} observations", kMaxArrays);
     }
   }
 }

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
-#include <string_view>
 
 #include "core/errors.h"
 #include "core/library_lock.h"
@@ -241,9 +240,10 @@ Handle H5File::Open(const std::string& path) const {
 
 void H5File::RefuseToOpen(const std::string& path) const {
   if (!outside_.empty()) {
-    Fail(path, fmt::format("expected data in the file, found a link into another file, '{}'; copy "
-                           "the data into this one",
-                           outside_));
+    Fail(path,
+         "expected data in the file, found a link into another file, '{}'; copy the data into this "
+         "one",
+         outside_);
   }
   Fail(path, "expected an array or group; libhdf5 says: " + LibraryMessage());
 }
@@ -254,7 +254,7 @@ std::vector<std::string> H5File::Names(const std::string& path) const {
   H5G_info_t info;
   if (H5Gget_info(group.id(), &info) < 0) Fail(path, LibraryMessage());
   if (info.nlinks > kMaxNames) {
-    Fail(path, fmt::format("expected at most {} names, found {}", kMaxNames, info.nlinks));
+    Fail(path, "expected at most {} names, found {}", kMaxNames, info.nlinks);
   }
   std::vector<std::string> names;
   hsize_t next = 0;
@@ -267,7 +267,7 @@ std::vector<std::string> H5File::Names(const std::string& path) const {
   }
   for (const std::string& name : names) {
     if (name.size() <= kMaxTextBytes) continue;
-    Fail(path, fmt::format("expected names of at most {} bytes", kMaxTextBytes));
+    Fail(path, "expected names of at most {} bytes", kMaxTextBytes);
   }
   std::ranges::sort(names, &NaturalLess);
   return names;
@@ -278,7 +278,7 @@ void H5File::WithAttribute(const std::string& path, const std::string& name,
   const std::lock_guard lock(core::Hdf5Lock());
   const Handle object = Open(path);
   const htri_t exists = H5Aexists(object.id(), name.c_str());
-  if (exists < 0) Fail(path, fmt::format("the attribute '{}': {}", name, LibraryMessage()));
+  if (exists < 0) Fail(path, "the attribute '{}': {}", name, LibraryMessage());
   if (exists == 0) return;
   const Handle attribute(H5Aopen(object.id(), name.c_str(), H5P_DEFAULT), &H5Aclose);
   const Handle type(H5Aget_type(attribute.id()), &H5Tclose);
@@ -316,8 +316,7 @@ std::vector<std::string> H5File::Texts(const std::string& path) const {
   OpenArray(path, &array);
   const std::lock_guard lock(core::Hdf5Lock());
   if (header.shape.size() != 1 || H5Tget_class(array.type.id()) != H5T_STRING) {
-    Fail(path, fmt::format("expected a list of texts, found {} {}", header.dtype,
-                           ToString(header.shape)));
+    Fail(path, "expected a list of texts, found {} {}", header.dtype, ToString(header.shape));
   }
   const hsize_t one = 1;
   const Handle single(H5Screate_simple(1, &one, nullptr), &H5Sclose);
@@ -329,7 +328,7 @@ std::vector<std::string> H5File::Texts(const std::string& path) const {
                      out);
     }));
     if (!texts.back().empty() && texts.back().size() <= kMaxTextBytes) continue;
-    Fail(path, fmt::format("expected a text of 1 to {} bytes as entry {}", kMaxTextBytes, i));
+    Fail(path, "expected a text of 1 to {} bytes as entry {}", kMaxTextBytes, i);
   }
   return texts;
 }
@@ -354,9 +353,9 @@ void H5File::ReadFilters(Array* array) const {
                                                &value, name.size() - 1, name.data(), nullptr);
     if (!IsKnownFilter(filter)) {
       Fail(array->path,
-           fmt::format("it is compressed with filter {} ({}), which is not read; write it again "
-                       "with gzip or without compression",
-                       static_cast<int>(filter), name[0] == '\0' ? "no name" : name.data()));
+           "it is compressed with filter {} ({}), which is not read; write it again with gzip or "
+           "without compression",
+           static_cast<int>(filter), name[0] == '\0' ? "no name" : name.data());
     }
     array->filters.push_back({.id = filter, .item_bytes = n_values > 0 ? value : 0});
   }
@@ -393,7 +392,7 @@ void H5File::OpenArray(const std::string& path, Array* array) const {
   H5Sget_simple_extent_dims(array->space.id(), sizes.data(), nullptr);
   for (const hsize_t size : sizes) {
     if (size > std::numeric_limits<std::int32_t>::max()) {
-      Fail(path, fmt::format("expected dimensions below 2^31, found {}", size));
+      Fail(path, "expected dimensions below 2^31, found {}", size);
     }
     array->grid.shape.push_back(static_cast<std::int64_t>(size));
   }
@@ -429,9 +428,8 @@ void H5File::RequireBytes(const Array& array, const ArrayHeader& header) const {
                              : H5Dget_space_status(array.id.id(), &status) >= 0 &&
                                    status == H5D_SPACE_STATUS_NOT_ALLOCATED;
   if (is_sparse) return;
-  Fail(array.path, fmt::format("expected data for its shape {}, found only {} bytes; the file is "
-                               "incomplete",
-                               ToString(header.shape), stored));
+  Fail(array.path, "expected data for its shape {}, found only {} bytes; the file is incomplete",
+       ToString(header.shape), stored);
 }
 
 // The bytes of a chunk in the file; 0 if it was never written. The lock is held.
@@ -459,8 +457,8 @@ std::vector<std::byte> H5File::ReadChunk(const Array& array, const Shape& first)
     const std::lock_guard lock(core::Hdf5Lock());
     const hsize_t n_stored = StoredBytes(array, offset.data());
     if (n_stored > MaxStoredBytes(n_bytes)) {
-      Fail(array.path, fmt::format("a chunk has {} bytes in the file, more than {} bytes can need",
-                                   n_stored, n_bytes));
+      Fail(array.path, "a chunk has {} bytes in the file, more than {} bytes can need", n_stored,
+           n_bytes);
     }
     if (n_stored == 0) {
       fill.resize(array.grid.item);
@@ -545,8 +543,7 @@ void H5File::ReadPiece(const Array& array, std::int64_t begin, std::int64_t end,
   if (H5Sselect_hyperslab(array.space.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(),
                           nullptr) < 0 ||
       H5Dread(array.id.id(), type, rows.id(), array.space.id(), H5P_DEFAULT, out.data()) < 0) {
-    Fail(array.path,
-         fmt::format("libhdf5 cannot read rows {} to {}: {}", begin, end, LibraryMessage()));
+    Fail(array.path, "libhdf5 cannot read rows {} to {}: {}", begin, end, LibraryMessage());
   }
 }
 

@@ -3,6 +3,7 @@
 // https://docs.hdfgroup.org/hdf5/develop/_f_m_t3.html
 #pragma once
 
+#include <fmt/format.h>
 #include <hdf5.h>
 
 #include <cstddef>
@@ -112,6 +113,12 @@ class H5File {
 
   /// Throws Error{kData}: the place and `what`.
   [[noreturn]] void Fail(const std::string& path, const std::string& what) const;
+
+  template <class T, class... More>
+  [[noreturn]] void Fail(const std::string& path, fmt::format_string<T, More...> what, T&& value,
+                         More&&... more) const {
+    Fail(path, fmt::format(what, std::forward<T>(value), std::forward<More>(more)...));
+  }
 
  private:
   struct Array;

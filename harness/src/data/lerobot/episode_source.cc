@@ -13,7 +13,6 @@
 #include "core/errors.h"
 #include "data/lerobot/meta_files.h"
 #include "data/lerobot/parquet_file.h"
-#include "data/lerobot/statistics.h"
 #include "dp_bench/config_keys.h"
 #include "media/video_joiner.h"
 
@@ -328,9 +327,8 @@ void EpisodeSource::Copy(std::span<const CopiedColumn> columns, std::int64_t epi
     const auto values = file.ReadNumbers<double>(column.name, rows, column.n_numbers);
     if (!std::ranges::all_of(values, [](double value) { return std::isfinite(value); })) {
       core::LogWarning(
-          fmt::format("{}: '{}' holds NaN or Inf in episode {}: copied, but left out "
-                      "of the statistics",
-                      path.string(), column.name, index));
+          "{}: '{}' holds NaN or Inf in episode {}: copied, but left out of the statistics",
+          path.string(), column.name, index);
     }
     FeatureStatistics& own = (*statistics)[column.name];
     own = SummarizeNumbers(values, static_cast<std::size_t>(column.n_pooled));

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <memory>
-#include <string_view>
 
 #include "core/atomic_file.h"
 #include "data/lerobot/parquet_file.h"

@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "core/atomic_file.h"
-#include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/regular_file.h"
@@ -49,8 +47,7 @@ Version ParseVersion(const JsonView& info) {
   if (text == "v3.0") return Version::kV30;
   if (text == "v2.1") return Version::kV21;
   if (text == "v2.0") return Version::kV20;
-  info.At("codebase_version")
-      .Fail(fmt::format("expected v2.0, v2.1 or v3.0, found {}", core::ShortDump(text)));
+  info.At("codebase_version").Fail("expected v2.0, v2.1 or v3.0, found {}", core::ShortDump(text));
 }
 
 Feature::Kind ParseKind(const JsonView& entry) {
@@ -124,7 +121,7 @@ std::array<std::int64_t, 3> ParsePictureShape(const JsonView& entry, Shape shape
   std::array sizes = {shape[first], shape[second], shape[axis]};
   if (names[first] == "width") std::swap(sizes[0], sizes[1]);
   if (std::min(sizes[0], sizes[1]) < 1 || std::max(sizes[0], sizes[1]) > kMaxPixels) {
-    entry.At("shape").Fail(fmt::format("expected 1 to {} pixels in each direction", kMaxPixels));
+    entry.At("shape").Fail("expected 1 to {} pixels in each direction", kMaxPixels);
   }
   return sizes;
 }
@@ -155,7 +152,7 @@ class PictureInfo {
 DepthCode ParseDepthCode(const JsonView& entry, const PictureInfo& info) {
   const auto require = [&](const char* key) {
     const auto value = info.Get<double>(key);
-    if (!value) entry.Fail(fmt::format("a depth video needs info.video.{}", key));
+    if (!value) entry.Fail("a depth video needs info.video.{}", key);
     return *value;
   };
   const DepthCode code = {.min = require("depth_min"),
@@ -163,11 +160,10 @@ DepthCode ParseDepthCode(const JsonView& entry, const PictureInfo& info) {
                           .shift = require("shift"),
                           .is_logarithmic = info.Get<bool>("use_log").value_or(true)};
   if (!(code.min >= 0.0 && code.max > code.min)) {
-    entry.Fail(
-        fmt::format("expected 0 <= depth_min < depth_max, found {} and {}", code.min, code.max));
+    entry.Fail("expected 0 <= depth_min < depth_max, found {} and {}", code.min, code.max);
   }
   if (code.is_logarithmic && !(code.min + code.shift > 0.0)) {
-    entry.Fail(fmt::format("expected depth_min + shift above 0, found {}", code.min + code.shift));
+    entry.Fail("expected depth_min + shift above 0, found {}", code.min + code.shift);
   }
   return code;
 }
@@ -177,7 +173,7 @@ std::optional<double> ParseDepthUnit(const JsonView& entry, const PictureInfo& i
   if (!unit) return std::nullopt;
   if (*unit == "m") return 1.0;
   if (*unit == "mm") return 1e-3;
-  entry.Fail(fmt::format("expected the depth_unit m or mm, found {}", core::ShortDump(*unit)));
+  entry.Fail("expected the depth_unit m or mm, found {}", core::ShortDump(*unit));
 }
 
 // A name per number; for numbers with several axes, also a name per axis. Other names are noted.
@@ -221,11 +217,11 @@ Feature ParseFeature(const std::string& name, const JsonView& entry, const Order
   std::int64_t n_numbers = 1;
   for (const std::int64_t size : feature.shape) {
     if (size < 0) {
-      entry.At("shape").Fail(fmt::format("expected sizes of 0 or more, found {}", size));
+      entry.At("shape").Fail("expected sizes of 0 or more, found {}", size);
     }
     if (size > 0 && n_numbers > kMaxNumbers / size) {
-      entry.At("shape").Fail(fmt::format("expected at most {} numbers, found {}", kMaxNumbers,
-                                         ToString(feature.shape)));
+      entry.At("shape").Fail("expected at most {} numbers, found {}", kMaxNumbers,
+                             ToString(feature.shape));
     }
     n_numbers *= size;
   }
@@ -238,7 +234,7 @@ std::map<std::string, Feature> ParseFeatures(const JsonView& info, const Ordered
   const std::map<std::string, JsonView> members = info.At("features").Members();
   if (members.size() > kMaxFeatures) {
     info.At("features")
-        .Fail(fmt::format("expected at most {} features, found {}", kMaxFeatures, members.size()));
+        .Fail("expected at most {} features, found {}", kMaxFeatures, members.size());
   }
   for (const auto& [name, entry] : members) {
     const OrderedJson& stated = ordered.at("features").at(name);
@@ -467,9 +463,9 @@ void RequireTotals(const JsonView& info, const Metadata& metadata) {
     const auto expected = info.Get<std::int64_t>(key);
     if (expected == found) return;
     info.At(key).Fail(
-        fmt::format("is {}, but the table of episodes has {}; the recording was "
-                    "interrupted, or files of another dataset are in the folder",
-                    expected, found));
+        "is {}, but the table of episodes has {}; the recording was interrupted, or files of "
+        "another dataset are in the folder",
+        expected, found);
   };
   require("total_episodes", static_cast<std::int64_t>(metadata.episodes.size()));
   require("total_frames", n_frames);
@@ -526,8 +522,8 @@ Metadata ReadMetadata(const fs::path& root, std::int64_t max_bytes) {
   Metadata metadata{.root = root, .version = ParseVersion(info)};
   metadata.fps = info.Get<double>("fps");
   if (!(metadata.fps >= reader::kMinFps && metadata.fps <= reader::kMaxFps)) {
-    info.At("fps").Fail(fmt::format("expected a number from {} to {}, found {}", reader::kMinFps,
-                                    reader::kMaxFps, metadata.fps));
+    info.At("fps").Fail("expected a number from {} to {}, found {}", reader::kMinFps,
+                        reader::kMaxFps, metadata.fps);
   }
   metadata.features = ParseFeatures(info, OrderedJson::parse(text));
   metadata.data_path = PathTemplate(info.Get<std::string>("data_path"), what + ": data_path");

@@ -1,14 +1,10 @@
 #include "data/lerobot/statistics.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/console.h"
@@ -373,14 +369,14 @@ StatedRange ReadRange(const Feature& feature, const core::JsonView& own) {
     values[name] = NumbersIn(list);
     const std::size_t n = values[name].size();
     if ((n != n_numbers && n != n_pooled) || n != values["min"].size()) {
-      list.Fail(fmt::format("expected {} numbers, found {}", n_numbers, n));
+      list.Fail("expected {} numbers, found {}", n_numbers, n);
     }
   }
   const std::size_t n = values["min"].size();
   for (std::size_t i = 0; i < n; ++i) {
     if (!(values["min"][i] <= values["max"][i])) {
-      own.Fail(fmt::format("the minimum {} of element {} is above the maximum {}", values["min"][i],
-                           i, values["max"][i]));
+      own.Fail("the minimum {} of element {} is above the maximum {}", values["min"][i], i,
+               values["max"][i]);
     }
     if (values["std"][i] < 0.0) own.At("std").Fail("a deviation is negative");
   }
@@ -420,7 +416,7 @@ std::map<std::string, StatedRange> ReadRanges(const Metadata& metadata,
     ReadJsonLines(path, kMaxLine, [&](const core::JsonView& line) {
       const auto episode = line.Get<std::int64_t>("episode_index");
       if (episode < 0 || episode >= std::ssize(metadata.episodes)) {
-        line.At("episode_index").Fail(fmt::format("there is no episode {}", episode));
+        line.At("episode_index").Fail("there is no episode {}", episode);
       }
       read(line.At("stats"), episode);
     });
@@ -432,8 +428,8 @@ std::map<std::string, StatedRange> ReadRanges(const Metadata& metadata,
   for (const std::string& name : features) {
     if (stated[name].size() == n_wanted) continue;
     ranges.erase(name);
-    core::LogInfo(fmt::format("{}: no statistics of '{}'{}; dp_bench computes its own",
-                              path.string(), name, is_by_episode ? " in each episode" : ""));
+    core::LogInfo("{}: no statistics of '{}'{}; dp_bench computes its own", path.string(), name,
+                  is_by_episode ? " in each episode" : "");
   }
   return ranges;
 }

@@ -4,7 +4,6 @@
 
 #include <sys/mman.h>
 
-#include <compare>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <span>
 
-#include "dp_bench/array.h"
 
 namespace dp_bench::reader {
 

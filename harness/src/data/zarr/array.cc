@@ -10,13 +10,11 @@
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <thread>
 #include <utility>
 
 #include "core/errors.h"
 #include "core/json.h"
-#include "data/reader/chunk_cache.h"
 #include "data/reader/chunk_grid.h"
 #include "data/reader/whole_numbers.h"
 #include "data/zarr/chunk_codec.h"

@@ -20,8 +20,9 @@ namespace {
 constexpr std::uint64_t kMaxZlibRatio = 1040;
 constexpr std::uint64_t kMaxZstdRatio = 1U << 16;
 
-[[noreturn]] void Fail(const std::string& file, const std::string& what) {
-  throw DataError("{}: {}", file, what);
+template <class... T>
+[[noreturn]] void Fail(const std::string& file, fmt::format_string<T...> what, T&&... values) {
+  throw DataError("{}: {}", file, fmt::format(what, std::forward<T>(values)...));
 }
 
 // Offsets of the 16-byte header of c-blosc (README_CHUNK_FORMAT.rst of c-blosc 1.21).
@@ -50,21 +51,19 @@ struct BloscHeader {
 void CheckBloscHeader(std::span<const std::byte> header, std::uint64_t file_bytes,
                       std::int64_t chunk_bytes, const std::string& file) {
   if (header.size() < BLOSC_MIN_HEADER_LENGTH) {
-    Fail(file, fmt::format("has {} bytes; a blosc header has {}", header.size(),
-                           BLOSC_MIN_HEADER_LENGTH));
+    Fail(file, "has {} bytes; a blosc header has {}", header.size(), BLOSC_MIN_HEADER_LENGTH);
   }
   const BloscHeader blosc(header);
   if (blosc.nbytes != static_cast<std::uint64_t>(chunk_bytes)) {
-    Fail(file, fmt::format("byte 4: the blosc header promises {} decoded bytes; the chunk has {}",
-                           blosc.nbytes, chunk_bytes));
+    Fail(file, "byte 4: the blosc header promises {} decoded bytes; the chunk has {}", blosc.nbytes,
+         chunk_bytes);
   }
   if (blosc.cbytes != file_bytes) {
-    Fail(file, fmt::format("byte 12: the blosc header claims {} bytes; the file has {}",
-                           blosc.cbytes, file_bytes));
+    Fail(file, "byte 12: the blosc header claims {} bytes; the file has {}", blosc.cbytes,
+         file_bytes);
   }
   if (blosc.typesize == 0 || blosc.blocksize == 0 || blosc.blocksize > blosc.nbytes) {
-    Fail(file, fmt::format("byte 3: impossible type size {} or block size {}", blosc.typesize,
-                           blosc.blocksize));
+    Fail(file, "byte 3: impossible type size {} or block size {}", blosc.typesize, blosc.blocksize);
   }
 }
 
@@ -74,8 +73,7 @@ void CheckZstdHeader(std::span<const std::byte> header, std::int64_t chunk_bytes
   if (promised == ZSTD_CONTENTSIZE_ERROR) Fail(file, "byte 0: not a zstd frame");
   if (promised != ZSTD_CONTENTSIZE_UNKNOWN &&
       promised != static_cast<unsigned long long>(chunk_bytes)) {
-    Fail(file, fmt::format("byte 0: the zstd frame promises {} bytes; the chunk has {}", promised,
-                           chunk_bytes));
+    Fail(file, "byte 0: the zstd frame promises {} bytes; the chunk has {}", promised, chunk_bytes);
   }
 }
 
@@ -89,8 +87,8 @@ void DecodeBlosc(std::span<const std::byte> compressed, std::span<std::byte> out
   // chunks are decoded in parallel, so each gets one thread
   const int decoded = blosc_decompress_ctx(compressed.data(), out.data(), out.size(), 1);
   if (decoded < 0 || static_cast<std::size_t>(decoded) != out.size()) {
-    Fail(file, fmt::format("blosc stops with {} after its 16-byte header; expected {} bytes",
-                           decoded, out.size()));
+    Fail(file, "blosc stops with {} after its 16-byte header; expected {} bytes", decoded,
+         out.size());
   }
 }
 
@@ -98,12 +96,8 @@ void DecodeZstd(std::span<const std::byte> compressed, std::span<std::byte> out,
                 const std::string& file) {
   const std::size_t decoded =
       ZSTD_decompress(out.data(), out.size(), compressed.data(), compressed.size());
-  if (ZSTD_isError(decoded) != 0) {
-    Fail(file, fmt::format("zstd: {}", ZSTD_getErrorName(decoded)));
-  }
-  if (decoded != out.size()) {
-    Fail(file, fmt::format("zstd gave {} bytes; expected {}", decoded, out.size()));
-  }
+  if (ZSTD_isError(decoded) != 0) Fail(file, "zstd: {}", ZSTD_getErrorName(decoded));
+  if (decoded != out.size()) Fail(file, "zstd gave {} bytes; expected {}", decoded, out.size());
 }
 
 void DecodeZlib(std::span<const std::byte> compressed, std::span<std::byte> out,
@@ -122,8 +116,8 @@ void DecodeZlib(std::span<const std::byte> compressed, std::span<std::byte> out,
   const std::uint64_t n_out = stream.total_out;
   inflateEnd(&stream);
   if (result != Z_STREAM_END || n_in != compressed.size() || n_out != out.size()) {
-    Fail(file, fmt::format("zlib stops at byte {} of {} with {} of {} decoded ({})", n_in,
-                           compressed.size(), n_out, out.size(), reason));
+    Fail(file, "zlib stops at byte {} of {} with {} of {} decoded ({})", n_in, compressed.size(),
+         n_out, out.size(), reason);
   }
 }
 
@@ -139,15 +133,15 @@ void CheckChunkHeader(Compressor compressor, std::span<const std::byte> header,
   const auto wanted = static_cast<std::uint64_t>(chunk_bytes);
   if (compressor == Compressor::kNone) {
     if (file_bytes == wanted) return;
-    Fail(file, fmt::format("has {} bytes; an uncompressed chunk has {}", file_bytes, wanted));
+    Fail(file, "has {} bytes; an uncompressed chunk has {}", file_bytes, wanted);
   }
   if (file_bytes > MaxFileBytes(chunk_bytes)) {
-    Fail(file, fmt::format("has {} bytes, more than a chunk of {} can need", file_bytes, wanted));
+    Fail(file, "has {} bytes, more than a chunk of {} can need", file_bytes, wanted);
   }
   if (compressor == Compressor::kPicture) return;  // one colour takes a few bytes at any size
   const std::uint64_t ratio = compressor == Compressor::kZlib ? kMaxZlibRatio : kMaxZstdRatio;
   if (wanted / ratio > file_bytes) {
-    Fail(file, fmt::format("has {} bytes, which cannot hold a chunk of {}", file_bytes, wanted));
+    Fail(file, "has {} bytes, which cannot hold a chunk of {}", file_bytes, wanted);
   }
   if (compressor == Compressor::kBlosc) CheckBloscHeader(header, file_bytes, chunk_bytes, file);
   if (compressor == Compressor::kZstd) CheckZstdHeader(header, chunk_bytes, file);
@@ -183,8 +177,7 @@ std::span<const std::byte> TakeChecksums(std::span<const std::byte> bytes, int n
     const auto rest = bytes.first(bytes.size() - sizeof(stored));
     std::memcpy(&stored, bytes.data() + rest.size(), sizeof(stored));
     if (core::Crc32c({reinterpret_cast<const char*>(rest.data()), rest.size()}) != stored) {
-      Fail(file,
-           fmt::format("the CRC-32C of {} bytes does not match: they are damaged", rest.size()));
+      Fail(file, "the CRC-32C of {} bytes does not match: they are damaged", rest.size());
     }
     bytes = rest;
   }
@@ -219,12 +212,12 @@ void DecodePicture(std::span<const std::byte> compressed, const Shape& chunks,
   DPB_ASSERT(out.size() == static_cast<std::size_t>(3 * height * width));
   constexpr std::int64_t kMaxPixels = 1 << 16;  // in each direction
   if (std::max(height, width) > kMaxPixels) {
-    Fail(file, fmt::format("an image of {} x {} pixels is too large", width, height));
+    Fail(file, "an image of {} x {} pixels is too large", width, height);
   }
   try {
     media::DecodeRgb(compressed, static_cast<int>(width), static_cast<int>(height), out);
   } catch (const Error& error) {
-    Fail(file, error.what());
+    Fail(file, "{}", error.what());
   }
 }
 

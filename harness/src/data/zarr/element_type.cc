@@ -9,7 +9,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 

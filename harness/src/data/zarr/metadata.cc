@@ -8,7 +8,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 #include "core/errors.h"
@@ -35,8 +34,10 @@ class Fields {
       : file_(file),
         json_(core::ParseJson({reinterpret_cast<const char*>(text.data()), text.size()}, file)) {}
 
-  [[noreturn]] void Fail(std::string_view field, const std::string& what) const {
-    throw DataError("{}: {} {}", file_, field, what);
+  template <class... T>
+  [[noreturn]] void Fail(std::string_view field, fmt::format_string<T...> what,
+                         T&&... values) const {
+    throw DataError("{}: {} {}", file_, field, fmt::format(what, std::forward<T>(values)...));
   }
 
   const Json& Get(const char* field) const {
@@ -56,8 +57,7 @@ class Fields {
 
   Shape ReadSizes(const char* field, const Json& value, std::int64_t lowest) const {
     if (!value.is_array() || value.size() > kMaxAxes) {
-      Fail(field, fmt::format("is {}; expected a list of up to {} sizes", core::ShortDump(value),
-                              kMaxAxes));
+      Fail(field, "is {}; expected a list of up to {} sizes", core::ShortDump(value), kMaxAxes);
     }
     Shape sizes;
     for (const Json& size : value) {
@@ -65,8 +65,7 @@ class Fields {
                         size.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max() &&
                         size.get<std::int64_t>() >= lowest;
       if (!fits)
-        Fail(field, fmt::format("holds {}; expected integers of {} or more", core::ShortDump(size),
-                                lowest));
+        Fail(field, "holds {}; expected integers of {} or more", core::ShortDump(size), lowest);
       sizes.push_back(size.get<std::int64_t>());
     }
     return sizes;
@@ -74,13 +73,13 @@ class Fields {
 
   void RequireValue(const char* field, const Json& value) const {
     if (Get(field) == value) return;
-    Fail(field, fmt::format("is {}; expected {}", core::ShortDump(Get(field)), value.dump()));
+    Fail(field, "is {}; expected {}", core::ShortDump(Get(field)), value.dump());
   }
 
   void RequireEmpty(const char* field) const {
     const Json* value = Find(field);
     if (value == nullptr || value->is_null() || (value->is_array() && value->empty())) return;
-    Fail(field, fmt::format("is {}; expected none.{}", core::ShortDump(*value), kHowToLeaveOut));
+    Fail(field, "is {}; expected none.{}", core::ShortDump(*value), kHowToLeaveOut);
   }
 
  private:
@@ -121,18 +120,17 @@ Compressor ReadCompressor(const Fields& fields, const char* field, const Json& c
                           const char* name_field) {
   const std::string name = CodecName(codec, name_field);
   if (const auto found = FindCompressor(name)) return *found;
-  fields.Fail(
-      field,
-      fmt::format("is {}; dp_bench decodes blosc, zstd, zlib, gzip and imagecodecs' png, "
-                  "jpeg, jpeg2k and jpegxl.{}",
-                  name.empty() ? core::ShortDump(codec) : core::ShortDump(name), kHowToLeaveOut));
+  fields.Fail(field,
+              "is {}; dp_bench decodes blosc, zstd, zlib, gzip and imagecodecs' png, jpeg, jpeg2k "
+              "and jpegxl.{}",
+              name.empty() ? core::ShortDump(codec) : core::ShortDump(name), kHowToLeaveOut);
 }
 
 // All products that are used later, to find overflow here.
 void CheckSizes(const Fields& fields, ZarrMetadata* metadata) {
   if (metadata->shape.size() != metadata->chunks.size()) {
-    fields.Fail("chunks", fmt::format("{} does not fit the shape {}", ToString(metadata->chunks),
-                                      ToString(metadata->shape)));
+    fields.Fail("chunks", "{} does not fit the shape {}", ToString(metadata->chunks),
+                ToString(metadata->shape));
   }
   const auto item = static_cast<std::int64_t>(SizeOf(metadata->type));
   std::int64_t total_bytes = item;
@@ -150,9 +148,8 @@ void CheckSizes(const Fields& fields, ZarrMetadata* metadata) {
            !__builtin_mul_overflow(metadata->chunk_bytes, chunk, &metadata->chunk_bytes);
   }
   if (!fits || metadata->chunk_bytes > kMaxChunkBytes) {
-    fields.Fail("shape",
-                fmt::format("{} in chunks of {} is impossible; a chunk holds less than 2 GB",
-                            ToString(metadata->shape), ToString(metadata->chunks)));
+    fields.Fail("shape", "{} in chunks of {} is impossible; a chunk holds less than 2 GB",
+                ToString(metadata->shape), ToString(metadata->chunks));
   }
   metadata->num_elements = total_bytes / item;
 }
@@ -165,9 +162,9 @@ void CheckPictures(const Fields& fields, const ZarrMetadata& metadata) {
                           metadata.order.empty() && metadata.type == ElementType::kUInt8;
   if (metadata.compressor != Compressor::kPicture || is_picture) return;
   fields.Fail("chunks",
-              fmt::format("of images are {} of {}; dp_bench decodes one image [1, height, "
-                          "width, 3] of uint8 per chunk.{}",
-                          ToString(chunks), Name(metadata.type), kHowToLeaveOut));
+              "of images are {} of {}; dp_bench decodes one image [1, height, width, 3] of uint8 "
+              "per chunk.{}",
+              ToString(chunks), Name(metadata.type), kHowToLeaveOut);
 }
 
 // Sets `unreadable` instead of a type where the elements are no numbers.
@@ -194,9 +191,7 @@ void RequireSteps(const Shape& shape, ZarrMetadata* metadata) {
 void ReadOrder(const Fields& fields, ZarrMetadata* metadata) {
   const Json& order = fields.Get("order");
   if (order == "C") return;
-  if (order != "F") {
-    fields.Fail("order", fmt::format("is {}; expected \"C\" or \"F\"", core::ShortDump(order)));
-  }
+  if (order != "F") fields.Fail("order", "is {}; expected \"C\" or \"F\"", core::ShortDump(order));
   if (metadata->shape.size() == 1) return;
   for (std::size_t axis = metadata->shape.size(); axis-- > 0;) {
     metadata->order.push_back(static_cast<std::int64_t>(axis));
@@ -206,7 +201,7 @@ void ReadOrder(const Fields& fields, ZarrMetadata* metadata) {
 char ReadSeparator(const Fields& fields, const char* field, const Json* separator, char usual) {
   if (separator == nullptr) return usual;
   if (*separator == "." || *separator == "/") return separator->get_ref<const std::string&>()[0];
-  fields.Fail(field, fmt::format("is {}; expected \".\" or \"/\"", core::ShortDump(*separator)));
+  fields.Fail(field, "is {}; expected \".\" or \"/\"", core::ShortDump(*separator));
 }
 
 const Json& MemberOf(const Json& object, const char* member) {
@@ -248,8 +243,8 @@ class CodecReader {
 
  private:
   [[noreturn]] void Refuse(const Json& found) const {
-    fields_.Fail("codecs", fmt::format("hold {}, which is not expected here.{}",
-                                       core::ShortDump(found), kHowToLeaveOut));
+    fields_.Fail("codecs", "hold {}, which is not expected here.{}", core::ShortDump(found),
+                 kHowToLeaveOut);
   }
 
   void Compress(const Json& codec, bool is_bytes) {
@@ -287,10 +282,9 @@ class CodecReader {
              shards.num_chunks <= kMaxShardChunks;
     }
     if (!fits) {
-      fields_.Fail("codecs", fmt::format("divide shards of {} into chunks of {}; expected whole "
-                                         "chunks, at most {}",
-                                         ToString(shards.shape), ToString(metadata_.chunks),
-                                         kMaxShardChunks));
+      fields_.Fail("codecs",
+                   "divide shards of {} into chunks of {}; expected whole chunks, at most {}",
+                   ToString(shards.shape), ToString(metadata_.chunks), kMaxShardChunks);
     }
     const Json& location = MemberOf(settings, "index_location");
     if (!location.is_null() && location != "end" && location != "start") Refuse(location);
@@ -324,7 +318,7 @@ void ReadChunkKeys(const Fields& fields, ZarrMetadata* metadata) {
     metadata->separator = ReadSeparator(fields, kField, found, '/');
     metadata->chunk_prefix = std::string("c") + metadata->separator;
   } else {
-    fields.Fail(kField, fmt::format("is {}; expected default or v2", core::ShortDump(encoding)));
+    fields.Fail(kField, "is {}; expected default or v2", core::ShortDump(encoding));
   }
 }
 
@@ -372,8 +366,8 @@ std::optional<ZarrMetadata> ParseZarrNode(std::span<const std::byte> json,
   if (!metadata.unreadable.empty()) return metadata;
   const Json& grid = fields.Get("chunk_grid");
   if (CodecName(grid, "name") != "regular") {
-    fields.Fail("chunk_grid", fmt::format("is {}; expected a regular one.{}", core::ShortDump(grid),
-                                          kHowToLeaveOut));
+    fields.Fail("chunk_grid", "is {}; expected a regular one.{}", core::ShortDump(grid),
+                kHowToLeaveOut);
   }
   metadata.chunks =
       fields.ReadSizes("chunk_grid", MemberOf(MemberOf(grid, "configuration"), "chunk_shape"), 1);

@@ -1,6 +1,5 @@
 // OpenVINO as a GraphRuntime: a library of its own, so that dp_bench starts without OpenVINO.
 #include <openvino/openvino.hpp>
-#include <utility>
 
 #include "core/errors.h"
 #include "graph/graph_runtime.h"

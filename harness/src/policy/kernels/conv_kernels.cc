@@ -2,7 +2,6 @@
 #include "policy/kernels/conv_kernels.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "policy/kernels/product_kernels.h"

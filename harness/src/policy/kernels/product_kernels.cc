@@ -9,7 +9,6 @@
 #include <cstring>
 #include <memory>
 
-#include "policy/kernels/vector_math.h"
 
 namespace dp_bench::policy {
 namespace {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "dp_bench/random.h"
 #include "policy/kernels/vector_math.h"

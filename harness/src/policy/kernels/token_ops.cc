@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <vector>
 
 #include "policy/kernels/fused_norm.h"
 #include "policy/kernels/loop_tensors.h"

@@ -7,8 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "core/errors.h"
 #include "dp_bench/config_keys.h"

@@ -1,9 +1,6 @@
 #include "policy/networks/sinusoidal_embedding.h"
 
-#include <torch/types.h>
-
 #include <cmath>
-#include <cstdint>
 #include <vector>
 
 #include "policy/kernels/loop_tensors.h"

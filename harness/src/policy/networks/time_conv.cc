@@ -5,9 +5,9 @@
 #include "policy/networks/time_conv.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <span>
+#include <vector>
 
 #include "core/errors.h"
 #include "dp_bench/policy/kernels/row_product.h"

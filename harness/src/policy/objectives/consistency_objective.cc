@@ -2,7 +2,6 @@
 #include "policy/objectives/consistency_objective.h"
 
 #include <cmath>
-#include <functional>
 
 #include "core/errors.h"
 #include "dp_bench/config_keys.h"

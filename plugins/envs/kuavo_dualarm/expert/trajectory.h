@@ -3,7 +3,6 @@
 // step. The command continues with its current speed, so a hand passes via points without stopping.
 #pragma once
 
-#include <optional>
 #include <span>
 
 #include "controller.h"
