@@ -72,7 +72,7 @@ check_asan_ubsan() { check_with_sanitizers asan-ubsan; }
 check_tsan() { check_with_sanitizers tsan; }
 check_with_sanitizers() {
   scripts/build.sh "$1"
-  ctest --preset "$1"
+  ctest --preset "$1" -j "$(nproc)"
 }
 
 checks=()
