@@ -107,7 +107,7 @@ TEST_F(LerobotPolicyFiles, NamesLoseWhatWrappersPutIntoThem) {
       fs::remove_all(folder_);
       Copy(folder);
       const LerobotPolicy wanted = ReadLerobotPolicy(folder_);
-      ChangeTensors("model.safetensors", [&](ArrayMap& tensors) {
+      ChangeTensors("model.safetensors", [&before = before, &within = within](ArrayMap& tensors) {
         const std::string place = "diffusion.unet.";
         ArrayMap marked;
         for (auto& [name, array] : tensors) {
