@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "stage.h"
 #include "support/error_of.h"
@@ -134,35 +135,33 @@ TEST(KuavoObservation, HeadPitchIsTheParams) {
   EXPECT_NEAR(env.data().qpos[env.model().head().qpos[1]], 0.209, 1e-6);
 }
 
-/// The mean brightness of a part of an image; the part is given as shares of its size.
-double Brightness(const RgbImage& frame, double left, double top) {
-  const int x0 = static_cast<int>(left * frame.width);
-  const int y0 = static_cast<int>(top * frame.height);
-  const int width = frame.width / 2;
-  const int height = frame.height / 2;
+constexpr int kTileWidth = 64;
+constexpr int kTileHeight = 48;
+
+/// The mean brightness of a tile of an image.
+double Brightness(const RgbImage& frame, int column, int row) {
   double sum = 0.0;
-  for (int y = y0; y < y0 + height; ++y) {
-    for (int x = x0; x < x0 + width; ++x) {
+  for (int y = row * kTileHeight; y < (row + 1) * kTileHeight; ++y) {
+    for (int x = column * kTileWidth; x < (column + 1) * kTileWidth; ++x) {
       sum += frame.pixels[3 * static_cast<std::size_t>(y * frame.width + x)];
     }
   }
-  return sum / width / height;
+  return sum / (kTileWidth * kTileHeight);
 }
 
 TEST(KuavoObservation, RenderTilesTheSceneAndTheRobotsCameras) {
   KuavoEnv env = MakeEnv();
   env.Reset(0);
-  RgbImage tiles(128, 96);
+  const int n_cameras = static_cast<int>(kNumCameras);
+  const int n = static_cast<int>(std::ceil(std::sqrt(n_cameras)));  // columns, and rows
+  RgbImage tiles(n * kTileWidth, n * kTileHeight);
   env.Render(&tiles);
-  const std::array<std::array<double, 2>, 4> corners = {
-      {{0.5, 0.0}, {0.0, 0.5}, {0.5, 0.5}, {0.0, 0.0}}};
-  for (int camera = 0; camera < 4; ++camera) {
-    RgbImage alone(64, 48);
+  for (int camera = 0; camera < n_cameras; ++camera) {
+    RgbImage alone(kTileWidth, kTileHeight);
     env.RenderCamera(camera, &alone);
-    double sum = 0.0;
-    for (std::size_t i = 0; i < alone.pixels.size(); i += 3) sum += alone.pixels[i];
-    const auto& [left, top] = corners[static_cast<std::size_t>(camera)];
-    EXPECT_NEAR(Brightness(tiles, left, top), sum / (64 * 48), 1e-9) << "camera " << camera;
+    const int tile = (camera + 1) % n_cameras;  // the last camera, that of the scene, is the first
+    EXPECT_NEAR(Brightness(tiles, tile % n, tile / n), Brightness(alone, 0, 0), 1e-9)
+        << "camera " << camera;
   }
 }
 
