@@ -4,7 +4,6 @@
 #include <array>
 #include <span>
 
-
 namespace dp_bench::kuavo_dualarm {
 namespace {
 

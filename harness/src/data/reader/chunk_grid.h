@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <span>
 
-
 namespace dp_bench::reader {
 
 inline constexpr std::size_t kMaxAxes = 8;
