@@ -83,6 +83,7 @@ void MergeFile(JsonSource over, JsonSource* base) {
 void DropRetiredKeys(Json* config) {
   for (const auto& [section, key] : {std::pair("training", "auto_batch"),
                                      {"training", "sample_steps"},
+                                     {"training", "early_stop"},
                                      {"logging", "denoising_every"},
                                      {"logging", "histogram_every"}}) {
     const auto found = config->find(section);

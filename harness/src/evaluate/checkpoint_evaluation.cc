@@ -20,7 +20,6 @@
 #include "run/manifest.h"
 #include "run/run_files.h"
 #include "task/key_check.h"
-#include "train/checkpoint_schedule.h"
 #include "train/train_config.h"
 #include "train/train_state.h"
 
@@ -54,10 +53,7 @@ run::CheckpointChoice WeightsOfRun(const run::RunFolder& run) {
   const run::Checkpoint checkpoint = run::Checkpoint::Open(latest);
   const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
   const auto state = train::TrainState::FromJson(checkpoint.state(), latest.string());
-  const bool is_over =
-      state.epoch >= training.num_epochs ||
-      (training.early_stop && train::EarlyStop(*training.early_stop).IsOver(state.early_stop));
-  if (!is_over) {
+  if (state.epoch < training.num_epochs) {
     refuse(fmt::format("its training is at epoch {} of {} (dp_bench run --resume continues it)",
                        state.epoch, training.num_epochs));
   }

@@ -1,5 +1,5 @@
-// Decides when a training saves a checkpoint, under which names, and when it ends early.
-// CheckpointWriter writes the checkpoints.
+// Decides when a training saves a checkpoint and under which names. CheckpointWriter writes the
+// checkpoints.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,6 @@
 
 #include "run/checkpoint.h"
 #include "train/train_config.h"
-#include "train/train_state.h"
 
 namespace dp_bench::train {
 
@@ -91,47 +90,17 @@ class TopK {
   std::map<std::string, double> table_;
 };
 
-/// Ends a training when its monitored metric stops improving.
-class EarlyStop {
- public:
-  explicit EarlyStop(EarlyStopConfig config) : config_(std::move(config)) {}
-
-  /// Records the metrics at the end of `epoch`. Without the monitored one nothing changes. A value
-  /// that is not finite is no improvement. Warns once if the metric is missing although
-  /// `is_all_due`, which means that every metric was due at this epoch.
-  void Observe(int epoch, const std::map<std::string, double>& metrics, bool is_all_due,
-               EarlyStopState* state);
-
-  /// Whether the metric has run out of patience.
-  bool IsOver(const EarlyStopState& state) const {
-    return state.epochs_without_improvement >= config_.patience;
-  }
-
-  /// "val_loss has not improved on 0.123 of epoch 7 for 10 epochs that measured it".
-  std::string Reason(const EarlyStopState& state) const;
-
- private:
-  bool IsImprovement(double value, const EarlyStopState& state) const;
-
-  EarlyStopConfig config_;
-  bool has_warned_ = false;
-};
-
 class CheckpointSchedule {
  public:
   /// `snapshot` is WorkspaceParts::snapshot; it may be null.
   CheckpointSchedule(const TrainingConfig& training, const CheckpointConfig& checkpoint,
                      std::atomic<bool>* snapshot);
 
-  /// Records the metrics at the end of `state.epoch`; with `has_scores`, they include those of
-  /// rollouts. Returns what to save once the state is at the next epoch; nothing if no checkpoint
-  /// is due. Throws as TopK::Offer does.
+  /// Given the metrics at the end of an epoch, which with `has_scores` include those of rollouts:
+  /// what to save once the state is at the next epoch; nothing if no checkpoint is due. Throws as
+  /// TopK::Offer does.
   std::optional<CheckpointSave> EndEpoch(const std::map<std::string, double>& metrics,
-                                         bool has_scores, TrainState* state);
-
-  /// Whether the patience of training.early_stop has run out, with epochs left to train.
-  bool IsEarlyStop(const TrainState& state) const;
-  std::string EarlyStopReason(const TrainState& state) const;
+                                         bool has_scores, int epoch);
 
   /// Whether a snapshot was requested since the last call.
   bool TakeSnapshotRequest() { return snapshot_ != nullptr && snapshot_->exchange(false); }
@@ -149,7 +118,6 @@ class CheckpointSchedule {
   CheckpointConfig checkpoint_;
   std::atomic<bool>* snapshot_;
   TopK topk_;
-  std::optional<EarlyStop> early_stop_;
 };
 
 }  // namespace dp_bench::train

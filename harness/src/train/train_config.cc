@@ -81,17 +81,6 @@ TeacherConfig TeacherConfig::FromConfig(const Config& config) {
   return c;
 }
 
-EarlyStopConfig EarlyStopConfig::FromConfig(const Config& config) {
-  EarlyStopConfig c;
-  const ConfigKeys keys(config);
-  keys("monitor", &c.monitor, "a metric of `logs.json.txt`");
-  keys.Choice("mode", &c.is_max, {{"min", false}, {"max", true}}, "whether less or more is better");
-  keys("patience", &c.patience, 1, kMaxCount,
-       "epochs without improvement, of those that measured the metric");
-  keys("min_delta", &c.min_delta, 0.0, 1e30, "an improvement is more than this");
-  return c;
-}
-
 const char* PrecisionName(MixedPrecision precision) {
   if (precision == MixedPrecision::kNo) return "float32";
   return precision == MixedPrecision::kBf16 ? "bf16" : "fp16";
@@ -134,10 +123,6 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
        "longer gradients are scaled to this norm; 0 = off");
   keys("use_ema", &c.use_ema, "average the weights and evaluate the average");
   c.ReadPeriods(config);
-  if (config.Has("early_stop")) {
-    c.early_stop = EarlyStopConfig::FromConfig(
-        config.Sub("early_stop", "ends a training whose metric no longer improves"));
-  }
   if (config.Has("init_checkpoint")) {
     c.init_checkpoint = InitCheckpointConfig::FromConfig(
         config.Sub("init_checkpoint",

@@ -54,16 +54,6 @@ std::optional<torch::ScalarType> ProductType(MixedPrecision precision);
 /// its device.
 bool IsAutoPrecision(const Config& training);
 
-/// "training.early_stop". Names and meanings are those of Keras' EarlyStopping.
-struct EarlyStopConfig {
-  std::string monitor = "val_loss";
-  bool is_max = false;
-  int patience = 10;
-  double min_delta = 0.0;
-
-  static EarlyStopConfig FromConfig(const Config& config);
-};
-
 /// "training". A period of n is due at epochs 0, n, 2n, ... and at the last one; 0 means never.
 struct TrainingConfig {
   std::uint64_t seed = 42;
@@ -82,7 +72,6 @@ struct TrainingConfig {
   std::optional<std::int64_t> max_train_steps;
   std::optional<std::int64_t> max_val_steps;
   std::optional<double> max_minutes;
-  std::optional<EarlyStopConfig> early_stop;
   std::optional<InitCheckpointConfig> init_checkpoint;  // with a teacher, the teacher's
   std::optional<TeacherConfig> teacher;
   bool debug = false;

@@ -11,12 +11,6 @@
 namespace dp_bench::train {
 namespace {
 
-void VisitEarlyStop(const core::JsonFields& fields, EarlyStopState* c) {
-  fields.IfSet("best", &c->best);
-  fields("best_epoch", &c->best_epoch);
-  fields("epochs_without_improvement", &c->epochs_without_improvement);
-}
-
 void VisitGradScaler(const core::JsonFields& fields, GradScalerState* c) {
   fields("scale", &c->scale);
   fields("growth_tracker", &c->growth_tracker);
@@ -68,9 +62,6 @@ void RequireCheckpointName(const std::string& name, const std::string& origin) {
 
 std::string TrainState::ToJson() const {
   nlohmann::json json = core::ToFields(*this, VisitState);
-  if (early_stop != EarlyStopState{}) {
-    json["early_stop"] = core::ToFields(early_stop, VisitEarlyStop);
-  }
   if (grad_scaler) json["grad_scaler"] = core::ToFields(*grad_scaler, VisitGradScaler);
   if (last_step) json["last_step"] = core::ToFields(*last_step, VisitStep);
   return json.dump(1) + "\n";
@@ -82,9 +73,6 @@ TrainState TrainState::FromJson(const std::string& text, const std::string& orig
   const core::JsonView json(parsed, what, ErrorCode::kCheckpoint);
   auto state = core::FromFields<TrainState>(json, VisitState);
   RequireCounts(state, json);
-  if (json.Has("early_stop")) {
-    state.early_stop = core::FromFields<EarlyStopState>(json.At("early_stop"), VisitEarlyStop);
-  }
   if (json.Has("grad_scaler")) {
     state.grad_scaler = core::FromFields<GradScalerState>(json.At("grad_scaler"), VisitGradScaler);
   }

@@ -9,15 +9,6 @@
 
 namespace dp_bench::train {
 
-/// The course of the metric of training.early_stop so far.
-struct EarlyStopState {
-  std::optional<double> best = std::nullopt;  // none before the first finite value
-  int best_epoch = 0;
-  int epochs_without_improvement = 0;  // epochs since then that had the metric
-
-  bool operator==(const EarlyStopState&) const = default;
-};
-
 /// The state of the float16 gradient scaler, see grad_scaler.h.
 struct GradScalerState {
   float scale = 65536.0F;           // of the next loss
@@ -51,7 +42,6 @@ struct TrainState {
   // the same checkpoint next to `latest`, and the checkpoint that this save removes
   std::vector<std::string> saved_as;
   std::optional<std::string> replaced = std::nullopt;
-  EarlyStopState early_stop;  // unchanged without training.early_stop
   std::optional<GradScalerState> grad_scaler = std::nullopt;  // with training.mixed_precision=fp16
   // the last step of the current epoch, if all its batches are done but its evaluation was
   // interrupted; `global_step` and `batch_in_epoch` do not count it yet
@@ -62,8 +52,7 @@ struct TrainState {
   std::string ToJson() const;
 
   /// Throws Error{kCheckpoint} naming `origin` if a field is missing or has another type.
-  /// "early_stop" may be missing: it is written once the metric has a value. So may "saved_as",
-  /// "replaced" and "last_step".
+  /// "saved_as", "replaced" and "last_step" may be missing.
   static TrainState FromJson(const std::string& text, const std::string& origin);
 };
 

@@ -146,10 +146,6 @@ TrainReport Workspace::Run(const EvalFn& evaluate) {
     writer_.reset();  // waits for the checkpoint that is being written
     throw;
   }
-  if (report_.end == TrainEnd::kEarlyStop) {
-    core::LogInfo("stopped early after {} of {} epochs: {}", state_.epoch, config_.num_epochs,
-                  schedule_.EarlyStopReason(state_));
-  }
   eval_policy().module().eval();
   eval_policy().WeightsChanged();
   report_.global_step = state_.global_step;
@@ -161,10 +157,9 @@ TrainReport Workspace::Run(const EvalFn& evaluate) {
 }
 
 void Workspace::Train(const EvalFn& evaluate) {
-  report_.end = schedule_.IsEarlyStop(state_) ? TrainEnd::kEarlyStop : TrainEnd::kFinished;
+  report_.end = TrainEnd::kFinished;
   while (state_.epoch < config_.num_epochs && report_.end == TrainEnd::kFinished) {
     if (TrainEpoch()) FinishEpoch(evaluate);
-    if (schedule_.IsEarlyStop(state_)) report_.end = TrainEnd::kEarlyStop;
     const auto reason = state_.last_step ? TrainEnd::kInterrupted : ReasonToStop();
     if (reason && state_.epoch < config_.num_epochs) {
       Save({});
@@ -260,7 +255,7 @@ void Workspace::FinishEpoch(const EvalFn& evaluate) {
   }
   log_->AddEpochEnd(state_, last_step_, results->metrics);
   results->metrics["train_loss"] = report_.train_loss;
-  auto save = schedule_.EndEpoch(results->metrics, results->scores.has_value(), &state_);
+  auto save = schedule_.EndEpoch(results->metrics, results->scores.has_value(), state_.epoch);
 
   // the next epoch begins
   ++state_.global_step;

@@ -44,7 +44,7 @@ struct WorkspaceParts {
   Policy* teacher = nullptr;  // needed with training.teacher; must outlive the workspace
 };
 
-enum class TrainEnd { kFinished, kEarlyStop, kInterrupted, kOutOfTime };
+enum class TrainEnd { kFinished, kInterrupted, kOutOfTime };
 
 struct TrainReport {
   TrainEnd end = TrainEnd::kFinished;
@@ -72,10 +72,9 @@ class Workspace {
   /// (resume_point.h).
   void Prepare();
 
-  /// Trains until num_epochs is reached or the patience of training.early_stop has run out. With
-  /// training.resume, continues from `checkpoints/latest` or
-  /// `resume_from`. A run that was interrupted and resumed
-  /// leaves the same files as one that was not. Throws Error{kUsage} if the output folder has
+  /// Trains until num_epochs is reached. With training.resume, continues from `checkpoints/latest`
+  /// or `resume_from`. A run that was interrupted and resumed leaves the same files as one that was
+  /// not. Throws Error{kUsage} if the output folder has
   /// checkpoints and resume is off, and Error{kNumeric} with the sample indices if a loss or
   /// gradient is not finite. If writing a checkpoint in the background fails, the next step throws
   /// the error. Throws core::OutOfMemory if a step does not fit into memory; its message says which

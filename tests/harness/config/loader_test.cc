@@ -449,6 +449,12 @@ TEST_F(LoaderTest, MessagesDoNotSteerTheTerminal) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
+TEST_F(LoaderTest, ARunOfAnEarlierVersionLoadsWithoutItsRetiredKeys) {
+  const std::string text = R"({"training": {"num_epochs": 3, "early_stop": {"patience": 2}}})";
+  EXPECT_FALSE(LoadFile(Write("run/config.json", text)).Sub("training").Has("early_stop"));
+  EXPECT_TRUE(LoadFile(Write("mine.json", text)).Sub("training").Has("early_stop"));
+}
+
 TEST_F(LoaderTest, TheResolvedConfigLoadsToItself) {
   Write("base.json", R"({"lr": 1e-4, "seed": 18446744073709551615, "third": 0.1})");
   const Config config =

@@ -29,9 +29,7 @@ TrainingConfig TenEpochs() {
 
 std::optional<CheckpointSave> EndEpoch(CheckpointSchedule& schedule, int epoch,
                                        const Metrics& metrics = {}, bool has_scores = false) {
-  TrainState state;
-  state.epoch = epoch;
-  return schedule.EndEpoch(metrics, has_scores, &state);
+  return schedule.EndEpoch(metrics, has_scores, epoch);
 }
 
 std::vector<int> SavedEpochs(CheckpointSchedule& schedule) {
@@ -84,22 +82,6 @@ TEST(CheckpointSchedule, WithAllMetricsAtHandAnUnknownNameIsAnError) {
                           EndEpoch(schedule, 2, {{"score", 1.0}}, true);
                         }),
               HasSubstr("test_mean_score"));
-}
-
-TEST(CheckpointSchedule, TheEpochThatEndsThePatienceIsSaved) {
-  TrainingConfig config = TenEpochs();
-  config.early_stop = EarlyStopConfig{.monitor = "train_loss", .patience = 1};
-  CheckpointSchedule schedule(config, {}, nullptr);
-  TrainState state;
-  state.epoch = 1;
-  EXPECT_FALSE(schedule.EndEpoch({{"train_loss", 1.0}}, false, &state));
-  EXPECT_FALSE(schedule.IsEarlyStop(state));
-  state.epoch = 2;
-  EXPECT_TRUE(schedule.EndEpoch({{"train_loss", 1.0}}, false, &state));
-  EXPECT_TRUE(schedule.IsEarlyStop(state));
-  EXPECT_THAT(schedule.EarlyStopReason(state), HasSubstr("has not improved on 1 of epoch 1"));
-  state.epoch = 10;
-  EXPECT_FALSE(schedule.IsEarlyStop(state)) << "no epoch is left";
 }
 
 TEST(CheckpointSchedule, EachRequestForASnapshotIsTakenOnce) {

@@ -141,19 +141,9 @@ TEST(TrainState, ComesBackBitForBit) {
   state.topk = {{"epoch=0001-a=0.333", 1.0 / 3.0}};
   state.saved_as = {"epoch=0001-a=0.333", "epoch=0001"};
   state.replaced = "epoch=0000-a=0.250";
-  state.early_stop = {.best = 0.1 + 0.7, .best_epoch = 3, .epochs_without_improvement = 2};
-  EXPECT_EQ(TrainState::FromJson(state.ToJson(), "x"), state);
-  state.early_stop.best.reset();  // no finite value yet
   EXPECT_EQ(TrainState::FromJson(state.ToJson(), "x"), state);
   state.last_step = {
       .loss = 0.3, .parts = {{"bc", 0.1}}, .grad_norm = 0.7, .lr = 1e-3, .n_rows = 5};
-  EXPECT_EQ(TrainState::FromJson(state.ToJson(), "x"), state);
-}
-
-TEST(TrainState, OfACheckpointWithoutEarlyStopLoads) {
-  TrainState state;
-  state.epoch = 3;
-  EXPECT_THAT(state.ToJson(), testing::Not(HasSubstr("early_stop")));
   EXPECT_EQ(TrainState::FromJson(state.ToJson(), "x"), state);
 }
 
