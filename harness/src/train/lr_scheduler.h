@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 
 #include "dp_bench/config.h"
 
@@ -14,8 +13,7 @@ enum class LrSchedule {
   kLinear,
   kCosine,
   kCosineWithRestarts,
-  kPolynomial,
-  kPiecewiseConstant
+  kPolynomial
 };
 
 /// Names, formulas and defaults are those of diffusers' get_scheduler.
@@ -25,18 +23,16 @@ struct LrScheduleConfig {
   double num_cycles = 0.5;
   double power = 1.0;
   double lr_end = 1e-7;
-  std::map<std::int64_t, double> step_rules = {};  // piecewise_constant: factor before this step
-  double last_factor = 1.0;                        // piecewise_constant: after all of them
 
-  /// Reads the keys "lr_..." of "training". Throws Error{kConfig} for step rules of another form.
+  /// Reads the keys "lr_..." of "training".
   static LrScheduleConfig FromConfig(const Config& config);
 };
 
 /// Throws Error{kConfig} unless polynomial starts above its end: `base_lr` > lr_end.
 void CheckBaseLr(const LrScheduleConfig& config, double base_lr);
 
-/// The factor on the base learning rate `base_lr` at optimizer step `step` (0 for the first one).
-/// In [0, 1], except with piecewise_constant rules. Only polynomial depends on `base_lr`.
+/// The factor on the base learning rate `base_lr` at optimizer step `step` (0 for the first one),
+/// in [0, 1]. Only polynomial depends on `base_lr`.
 double LrFactor(const LrScheduleConfig& config, std::int64_t step, std::int64_t num_training_steps,
                 double base_lr);
 

@@ -47,16 +47,10 @@ def polynomial_to(base_lr, warmup, power, lr_end):
         optimizer, warmup, N_STEPS, lr_end=lr_end, power=power)
 
 
-def piecewise(rules):
-    config = dict(lr_scheduler="piecewise_constant", lr_step_rules=rules)
-    return 1e-3, config, lambda optimizer: get_scheduler("piecewise_constant", optimizer, step_rules=rules)
-
-
 CASES = [
     restarts(0, 1), restarts(7, 1), restarts(5, 3), restarts(60, 2),
     polynomial(1e-4, 0, 1.0), polynomial(1e-4, 7, 2.0), polynomial_to(1e-3, 5, 0.5, 2e-4),
     polynomial_to(1e-3, 0, 3.0, 0.0), polynomial_to(1e-3, 60, 1.0, 1e-5),
-    piecewise("1:10,0.1:20,0.01"), piecewise("0.5:30, 2.0:12, 0.25"), piecewise("0.3"),
 ]
 
 cases = [dict(config=config, base_lr=base_lr, num_training_steps=N_STEPS, lr=rates(base_lr, make))

@@ -42,7 +42,7 @@ TEST(LrScheduler, CurvesEqualThoseOfDiffusers) {
 
 TEST(LrScheduler, RatesOfTheOtherSchedulesEqualThoseOfDiffusers) {
   const nlohmann::json& cases = JsonGolden("lr_schedulers")["cases"];
-  ASSERT_EQ(cases.size(), 12U);
+  ASSERT_EQ(cases.size(), 9U);
   for (const nlohmann::json& c : cases) {
     SCOPED_TRACE(c["config"].dump());
     const auto config = LrScheduleConfig::FromConfig(Config::FromJson(c["config"].dump()));
@@ -61,17 +61,6 @@ TEST(LrScheduler, EachScheduleReadsItsOwnKeysAlone) {
   const Config config = Config::FromJson(R"({"lr_scheduler": "cosine", "lr_power": 2.0})");
   LrScheduleConfig::FromConfig(config);
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { config.RejectUnread(); }), HasSubstr("lr_power"));
-}
-
-TEST(LrScheduler, StepRulesOfAnotherFormAreAnError) {
-  for (const char* rules : {"", "1:10", "1:10,", "1,0.1", "1:10:20,0.1", "a:10,0.1", "1:0,0.1",
-                            "1:2.5,0.1", "-1:10,0.1", "1:10,inf", ":,1"}) {
-    SCOPED_TRACE(rules);
-    const Config config = Config::FromJson(
-        nlohmann::json{{"lr_scheduler", "piecewise_constant"}, {"lr_step_rules", rules}}.dump());
-    EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LrScheduleConfig::FromConfig(config); }),
-                HasSubstr("lr_step_rules: expected '<factor>:<before this step>"));
-  }
 }
 
 TEST(LrScheduler, PolynomialWantsABaseRateAboveItsEnd) {
