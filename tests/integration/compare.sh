@@ -69,7 +69,7 @@ done
 
 echo "several candidates are corrected for, by name"
 expect_exit 0 "with Holm's correction for 2 candidates" "${compare[@]}" a b c
-grep -q "the best of 3 runs on 10 shared seeds" out.txt || fail "$(cat out.txt)"
+grep -q "B, the best of 3 runs" out.txt || fail "$(cat out.txt)"
 expect_json 'found["correction"] == "holm" and [r["label"] for r in found["runs"]] == ["A", "B", "C"]
              and found["comparisons"][1]["success_rate"]["difference"] == -0.4
              and [d["seed"] for d in found["comparisons"][1]["discordant"]] == list(range(100000, 100004))
@@ -81,7 +81,7 @@ for text in "./a/media/test_100000.mp4" "./b/media/test_100000.mp4" "Clopper-Pea
   grep -q "$text" pages.html || fail "no '$text' in the page"
 done
 ! grep -q "http" pages.html || fail "the page wants the network"
-expect_json 'found["best_of"]["best"] == "B" and len(found["all_pairs"]) == 3
+expect_json 'len(found["all_pairs"]) == 3
              and found["runs"][0]["success_rate"]["method"] == "clopper_pearson"
              and all(r["letters"] for r in found["runs"])' "${compare[@]}" a b c --interval clopper-pearson
 expect_exit 2 "interval" "${compare[@]}" a b --interval wald

@@ -4,76 +4,13 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <numeric>
 
 #include "core/errors.h"
-#include "core/random_streams.h"
 #include "run/run_files.h"
 
 namespace dp_bench::compare {
 namespace {
-
-constexpr int kResamples = 4000;
-
-using Outcomes = std::span<const std::vector<std::uint8_t>>;
-
-std::vector<double> RatesOf(Outcomes outcomes) {
-  std::vector<double> rates;
-  for (const std::vector<std::uint8_t>& run : outcomes) {
-    rates.push_back(std::accumulate(run.begin(), run.end(), 0.0) / static_cast<double>(run.size()));
-  }
-  return rates;
-}
-
-double Mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-// The spread of the rates about their mean that the choice of seeds alone produces.
-double ExpectedSpread(Outcomes outcomes, const std::vector<double>& rates) {
-  const std::size_t n = outcomes[0].size();
-  const double mean_rate = Mean(rates);
-  double squares = 0.0;
-  for (std::size_t seed = 0; seed < n; ++seed) {
-    double of_seed = 0.0;
-    for (const auto& run : outcomes) of_seed += run[seed];
-    of_seed /= static_cast<double>(outcomes.size());
-    for (std::size_t i = 0; i < rates.size(); ++i) {
-      const double residual = outcomes[i][seed] - of_seed - (rates[i] - mean_rate);
-      squares += residual * residual;
-    }
-  }
-  return squares / (static_cast<double>(n - 1) * static_cast<double>(n));
-}
-
-std::vector<double> ShrunkRates(Outcomes outcomes, const std::vector<double>& rates) {
-  const double mean_rate = Mean(rates);
-  double spread = 0.0;
-  for (const double rate : rates) spread += (rate - mean_rate) * (rate - mean_rate);
-  const double kept =
-      spread > 0.0 ? std::max(0.0, 1.0 - ExpectedSpread(outcomes, rates) / spread) : 0.0;
-  std::vector<double> shrunk;
-  for (const double rate : rates) shrunk.push_back(mean_rate + kept * (rate - mean_rate));
-  return shrunk;
-}
-
-// For each run, its rate on the resampled seeds minus its rate on all seeds.
-std::vector<double> ResampledErrors(Outcomes outcomes, const std::vector<double>& rates,
-                                    std::uint64_t resample) {
-  const auto n = static_cast<std::uint32_t>(outcomes[0].size());
-  RandomStream random(/*seed=*/0, core::kShuffleStream, resample);
-  std::vector<int> successes(outcomes.size());
-  for (std::uint32_t draw = 0; draw < n; ++draw) {
-    const std::uint32_t seed = random.UniformInt(n);
-    for (std::size_t i = 0; i < outcomes.size(); ++i) successes[i] += outcomes[i][seed];
-  }
-  std::vector<double> errors;
-  for (std::size_t i = 0; i < rates.size(); ++i) {
-    errors.push_back(static_cast<double>(successes[i]) / n - rates[i]);
-  }
-  return errors;
-}
 
 using Column = std::vector<bool>;  // which runs have this letter
 
@@ -219,35 +156,13 @@ void AddNotes(RunComparison* comparison) {
       }
     }
   }
-  if (!comparison->best_of) return;
-  const BestOfRuns& best_of = *comparison->best_of;
+  if (comparison->runs.size() < 3) return;
+  const auto best = std::ranges::max_element(
+      comparison->runs, {}, [](const ComparedRun& run) { return run.success_rate.rate; });
   notes.push_back(fmt::format(
-      "{}, the best of {} runs on {} shared seeds, owes about {:.1f} points of its success rate to "
-      "the choice (up to {:.1f} if all were equally good): choose it here, and report its success "
-      "rate on other seeds",
-      comparison->runs[best_of.best].label, comparison->runs.size(), best_of.n_seeds,
-      100.0 * best_of.optimism, 100.0 * best_of.bound));
-}
-
-// The outcomes of each run on the seeds that all runs share; empty if there are fewer than two, or
-// if not all runs can be paired.
-std::vector<std::vector<std::uint8_t>> SharedOutcomes(const std::vector<ComparedRun>& runs) {
-  for (const ComparedRun& run : runs) {
-    if (!WhyUnpaired(runs[0].files, run.files).empty()) return {};
-  }
-  std::map<std::uint64_t, std::vector<std::uint8_t>> by_seed;
-  for (const ComparedRun& run : runs) {
-    for (const run::EpisodeRecord& record : run.files.episodes) {
-      if (record.split == "test") by_seed[record.seed].push_back(record.success ? 1 : 0);
-    }
-  }
-  std::vector<std::vector<std::uint8_t>> outcomes(runs.size());
-  for (const auto& [seed, of_runs] : by_seed) {
-    if (of_runs.size() != runs.size()) continue;
-    for (std::size_t i = 0; i < runs.size(); ++i) outcomes[i].push_back(of_runs[i]);
-  }
-  if (outcomes[0].size() < 2) outcomes.clear();
-  return outcomes;
+      "{}, the best of {} runs, looks better than it is, because it was chosen by these numbers: "
+      "report its success rate on other seeds",
+      best->label, comparison->runs.size()));
 }
 
 // All pairs of runs, with Holm's correction for their number.
@@ -283,28 +198,6 @@ void SetLetters(RunComparison* comparison) {
 }
 
 }  // namespace
-
-BestOfRuns JudgeBestOf(std::span<const std::vector<std::uint8_t>> outcomes) {
-  DPB_ASSERT(outcomes.size() >= 2 && outcomes[0].size() >= 2);
-  for (const auto& run : outcomes) DPB_ASSERT(run.size() == outcomes[0].size());
-  const std::vector<double> rates = RatesOf(outcomes);
-  const std::vector<double> truth = ShrunkRates(outcomes, rates);
-  BestOfRuns result = {
-      .best = static_cast<std::size_t>(std::ranges::max_element(rates) - rates.begin()),
-      .n_seeds = static_cast<int>(outcomes[0].size())};
-  for (int resample = 0; resample < kResamples; ++resample) {
-    const std::vector<double> errors =
-        ResampledErrors(outcomes, rates, static_cast<std::uint64_t>(resample));
-    std::size_t chosen = 0;
-    for (std::size_t i = 1; i < errors.size(); ++i) {
-      if (truth[i] + errors[i] > truth[chosen] + errors[chosen]) chosen = i;
-    }
-    result.optimism += errors[chosen] / kResamples;
-    result.bound += std::ranges::max(errors) / kResamples;
-  }
-  result.optimism = std::max(0.0, result.optimism);  // a bootstrap average may be below 0
-  return result;
-}
 
 std::vector<std::string> LetterDisplay(
     std::size_t n, std::span<const std::pair<std::size_t, std::size_t>> different) {
@@ -358,8 +251,6 @@ RunComparison CompareRuns(std::vector<run::RunFolder> runs, const CompareOptions
   if (comparison.runs.size() > 2) {
     comparison.pairs = TestAllPairs(comparison.runs);
     SetLetters(&comparison);
-    const auto outcomes = SharedOutcomes(comparison.runs);
-    if (!outcomes.empty()) comparison.best_of = JudgeBestOf(outcomes);
   }
   AddNotes(&comparison);
   return comparison;

@@ -1,9 +1,8 @@
 // Finished runs side by side: each alone, each against the first on the seeds that they share, and
-// with three or more all pairs (letters) and the luck of the best one.
+// with three or more all pairs (letters).
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -16,21 +15,6 @@
 #include "run/run_folder.h"
 
 namespace dp_bench::compare {
-
-struct BestOfRuns {
-  std::size_t best = 0;   // the first with the highest rate
-  int n_seeds = 0;        // shared by all runs
-  double optimism = 0.0;  // how much its rate is too high on average
-  double bound = 0.0;     // the same if all runs were equally good: the worst case
-};
-
-/// Estimates the selection bias by a bootstrap over the seeds. Each resample is used for all runs,
-/// which keeps the correlation between runs. The true rates are taken to be the observed rates,
-/// shrunk towards their mean by the share of their spread that the seeds alone explain (James and
-/// Stein 1961). Without that shrinkage, equally good runs would seem to differ, and half of the
-/// optimism would be missed. `outcomes` has one row of 0 and 1 per run: at least two rows, at least
-/// two seeds, all in the same order of seeds. Equal outcomes give equal results.
-BestOfRuns JudgeBestOf(std::span<const std::vector<std::uint8_t>> outcomes);
 
 /// Insert-and-absorb (Piepho 2004, "An algorithm for a letter-based representation of all-pairwise
 /// comparisons"). `different` lists the pairs of runs 0 to n - 1 that differ significantly. Two
@@ -90,7 +74,6 @@ struct RunComparison {
   std::vector<ComparedRun> runs;                // at least two
   std::vector<CandidateComparison> candidates;  // [i] is runs[i + 1] against runs[0]
   std::vector<RunPair> pairs;                   // empty for two runs
-  std::optional<BestOfRuns> best_of;  // for three runs or more that share at least two seeds
   CompareOptions options;
   std::vector<std::string> notes;
 };

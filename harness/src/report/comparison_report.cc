@@ -56,14 +56,6 @@ Json PairsJson(const compare::RunComparison& comparison) {
   return pairs;
 }
 
-Json BestOfJson(const compare::RunComparison& comparison) {
-  if (!comparison.best_of) return {};
-  return {{"best", comparison.runs[comparison.best_of->best].label},
-          {"n_seeds", comparison.best_of->n_seeds},
-          {"optimism", comparison.best_of->optimism},
-          {"bound", comparison.best_of->bound}};
-}
-
 Json CandidateJson(const compare::CandidateComparison& candidate) {
   const compare::PairCounts& counts = candidate.outcomes.counts;
   Json discordant = Json::array();
@@ -256,7 +248,6 @@ Json ToJson(const compare::RunComparison& comparison) {
           {"runs", runs},
           {"comparisons", candidates},
           {"all_pairs", PairsJson(comparison)},
-          {"best_of", BestOfJson(comparison)},
           {"notes", comparison.notes}};
 }
 

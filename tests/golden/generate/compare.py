@@ -12,8 +12,6 @@ welch      [values of a, of b, low, high of b - a]: scipy.stats.ttest_ind(equal_
 holm       statsmodels.stats.multitest.multipletests
 pairs      [rate, drop, rho, pairs for alpha .05 one-sided and power .8], by summing the distributions
 e_bh       [ln e-values, alpha, which are named, ln of their mean]: the BH procedure of statsmodels on 1/e
-best_of    [rows of outcomes per run, optimism of the best, bound of it]: the bootstrap of best_of_runs.h with
-           numpy's generator and 200,000 resamples
 gate       operating characteristics of the whole test, without simulation: the distribution of
            (lost, gained) is carried from look to look, and what is decided is taken out.
            [rate, drop, rho, margin, max_pairs, FAIL, PASS, mean pairs]
@@ -155,24 +153,6 @@ def e_bh():
     return rows
 
 
-def best_of():
-    rows = []
-    random = np.random.default_rng(2)
-    for rates, n in [((0.65,) * 10, 50), ((0.4, 0.5, 0.6), 40), ((0.9, 0.3, 0.3), 60), ((0.7, 0.7), 30), ((1.0, 1.0), 20)]:
-        outcomes = (random.random((len(rates), n)) < np.array(rates)[:, None]).astype(int)
-        rate = outcomes.mean(axis=1)
-        # the differences that the seeds alone produce, subtracted from the observed ones
-        noise = (outcomes - outcomes.mean(axis=0)).var(axis=1, ddof=1).sum() / n
-        spread = ((rate - rate.mean()) ** 2).sum()
-        truth = rate.mean() + (max(0.0, 1 - noise / spread) if spread > 0 else 0.0) * (rate - rate.mean())
-        errors = np.concatenate([outcomes[:, random.integers(0, n, (20_000, n))].mean(axis=2) for _ in range(10)], axis=1)
-        errors -= rate[:, None]
-        chosen = (truth[:, None] + errors).argmax(axis=0)
-        optimism = errors[chosen, np.arange(errors.shape[1])].mean()
-        rows.append([["".join(map(str, row)) for row in outcomes], float(optimism), float(errors.max(axis=0).mean())])
-    return rows
-
-
 def unpaired(a, n, b, m):
     fisher = stats.fisher_exact([[a, n - a], [b, m - b]]).pvalue
     low, high = confint_proportions_2indep(b, m, a, n, compare="diff", method="newcomb")
@@ -201,7 +181,6 @@ golden = {
     "pairs": [[rate, drop, rho, pairs(rate, drop, rho)]
               for rate in (0.65, 0.90) for drop in (0.05, 0.10, 0.20) for rho in (0.3, 0.5, 0.7)],
     "e_bh": e_bh(),
-    "best_of": best_of(),
     "gate": [[rate, drop, rho, margin, max_pairs, *map(float, gate(rate, drop, rho, margin, max_pairs))]
              for margin, max_pairs, drops in ((0.10, 400, (0, 0.05, 0.10, 0.20)), (0.05, 1500, (0, 0.05, 0.10)))
              for drop in drops for rate, rho in SCENES],

@@ -95,7 +95,7 @@ TEST_F(ComparisonReport, EscapesWhatComesFromFiles) {
   EXPECT_THAT(Page(), AllOf(HasSubstr("&lt;img onerror"), Not(HasSubstr("<img"))));
 }
 
-TEST_F(ComparisonReport, ShowsLettersAndTheLuckOfTheBestOfThree) {
+TEST_F(ComparisonReport, ShowsLettersAndSaysWhichOfThreeIsTheBest) {
   Add("a", std::string(20, 'f'));
   Add("b", std::string(20, 's'));
   Add("c", std::string(10, 's') + std::string(10, 'f'));
