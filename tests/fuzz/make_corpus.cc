@@ -1,15 +1,12 @@
 // Writes the seeds of the fuzz targets into the folder given as argument, with the writers of the
 // formats: make_corpus tests/fuzz/corpus
 #include <blosc.h>
-#include <elf.h>
 #include <fmt/format.h>
 #include <zip.h>
 #include <zlib.h>
 #include <zstd.h>
 
-#include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -293,41 +290,6 @@ void AddChunks(const fs::path& root) {
   }
 }
 
-// The minimal shared library with one export: header, symbols, names, sections.
-void AddLibrary(const fs::path& root) {
-  constexpr std::string_view kNames("\0dp_bench_plugin\0", 17);
-  Elf64_Sym symbols[2] = {};
-  symbols[1].st_name = 1;
-  symbols[1].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
-  symbols[1].st_shndx = 1;
-  Elf64_Shdr sections[3] = {};
-  sections[1].sh_type = SHT_DYNSYM;
-  sections[1].sh_offset = sizeof(Elf64_Ehdr);
-  sections[1].sh_size = sizeof(symbols);
-  sections[1].sh_link = 2;
-  sections[2].sh_type = SHT_STRTAB;
-  sections[2].sh_offset = sections[1].sh_offset + sizeof(symbols);
-  sections[2].sh_size = kNames.size();
-  Elf64_Ehdr header = {};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_ident[EI_DATA] = ELFDATA2LSB;
-  header.e_type = ET_DYN;
-#if defined(__x86_64__)
-  header.e_machine = EM_X86_64;
-#else
-  header.e_machine = EM_AARCH64;
-#endif
-  header.e_shoff = sections[2].sh_offset + kNames.size();
-  header.e_shentsize = sizeof(Elf64_Shdr);
-  header.e_shnum = std::size(sections);
-  const auto bytes = [](const auto& value) {
-    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
-  };
-  Corpus(root / "elf_exports")
-      .Add("plugin", bytes(header) + bytes(symbols) + std::string(kNames) + bytes(sections));
-}
-
 void MakeCorpus(const fs::path& root) {
   const core::TemporaryFolder scratch;
   Corpus(root / "config").Add("experiment", kConfig + "\0training.lr=2e-4"s);
@@ -337,7 +299,6 @@ void MakeCorpus(const fs::path& root) {
   AddReplay(root, scratch.path());
   AddChunks(root);
   AddShards(root);
-  AddLibrary(root);
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 #include <system_error>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "core/errors.h"
-#include "plugin/elf_exports.h"
 #include "plugin/guard.h"
 #include "plugin/load_probe.h"
 
@@ -29,6 +29,26 @@ constexpr const char* kHowToRebuild =
     "the C++ library, such as -D_GLIBCXX_DEBUG.";
 
 constexpr const char* kEntrySymbol = "dp_bench_plugin";
+constexpr std::size_t kMaxLibraryBytes = std::size_t{1} << 30;
+
+[[noreturn]] void RefuseFile(const fs::path& file, const std::string& reason) {
+  throw PluginError("{} is not a dp_bench plugin: {}", file.string(), reason);
+}
+
+// Loading runs static constructors, so a file that is no plugin must not be loaded, not even in a
+// child process. Every plugin has the name of its entry in its symbol table, also a stripped one.
+void RequireEntryName(const fs::path& file) {
+  std::string bytes;
+  try {
+    bytes = core::ReadTextFile(file, kMaxLibraryBytes);
+  } catch (const Error& fault) {
+    RefuseFile(file, fault.what());
+  }
+  if (!bytes.starts_with("\177ELF")) RefuseFile(file, "it is not a shared library");
+  if (bytes.find(std::string(kEntrySymbol) + '\0') == std::string::npos) {
+    RefuseFile(file, fmt::format("it does not export {}", kEntrySymbol));
+  }
+}
 
 // Loads the library, or finds it among the loaded ones. Handles are never destroyed: exception
 // objects, deleters and registrations of a plugin must stay valid until the process ends.
@@ -75,9 +95,8 @@ void CheckCompatible(const PluginHeader* found, std::optional<PluginKind> wanted
                      const fs::path& file) {
   // before the magic matches, no other field may be read
   if (!found || found->magic != kPluginMagic) {
-    throw PluginError(
-        "{} is not a dp_bench plugin: its header does not begin with the magic number {:#x}",
-        file.string(), kPluginMagic);
+    RefuseFile(file,
+               fmt::format("its header does not begin with the magic number {:#x}", kPluginMagic));
   }
 
   // collect every mismatch, so that one rebuild is enough
@@ -108,15 +127,15 @@ void CheckCompatible(const PluginHeader* found, std::optional<PluginKind> wanted
 
 const PluginHeader* OpenPlugin(const fs::path& file, std::optional<PluginKind> wanted,
                                FirstTry first_try) {
-  // loading runs static constructors, so a file that is not a plugin must not be loaded
-  if (!ExportsSymbol(file, kEntrySymbol)) {
-    throw PluginError("{} is not a dp_bench plugin: it does not export {}", file.string(),
-                      kEntrySymbol);
-  }
+  if (first_try == FirstTry::kInChild) RequireEntryName(file);
   const PluginPlace place = {wanted.value_or(PluginKind::kEnv), file.stem().string(),
                              fs::canonical(file)};
   if (first_try == FirstTry::kInChild) RequireLoadable(place.file, kEntrySymbol);
-  const auto& entry = KeepLoaded(place).get<const PluginHeader*()>(kEntrySymbol);
+  const boost::dll::shared_library& library = KeepLoaded(place);
+  if (!library.has(kEntrySymbol)) {
+    RefuseFile(file, fmt::format("it does not export {}", kEntrySymbol));
+  }
+  const auto& entry = library.get<const PluginHeader*()>(kEntrySymbol);
   const PluginHeader* const header = GuardCall(place, kEntrySymbol, [&] { return entry(); });
   CheckCompatible(header, wanted, file);
   return header;

@@ -1,5 +1,5 @@
-// Opens one plugin file. Its exports are checked before it is loaded, its C-layout header before
-// any C++ type is used. It is never unloaded.
+// Opens one plugin file. It must name its entry before it is loaded, and its C-layout header is
+// checked before any C++ type is used. It is never unloaded.
 #pragma once
 
 #include <filesystem>

@@ -163,7 +163,7 @@ void RequireLoadable(const fs::path& file, const char* symbol) {
   throw PluginError(
       "{} cannot be loaded: it {} while it was loaded in a process of its own, before any call. "
       "Look at its static constructors, which a plugin should not have, and at those of its "
-      "libraries.",
+      "libraries; or the file is damaged.",
       file.string(), *fault);
 }
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/errors.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::view {
 namespace {

@@ -3,15 +3,19 @@
 #include "plugin/catalogue.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "dp_bench/build_id.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
@@ -196,6 +200,44 @@ TEST(PluginCatalogue, ALibraryWithoutTheEntryIsRefusedBeforeItsCodeRuns) {
   const fs::path file = Folder("no_entry") / "libdpb_env_canary.so";
   ASSERT_NE(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL), nullptr);
   EXPECT_TRUE(fs::exists(canary));
+}
+
+TEST(PluginCatalogue, FilesThatAreNoLibrariesAreRefused) {
+  const ScratchFolder scratch;
+  const auto refusal_of = [&](const std::string& bytes) {
+    const fs::path file = scratch.path() / "libdpb_env_x.so";
+    std::ofstream(file, std::ios::binary) << bytes;
+    return LoadErrorOf(file);
+  };
+  EXPECT_THAT(refusal_of(""), HasSubstr("it is not a shared library"));
+  EXPECT_THAT(refusal_of(std::string(5000, '#')), HasSubstr("it is not a shared library"));
+  EXPECT_THAT(LoadErrorOf("/no/such/file.so"), HasSubstr("No such file"));
+  EXPECT_THAT(LoadErrorOf(scratch.path()), HasSubstr("found a folder"));
+  EXPECT_THAT(LoadErrorOf("/dev/zero"), HasSubstr("found a device"));
+  const fs::path fifo = scratch.path() / "libdpb_env_fifo.so";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THAT(LoadErrorOf(fifo), HasSubstr("found a named pipe (FIFO)"));  // without waiting
+}
+
+TEST(PluginCatalogue, ADamagedLibraryIsRefused) {
+  const ScratchFolder scratch;
+  const std::string bytes =
+      core::ReadTextFile(Folder("good") / "libdpb_env_toy.so", std::size_t{1} << 30);
+  const auto load = [&](const std::string& name, const std::string& content) {
+    const fs::path file = scratch.path() / name;
+    std::ofstream(file, std::ios::binary) << content;
+    return LoadErrorOf(file);
+  };
+  for (const std::size_t length : {10, 63, 64, 1000, 5000}) {
+    EXPECT_THAT(
+        load(fmt::format("cut_{}.so", length), bytes.substr(0, length)),
+        testing::AnyOf(HasSubstr("is not a dp_bench plugin"), HasSubstr("cannot be loaded")))
+        << "length " << length;
+  }
+  std::string foreign = bytes;
+  foreign[18] = 8;  // e_machine: MIPS
+  foreign[19] = 0;
+  EXPECT_THAT(load("mips.so", foreign), HasSubstr("cannot be loaded"));
 }
 
 TEST(PluginCatalogue, AMissingSymbolShowsWhileLoading) {
