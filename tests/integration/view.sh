@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# dp_bench view on a virtual display: expert, policy, recordings; the window's image is checked.
+# dp_bench view on a virtual display: expert and policy; the window's image is checked.
 # Usage: view.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
-recording=$2/../tests/data/tiny_replay.zarr
 work=$(mktemp -d)
 server=
 cleanup() {
@@ -66,22 +65,7 @@ score=$(sed -E 's/.*"score":([0-9.]+).*/\1/' evaluated/episodes.jsonl)
 expect_exit 0 "seed 100000: 100 steps, score $(printf %.3f "$score")" \
   "${view[@]}" --checkpoint trained/checkpoints/latest --steps 100
 
-echo "what an expert recorded is played again from its seed"
-"$dp_bench" collect --config-dir "$configs" --env point_mass --episodes 3 --output expert.zarr \
-  >collect.txt 2>&1 || fail "$(cat collect.txt)"
-expect_exit 0 "episode 2: .* success" \
-  "${view[@]}" --env point_mass --dataset expert.zarr --episode 2 --steps 100
-
-echo "a recording without seeds shows its pictures"
-keys='dataset.params.keys={"image": {"array": "data/img", "type": "rgb"}, "action": {}}'
-expect_exit 0 "episode 0: " "${view[@]}" --env pusht_image --dataset "$recording" "$keys" --episode 0 \
-  --steps 100 --screenshot recording.png
-expect_picture recording.png 640 640 ffffff
-expect_exit 2 "there is no such episode" "${view[@]}" --env pusht_image --dataset "$recording" "$keys" \
-  --episode 99
-
 echo "what cannot be viewed says why"
 expect_exit 2 "choose one of" "${view[@]}" --env point_mass
 expect_exit 2 "choose one of" "${view[@]}" --env point_mass --expert --human
 expect_exit 2 "pointer" "${view[@]}" --env point_mass --human
-expect_exit 2 "nothing to show" "${view[@]}" --env point_mass --episode 0 dataset.plugin=synthetic

@@ -1,5 +1,4 @@
-// dp_bench view: shows an env in a window, driven by a checkpoint, an expert, a recording or a
-// person.
+// dp_bench view: shows an env in a window, driven by a checkpoint, an expert or a person.
 
 #include <algorithm>
 #include <memory>
@@ -8,7 +7,6 @@
 #include <utility>
 
 #include "app/verbs.h"
-#include "core/console.h"
 #include "core/errors.h"
 #include "planner/policy_planner.h"
 #include "rollout/env_runner.h"
@@ -41,7 +39,6 @@ struct ViewVerbOptions {
   bool expert = false;
   bool human = false;
   fs::path record;
-  std::optional<std::uint64_t> episode;
   std::optional<std::uint64_t> seed;
   std::vector<int> size;
   double speed = 1.0;
@@ -50,38 +47,30 @@ struct ViewVerbOptions {
 };
 
 void RequireOneSource(const ViewVerbOptions& options) {
-  const bool dataset = !options.experiment.dataset.empty() || options.episode.has_value();
-  const int n_sources = (options.checkpoint.empty() ? 0 : 1) + (options.expert ? 1 : 0) +
-                        (dataset ? 1 : 0) + (options.human ? 1 : 0);
+  const int n_sources =
+      (options.checkpoint.empty() ? 0 : 1) + (options.expert ? 1 : 0) + (options.human ? 1 : 0);
   if (n_sources == 1) return;
-  throw UsageError(
-      "{}: choose one of --checkpoint, --expert, --human, and --dataset or "
-      "--episode",
-      n_sources == 0 ? "nothing to view" : "that is more than one source");
-}
-
-void SetPictureSize(const ViewVerbOptions& options, double width, double height,
-                    view::ViewerOptions* viewer) {
-  if (!options.size.empty()) {
-    viewer->width = options.size[0];
-    viewer->height = options.size[1];
-    return;
-  }
-  const double scale = kLongerSide / std::max(width, height);
-  viewer->width = std::max(1, static_cast<int>(scale * width));
-  viewer->height = std::max(1, static_cast<int>(scale * height));
+  throw UsageError("{}: choose one of --checkpoint, --expert and --human",
+                   n_sources == 0 ? "nothing to view" : "that is more than one source");
 }
 
 // The image has the aspect ratio of the videos; the first seed is the first of an evaluation.
 view::ViewerOptions MakeViewer(const ViewVerbOptions& options, const Config& config) {
   const auto runner = control::EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
   view::ViewerOptions viewer = {
-      .player = {.first_episode = options.seed.value_or(runner.test_start_seed),
+      .player = {.first_seed = options.seed.value_or(runner.test_start_seed),
                  .speed = options.speed,
                  .max_steps = runner.max_steps,
                  .n_steps = options.steps},
       .screenshot = options.screenshot};
-  SetPictureSize(options, runner.video_width, runner.video_height, &viewer);
+  if (!options.size.empty()) {
+    viewer.width = options.size[0];
+    viewer.height = options.size[1];
+    return viewer;
+  }
+  const double scale = kLongerSide / std::max<double>(runner.video_width, runner.video_height);
+  viewer.width = std::max(1, static_cast<int>(scale * runner.video_width));
+  viewer.height = std::max(1, static_cast<int>(scale * runner.video_height));
   return viewer;
 }
 
@@ -101,40 +90,6 @@ int ViewCheckpoint(ViewVerbOptions options) {
     std::unique_ptr<Env> env = experiment.CreateEnv();
     auto source = std::make_unique<view::PlannerSource>(*env, planner, experiment.spec().shape_meta,
                                                         experiment.spec().horizons);
-    return {.env = std::move(env), .source = std::move(source)};
-  });
-  return 0;
-}
-
-int ViewDataset(const ViewVerbOptions& options) {
-  const task::Task task(options.experiment);
-  const std::unique_ptr<Dataset> dataset = task.CreateDataset();
-  const std::optional<fs::path> path = task.dataset_path();
-  const std::vector<std::uint64_t> seeds =
-      path ? view::RepeatableSeeds(*path, task.env_name()) : std::vector<std::uint64_t>{};
-
-  view::ViewerOptions viewer = MakeViewer(options, task.config());
-  viewer.player.first_episode = options.episode.value_or(0);
-  double control_hz = dataset->spec().fps;
-  if (seeds.empty() && control_hz == 0.0) {
-    control_hz = task.DescribeEnv().control_hz;
-    core::PrintStatus("the dataset does not say its rate; it is shown at the env's {:g} Hz\n",
-                      control_hz);
-  }
-  if (seeds.empty()) {
-    const view::RecordedEnv pictures(*dataset, control_hz);
-    SetPictureSize(options, pictures.width(), pictures.height(), &viewer);
-  }
-  task::RejectUnknownKeys(task, {.makes_dataset = true});
-  view::RunViewer(viewer, [&]() -> view::PlayedStage {
-    std::unique_ptr<Env> env;
-    if (seeds.empty()) {
-      env = std::make_unique<view::RecordedEnv>(*dataset, control_hz);
-    } else {
-      env = task.CreateEnv();
-    }
-    auto source = std::make_unique<view::RecordedSource>(*dataset, seeds,
-                                                         env->spec().shape_meta.action_dim());
     return {.env = std::move(env), .source = std::move(source)};
   });
   return 0;
@@ -168,8 +123,7 @@ int View(const ViewVerbOptions& options) {
   run::RequireResultFiles({{"--screenshot", options.screenshot, run::kPngFile}});
   RequireOneSource(options);
   if (!options.checkpoint.empty()) return ViewCheckpoint(options);
-  if (options.expert || options.human) return ViewExpertOrHuman(options);
-  return ViewDataset(options);
+  return ViewExpertOrHuman(options);
 }
 
 }  // namespace
@@ -178,8 +132,6 @@ Verb AddView(CLI::App* app) {
   auto options = std::make_shared<ViewVerbOptions>();
   app->footer(kViewExamples);
   AddTaskOptions(app, &options->experiment);
-  app->add_option("--dataset", options->experiment.dataset,
-                  "Watch a recording: path of a dataset, or configs/dataset/<name>.json");
   app->add_option("--device", options->experiment.device, "Device of the policy (training.device)");
   AddFolder(app, "--checkpoint", &options->checkpoint, "Watch a policy: checkpoint or run folder");
   AddWeightsOption(app, &options->weights);
@@ -188,15 +140,10 @@ Verb AddView(CLI::App* app) {
   app->add_option("--record", options->record,
                   "Dataset to which successful episodes of --human are appended")
       ->needs(human);
-  CLI::Option* episode =
-      app->add_option("--episode", options->episode, "Watch this episode of the dataset");
   app->add_option_function<std::string>(
-         "--seed",
-         [options](const std::string& text) {
-           options->seed = ParseSeeds("--seed", {text}).front();
-         },
-         "First seed (default: env_runner.test_start_seed)")
-      ->excludes(episode);
+      "--seed",
+      [options](const std::string& text) { options->seed = ParseSeeds("--seed", {text}).front(); },
+      "First seed (default: env_runner.test_start_seed)");
   app->add_option("--size", options->size, "Width and height of the image [px]")
       ->expected(2)
       ->check(CLI::Range(1, 4096));

@@ -1,6 +1,5 @@
 #include "view/demonstration_recorder.h"
 
-#include "core/errors.h"
 #include "core/json.h"
 #include "data/zarr/metadata.h"
 #include "dp_bench/build_id.h"
@@ -21,32 +20,10 @@ std::vector<std::uint64_t> SeedsIn(const json& attributes, const std::filesystem
   return core::JsonView(attributes, what).At("episodes").Get<std::vector<std::uint64_t>>("seed");
 }
 
-// Actions that were executed with noise are recorded without it.
-bool HasNoise(const core::JsonView& origin) {
-  return origin.GetOptional<double>("action_noise").value_or(0.0) != 0.0 ||
-         origin.Has("action_noise_std");
-}
-
 }  // namespace
 
 json DemonstrationOrigin(const std::string& env_section, const std::string& env_version) {
   return {{"env", json::parse(env_section)}, {"env_version", env_version}, {"by", "human"}};
-}
-
-std::vector<std::uint64_t> RepeatableSeeds(const std::filesystem::path& folder,
-                                           const std::string& env) {
-  const json attributes = data::ReadReplayAttributes(folder);
-  if (attributes.is_null()) return {};
-  const std::string what = (folder / ".zattrs").string();
-  const core::JsonView origin = core::JsonView(attributes, what).At("origin");
-  const std::string recorded_in =
-      origin.Has("env") ? origin.At("env").GetOptional<std::string>("plugin").value_or(env) : env;
-  if (recorded_in != env) {
-    throw UsageError("{} was recorded in the env '{}', not in '{}'", folder.string(), recorded_in,
-                     env);
-  }
-  if (HasNoise(origin)) return {};
-  return SeedsIn(attributes, folder);
 }
 
 DemonstrationRecorder::DemonstrationRecorder(Env& env, const std::filesystem::path& folder,

@@ -18,12 +18,6 @@ namespace dp_bench::view {
 /// with all defaults, as JSON text.
 nlohmann::json DemonstrationOrigin(const std::string& env_section, const std::string& env_version);
 
-/// The seeds of the episodes of a dataset folder, if its recorded actions repeat the episodes
-/// exactly. Empty if they do not, or if the folder does not say. Throws Error{kUsage} if it was
-/// recorded in another env plugin than `env`, Error{kData} if its records are inconsistent.
-std::vector<std::uint64_t> RepeatableSeeds(const std::filesystem::path& folder,
-                                           const std::string& env);
-
 /// Appends to a dataset, one episode at a time.
 class DemonstrationRecorder {
  public:

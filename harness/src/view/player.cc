@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "dp_bench/error.h"
@@ -43,15 +41,9 @@ std::optional<Command> CommandOf(char key) {
 }
 
 std::string Title(const PlayerStatus& status) {
-  std::vector<std::string> parts = {status.source};
-  if (status.is_recording) {
-    parts.push_back(fmt::format("episode {}", status.episode));
-    parts.push_back(fmt::format("step {}", status.step));
-  } else {
-    parts.push_back(fmt::format("seed {}", status.episode));
-    parts.push_back(fmt::format("step {}/{}", status.step, status.max_steps));
-  }
-  if (std::isfinite(status.reward)) parts.push_back(fmt::format("reward {:.3f}", status.reward));
+  std::vector<std::string> parts = {std::string(status.source), fmt::format("seed {}", status.seed),
+                                    fmt::format("step {}/{}", status.step, status.max_steps),
+                                    fmt::format("reward {:.3f}", status.reward)};
   if (status.success) parts.emplace_back("success");
   if (!status.failure.empty()) {
     parts.emplace_back("failed");
@@ -75,17 +67,11 @@ Player::Player(Env& env, ActionSource& source, DemonstrationRecorder* demonstrat
   status_.max_steps = options.max_steps > 0 ? options.max_steps : env.spec().max_steps;
   status_.speed = std::clamp(options.speed, kMinSpeed, kMaxSpeed);
   status_.source = source.name();
-  status_.is_recording = source.is_recording();
-  if (!source.SeedOf(options.first_episode)) {
-    throw UsageError("--episode {}: there is no such episode", options.first_episode);
-  }
-  Begin(options.first_episode);
+  Begin(options.first_seed);
 }
 
-void Player::Begin(std::uint64_t episode) {
-  const std::optional<std::uint64_t> seed = source_.SeedOf(episode);
-  DPB_ASSERT(seed.has_value());
-  status_.episode = episode;
+void Player::Begin(std::uint64_t seed) {
+  status_.seed = seed;
   status_.step = 0;
   status_.reward = 0.0;
   status_.score = 0.0;
@@ -94,9 +80,9 @@ void Player::Begin(std::uint64_t episode) {
   status_.is_waiting = false;
   status_.failure.clear();
   status_.note.clear();
-  env_.Reset(*seed);
-  source_.Begin(episode);
-  if (demonstrations_ != nullptr) demonstrations_->Begin(*seed);
+  env_.Reset(seed);
+  source_.Begin(seed);
+  if (demonstrations_ != nullptr) demonstrations_->Begin(seed);
 }
 
 void Player::Apply(Command command) {
@@ -118,10 +104,10 @@ void Player::Apply(Command command) {
       NextCamera();
       break;
     case Command::kRestart:
-      Begin(status_.episode);
+      Begin(status_.seed);
       break;
     case Command::kNextEpisode:
-      NextEpisode();
+      Begin(status_.seed + 1);
       break;
   }
 }
@@ -132,15 +118,6 @@ void Player::NextCamera() {
   camera_ = (camera_ + 1) % n_cameras();
   status_.camera =
       camera_ == 0 ? "" : env_.spec().abilities.cameras[static_cast<std::size_t>(camera_ - 1)];
-}
-
-void Player::NextEpisode() {
-  const std::uint64_t next = status_.episode + 1;
-  if (source_.SeedOf(next)) {
-    Begin(next);
-  } else {
-    status_.note = "the last episode";
-  }
 }
 
 double Player::period_s() const { return 1.0 / (env_.spec().control_hz * status_.speed); }
@@ -159,7 +136,7 @@ bool Player::Advance(double now_s) {
   const bool was_waiting = status_.is_waiting;
   const bool has_stepped = Step();
   if (n_steps_ > 0) status_.is_finished = status_.is_over || n_executed_ >= n_steps_;
-  if (!has_stepped) return status_.is_waiting != was_waiting || status_.is_over;
+  if (!has_stepped) return status_.is_waiting != was_waiting;
 
   // a late player starts over from now instead of hurrying
   next_step_s_ += period_s();
@@ -169,10 +146,8 @@ bool Player::Advance(double now_s) {
 
 bool Player::Step() {
   try {
-    const Supply supply = source_.Next(action_);
-    status_.is_waiting = supply == Supply::kWait;
-    if (supply == Supply::kEnd) End();
-    if (supply != Supply::kAction) return false;
+    status_.is_waiting = !source_.Next(action_);
+    if (status_.is_waiting) return false;
     if (demonstrations_ != nullptr) demonstrations_->Add(action_);
     Count(env_.Step(action_));
   } catch (const Error& error) {
@@ -185,13 +160,12 @@ bool Player::Step() {
 }
 
 void Player::Count(const StepResult& result) {
-  status_.reward = source_.has_rewards() ? result.reward : std::numeric_limits<double>::quiet_NaN();
+  status_.reward = result.reward;
   status_.score = status_.step == 0 ? result.reward : std::max(status_.score, result.reward);
   status_.success = status_.success || result.success;
   ++status_.step;
   ++n_executed_;
-  const bool is_truncated = !status_.is_recording && status_.step >= status_.max_steps;
-  if (result.terminated || is_truncated) End();
+  if (result.terminated || status_.step >= status_.max_steps) End();
 }
 
 void Player::End() {

@@ -39,11 +39,10 @@ std::optional<Command> CommandOf(char key);
 
 /// Everything about the current episode except its image.
 struct PlayerStatus {
-  std::uint64_t episode = 0;  // its seed, or its place in a recording
-  bool is_recording = false;
+  std::uint64_t seed = 0;
   int step = 0;         // executed so far
-  int max_steps = 0;    // the episode ends after these; a recording ends with its last action
-  double reward = 0.0;  // of the latest step; NaN when unknown
+  int max_steps = 0;    // the episode ends after these
+  double reward = 0.0;  // of the latest step
   double score = 0.0;   // the highest reward
   bool success = false;
   bool is_over = false;
@@ -61,7 +60,7 @@ struct PlayerStatus {
 std::string Title(const PlayerStatus& status);
 
 struct PlayerOptions {
-  std::uint64_t first_episode = 0;
+  std::uint64_t first_seed = 0;
   double speed = 1.0;
   int max_steps = 0;  // of an episode; 0: as the env says
   int n_steps = 0;    // after so many, or an episode, the player is finished; 0: never
@@ -71,8 +70,7 @@ struct PlayerOptions {
 class Player {
  public:
   /// All arguments must outlive the player, which starts the first episode. `demonstrations`: where
-  /// successful episodes go; null: nothing is recorded. Throws Error{kUsage} if there is no such
-  /// episode.
+  /// successful episodes go; null: nothing is recorded.
   Player(Env& env, ActionSource& source, DemonstrationRecorder* demonstrations,
          const PlayerOptions& options);
 
@@ -98,9 +96,8 @@ class Player {
   // The env's own image, then its cameras.
   int n_cameras() const;
 
-  void Begin(std::uint64_t episode);
+  void Begin(std::uint64_t seed);
   void NextCamera();
-  void NextEpisode();
 
   double period_s() const;
 

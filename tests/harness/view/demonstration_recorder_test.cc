@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "harness/view/stage_env.h"
@@ -17,7 +18,6 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class DemonstrationsTest : public testing::Test {
  protected:
@@ -29,7 +29,7 @@ class DemonstrationsTest : public testing::Test {
   std::vector<std::string> Record(std::uint64_t first, int n_episodes) {
     PointerSource human(env_);
     DemonstrationRecorder demonstrations(env_, folder_, origin_);
-    Player player(env_, human, &demonstrations, {.first_episode = first});
+    Player player(env_, human, &demonstrations, {.first_seed = first});
     player.Point({.x = 0.5, .y = 0.25, .is_down = true});
     std::vector<std::string> notes;
     double now = 0.0;
@@ -51,8 +51,8 @@ class DemonstrationsTest : public testing::Test {
 TEST_F(DemonstrationsTest, SuccessfulEpisodesAreKeptWithTheirSeeds) {
   EXPECT_THAT(Record(4, 3), ElementsAre("recorded, 1 in the dataset", "not recorded: no success",
                                         "recorded, 2 in the dataset"));
-  EXPECT_THAT(RepeatableSeeds(folder_, "stage"), ElementsAre(4U, 6U));
   const json attributes = data::ReadReplayAttributes(folder_);
+  EXPECT_THAT(attributes.at("episodes").at("seed"), ElementsAre(4U, 6U));
   EXPECT_EQ(attributes.at("n_steps"), 8);
   EXPECT_EQ(attributes.at("complete"), true);
   EXPECT_EQ(attributes.at("fps"), 10.0);
@@ -64,13 +64,13 @@ TEST_F(DemonstrationsTest, SuccessfulEpisodesAreKeptWithTheirSeeds) {
 TEST_F(DemonstrationsTest, ALaterSessionContinues) {
   Record(4, 1);
   EXPECT_THAT(Record(8, 1), ElementsAre("recorded, 2 in the dataset"));
-  EXPECT_THAT(RepeatableSeeds(folder_, "stage"), ElementsAre(4U, 8U));
+  EXPECT_THAT(data::ReadReplayAttributes(folder_).at("episodes").at("seed"), ElementsAre(4U, 8U));
 }
 
 TEST_F(DemonstrationsTest, ARestartForgetsWhatWasDragged) {
   PointerSource human(env_);
   DemonstrationRecorder demonstrations(env_, folder_, origin_);
-  Player player(env_, human, &demonstrations, {.first_episode = 4});
+  Player player(env_, human, &demonstrations, {.first_seed = 4});
   player.Point({.x = 0.5, .y = 0.25, .is_down = true});
   player.Advance(1.0);
   player.Apply(Command::kRestart);
@@ -83,24 +83,14 @@ TEST_F(DemonstrationsTest, AnotherEnvsFolderIsRefused) {
   const json other = DemonstrationOrigin(R"({"plugin": "another"})", "1.0.0");
   EXPECT_EQ(CodeOf([&] { DemonstrationRecorder demonstrations(env_, folder_, other); }),
             ErrorCode::kUsage);
-  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { RepeatableSeeds(folder_, "another"); }),
-              HasSubstr("recorded in the env 'stage', not in 'another'"));
-}
-
-TEST_F(DemonstrationsTest, ActionsRecordedWithoutTheirNoiseDoNotRepeatTheEpisode) {
-  data::ReplayWriter writer(folder_, env_.spec().shape_meta.obs, {{"action_noise", 0.02}});
-  writer.Commit({{"episodes", {{"seed", {1, 2}}}}}, true);
-  EXPECT_THAT(RepeatableSeeds(folder_, "stage"), IsEmpty());
-}
-
-TEST_F(DemonstrationsTest, AForeignDatasetHasNoSeeds) {
-  EXPECT_THAT(RepeatableSeeds(scratch_.path(), "stage"), IsEmpty());
 }
 
 TEST_F(DemonstrationsTest, DamagedAttributesAreNamed) {
-  data::ReplayWriter writer(folder_, env_.spec().shape_meta.obs, origin_);
-  writer.Commit({{"episodes", "none"}}, true);
-  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { RepeatableSeeds(folder_, "stage"); }),
+  Record(4, 1);
+  json attributes = data::ReadReplayAttributes(folder_);
+  attributes["episodes"] = "none";
+  std::ofstream(folder_ / ".zattrs") << attributes;
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { Record(5, 1); }),
               HasSubstr(".zattrs: episodes: expected an object"));
 }
 

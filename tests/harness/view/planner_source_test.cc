@@ -23,7 +23,7 @@ TEST_F(PlannerSourceTest, ShowsTheEpisodeThatWasEvaluated) {
   rollout::FakePlanner planner(/*batch_size=*/4);
   PlannerSource source(env, planner, meta_, horizons_);
   for (const run::EpisodeRecord& record : result.records) {
-    Player player(env, source, nullptr, {.first_episode = record.seed});
+    Player player(env, source, nullptr, {.first_seed = record.seed});
     for (double now = 0.0; !player.status().is_over; now += 1.0) player.Advance(now);
     EXPECT_EQ(player.status().score, record.score);
     EXPECT_EQ(player.status().step, record.n_steps);

@@ -4,9 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-
 #include "harness/view/stage_env.h"
 #include "support/error_of.h"
 
@@ -101,22 +98,22 @@ TEST_F(PlayerTest, ScoreIsTheHighestReward) {
 
 TEST_F(PlayerTest, TerminationWithSuccessEndsTheEpisode) {
   world_.end_of = [](std::uint64_t seed) { return static_cast<int>(seed); };
-  Player player = Make(expert_, {.first_episode = 3});
+  Player player = Make(expert_, {.first_seed = 3});
   EXPECT_EQ(StepsBetween(0.0, 10.0, &player), 3);
   EXPECT_TRUE(player.status().success);
 }
 
 TEST_F(PlayerTest, RestartRepeatsTheEpisodeAndNextGoesOn) {
-  Player player = Make(expert_, {.first_episode = 7});
+  Player player = Make(expert_, {.first_seed = 7});
   StepsBetween(0.0, 10.0, &player);
   const double score = player.status().score;
   player.Apply(Command::kRestart);
   EXPECT_EQ(player.status().step, 0);
-  EXPECT_EQ(player.status().episode, 7U);
+  EXPECT_EQ(player.status().seed, 7U);
   StepsBetween(10.0, 20.0, &player);
   EXPECT_EQ(player.status().score, score);
   player.Apply(Command::kNextEpisode);
-  EXPECT_EQ(player.status().episode, 8U);
+  EXPECT_EQ(player.status().seed, 8U);
   EXPECT_FALSE(player.status().is_over);
 }
 
@@ -144,7 +141,7 @@ TEST_F(PlayerTest, AnEnvWithoutCamerasHasOnePicture) {
    public:
     std::string_view name() const override { return "still"; }
     void Begin(std::uint64_t) override {}
-    Supply Next(std::span<float>) override { return Supply::kWait; }
+    bool Next(std::span<float>) override { return false; }
   } still;
   Player player(env, still, nullptr, {});
   player.Apply(Command::kNextCamera);
@@ -167,7 +164,7 @@ TEST_F(PlayerTest, AnEpisodeThatBreaksIsShownAsFailedAndTheNextOnePlays) {
     return seed == 12 ? rollout::Fault::kThrowInStep : rollout::Fault::kNone;
   };
   world_.fault_step = 2;
-  Player player = Make(expert_, {.first_episode = 12});
+  Player player = Make(expert_, {.first_seed = 12});
   StepsBetween(0.0, 10.0, &player);
   EXPECT_THAT(player.status().failure, HasSubstr("it broke"));
   EXPECT_TRUE(player.status().is_over);
@@ -229,7 +226,7 @@ TEST(Commands, EveryKeyOfTheHelpIsKnown) {
 }
 
 TEST(Titles, SayWhatIsPlayedAndHowItGoes) {
-  PlayerStatus status = {.episode = 3,
+  PlayerStatus status = {.seed = 3,
                          .step = 17,
                          .max_steps = 300,
                          .reward = 0.4124,
@@ -238,9 +235,8 @@ TEST(Titles, SayWhatIsPlayedAndHowItGoes) {
                          .source = "expert",
                          .camera = "head"};
   EXPECT_EQ(Title(status), "expert · seed 3 · step 17/300 · reward 0.412 · success · 1/4x · head");
-  status = {.episode = 3, .is_recording = true, .step = 17, .is_over = true, .source = "dataset"};
-  status.reward = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(Title(status), "dataset · episode 3 · step 17 · over");
+  status = {.seed = 3, .step = 17, .max_steps = 20, .is_over = true, .source = "expert"};
+  EXPECT_EQ(Title(status), "expert · seed 3 · step 17/20 · reward 0.000 · over");
   status.failure = "it broke";
   EXPECT_THAT(Title(status), HasSubstr("failed"));
   EXPECT_THAT(Title(status), Not(HasSubstr("over")));

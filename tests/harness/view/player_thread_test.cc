@@ -73,7 +73,7 @@ TEST_F(PlayerThreadTest, CommandsAreFollowedInOrder) {
   thread.Post(Command::kNextCamera);
   const PlayerStatus status =
       WaitFor(&thread, [](const PlayerStatus& now) { return now.camera == "head"; });
-  EXPECT_EQ(status.episode, 2U);
+  EXPECT_EQ(status.seed, 2U);
   EXPECT_TRUE(status.is_paused);
   EXPECT_EQ(picture_.pixels[0], 100);
 }

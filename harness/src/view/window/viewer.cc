@@ -14,9 +14,7 @@ constexpr const char* kKeys =
     "space pause, . step, + faster, - slower, c camera, r restart, n next episode, q quit";
 
 void PrintEnded(const PlayerStatus& status) {
-  core::PrintResult("{} {}: {} steps", status.is_recording ? "episode" : "seed", status.episode,
-                    status.step);
-  if (!status.is_recording) core::PrintResult(", score {:.3f}", status.score);
+  core::PrintResult("seed {}: {} steps, score {:.3f}", status.seed, status.step, status.score);
   if (status.success) core::PrintResult(", success");
   if (!status.note.empty()) core::PrintResult(", {}", status.note);
   if (!status.failure.empty()) core::PrintResult(", failed: {}", status.failure);
