@@ -47,35 +47,6 @@ void CopyPlane(const AVFrame& frame, bool is_swapped, std::span<float> out) {
   }
 }
 
-// Before the planes of a packed image.
-struct PackedHeader {
-  int format;  // AV_PIX_FMT_NONE: there are no planes
-  int colorspace;
-  int color_range;
-};
-
-struct PackedPlane {
-  std::size_t offset;
-  std::size_t stride;
-  int width;
-  int height;
-};
-
-// Each row begins at a cache line, because the scaler reads whole vectors.
-std::array<PackedPlane, 3> PackedPlanes(int width, int height) {
-  constexpr std::size_t kLine = 64;
-  std::array<PackedPlane, 3> planes;
-  std::size_t offset = kLine;  // of the header
-  for (std::size_t i = 0; i < planes.size(); ++i) {
-    const int half = i == 0 ? 0 : 1;
-    PackedPlane& plane = planes[i];
-    plane = {.offset = offset, .width = (width + half) >> half, .height = (height + half) >> half};
-    plane.stride = (static_cast<std::size_t>(plane.width) + kLine - 1) / kLine * kLine;
-    offset += plane.stride * static_cast<std::size_t>(plane.height);
-  }
-  return planes;
-}
-
 }  // namespace
 
 struct DecodedPicture::Conversion {
@@ -161,53 +132,6 @@ void DecodedPicture::ToGrey(std::span<float> out) {
     const int sum = int{rgb[3 * i]} + int{rgb[3 * i + 1]} + int{rgb[3 * i + 2]};
     out[i] = static_cast<float>(sum) / 3.0F;
   }
-}
-
-std::size_t DecodedPicture::PackedBytes(int width, int height) {
-  const PackedPlane last = PackedPlanes(width, height).back();
-  return last.offset + last.stride * static_cast<std::size_t>(last.height);
-}
-
-bool DecodedPicture::Pack(std::span<std::byte> out) const {
-  const AVFrame& in = *conversion_->frame;
-  DPB_ASSERT(out.size() == PackedBytes(in.width, in.height));
-  const bool is_packed = in.format == AV_PIX_FMT_YUV420P || in.format == AV_PIX_FMT_YUVJ420P;
-  const PackedHeader header = {.format = is_packed ? in.format : int{AV_PIX_FMT_NONE},
-                               .colorspace = in.colorspace,
-                               .color_range = in.color_range};
-  std::memcpy(out.data(), &header, sizeof(header));
-  if (!is_packed) return false;
-  const std::array<PackedPlane, 3> planes = PackedPlanes(in.width, in.height);
-  for (std::size_t i = 0; i < planes.size(); ++i) {
-    for (int y = 0; y < planes[i].height; ++y) {
-      std::memcpy(out.data() + planes[i].offset + static_cast<std::size_t>(y) * planes[i].stride,
-                  in.data[i] + std::ptrdiff_t{y} * in.linesize[i],
-                  static_cast<std::size_t>(planes[i].width));
-    }
-  }
-  return true;
-}
-
-bool DecodedPicture::Unpack(std::span<const std::byte> packed, int width, int height) {
-  DPB_ASSERT(packed.size() == PackedBytes(width, height));
-  PackedHeader header;
-  std::memcpy(&header, packed.data(), sizeof(header));
-  if (header.format == AV_PIX_FMT_NONE) return false;
-  AVFrame* frame = conversion_->frame.get();
-  av_frame_unref(frame);
-  frame->width = width;
-  frame->height = height;
-  frame->format = header.format;
-  frame->colorspace = static_cast<AVColorSpace>(header.colorspace);
-  frame->color_range = static_cast<AVColorRange>(header.color_range);
-  const std::array<PackedPlane, 3> planes = PackedPlanes(width, height);
-  for (std::size_t i = 0; i < planes.size(); ++i) {
-    // libav has no frames of constant bytes; the scaler only reads them
-    frame->data[i] =
-        reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(packed.data() + planes[i].offset));
-    frame->linesize[i] = static_cast<int>(planes[i].stride);
-  }
-  return true;
 }
 
 namespace {

@@ -34,15 +34,6 @@ class DecodedPicture {
   /// colours of 8 bits: the mean of red, green and blue.
   void ToGrey(std::span<float> out);
 
-  /// Copies an image in YUV 4:2:0 with 8 bits, as nearly all videos have, to PackedBytes bytes:
-  /// half of the memory of its RGB. Returns whether it is one.
-  bool Pack(std::span<std::byte> out) const;
-  static std::size_t PackedBytes(int width, int height);
-
-  /// Becomes an image that Pack copied, and reads its pixels where they are. False if Pack
-  /// returned false.
-  bool Unpack(std::span<const std::byte> packed, int width, int height);
-
  private:
   friend class PictureDecoder;
   friend class VideoFrames;

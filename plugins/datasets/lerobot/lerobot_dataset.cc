@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 #include <thread>
 #include <utility>
@@ -227,15 +228,14 @@ void LeRobotDataset::ReadPictures(std::size_t key, std::int64_t begin, std::int6
   const std::size_t picture_bytes = spec_.keys[key].ByteSize();
   for (std::int64_t step = begin; step < end; ++step) {
     const FrameId frame = selection_.FrameAt(step);
-    const std::size_t stored_bytes = camera.StoredBytes(picture_bytes);
-    const auto keep = [&](std::int64_t other, const reader::ChunkCache::Decode& store) {
-      cache_->Offer({&camera, step - frame.frame + other}, stored_bytes, store);
+    const auto keep = [&](std::int64_t other, const reader::ChunkCache::Decode& write) {
+      cache_->Offer({&camera, step - frame.frame + other}, picture_bytes, write);
     };
-    const auto stored = cache_->Get({&camera, step}, stored_bytes, [&](std::span<std::byte> room) {
-      camera.Store(frame, room, keep);
-    });
-    camera.Show(frame, stored->bytes(),
-                out.subspan(static_cast<std::size_t>(step - begin) * picture_bytes, picture_bytes));
+    const auto picture =
+        cache_->Get({&camera, step}, picture_bytes,
+                    [&](std::span<std::byte> room) { camera.Decode(frame, room, keep); });
+    const auto place = static_cast<std::size_t>(step - begin) * picture_bytes;
+    std::memcpy(out.data() + place, picture->bytes().data(), picture_bytes);
   }
 }
 

@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -30,8 +27,6 @@ class PictureWriter {
                   static_cast<std::size_t>(feature.height)),
         is_grey_(feature.n_channels == 1),
         depth_(std::move(depth)) {}
-
-  bool is_depth() const { return depth_.has_value(); }
 
   void Write(media::DecodedPicture& picture, std::span<std::byte> out) const {
     if (!depth_) {
@@ -78,61 +73,13 @@ class VideoCamera final : public RecordedCamera {
         writer_(feature, std::move(depth)),
         times_(times),
         tolerance_(tolerance),
-        pool_(max_idle),
-        is_packed_(!writer_.is_depth()) {
+        pool_(max_idle) {
     for (const VideoPlace& place : places_) {
       file_ids_.emplace(place.file, static_cast<std::int64_t>(file_ids_.size()));
     }
   }
 
-  void Decode(const FrameId& frame, std::span<std::byte> out) override {
-    With(frame, nullptr, [&](media::DecodedPicture& picture) { writer_.Write(picture, out); });
-  }
-
-  // Colours are kept as YUV 4:2:0, until a frame has another format.
-  std::size_t StoredBytes(std::size_t picture_bytes) const override {
-    return is_packed_ ? media::DecodedPicture::PackedBytes(feature_.width, feature_.height)
-                      : picture_bytes;
-  }
-
-  void Store(const FrameId& frame, std::span<std::byte> stored, const Pass& pass) override {
-    With(frame, pass, [&](media::DecodedPicture& picture) { Keep(picture, stored); });
-  }
-
-  void Show(const FrameId& frame, std::span<const std::byte> stored,
-            std::span<std::byte> out) override {
-    if (!IsPacked(stored)) return RecordedCamera::Show(frame, stored, out);
-    std::unique_ptr<media::DecodedPicture> picture = TakeConverter();
-    if (picture->Unpack(stored, feature_.width, feature_.height)) {
-      InFrame(feature_.name, frame, [&] { writer_.Write(*picture, out); });
-    } else {
-      Decode(frame, out);
-    }
-    const std::lock_guard lock(mutex_);
-    converters_.push_back(std::move(picture));
-  }
-
- private:
-  bool IsPacked(std::span<const std::byte> stored) const {
-    return !writer_.is_depth() &&
-           stored.size() == media::DecodedPicture::PackedBytes(feature_.width, feature_.height);
-  }
-
-  void Keep(media::DecodedPicture& picture, std::span<std::byte> stored) {
-    if (!IsPacked(stored)) return writer_.Write(picture, stored);
-    if (!picture.Pack(stored)) is_packed_ = false;
-  }
-
-  std::unique_ptr<media::DecodedPicture> TakeConverter() {
-    const std::lock_guard lock(mutex_);
-    if (converters_.empty()) return std::make_unique<media::DecodedPicture>();
-    std::unique_ptr<media::DecodedPicture> picture = std::move(converters_.back());
-    converters_.pop_back();
-    return picture;
-  }
-
-  template <class Use>
-  void With(const FrameId& frame, const Pass& pass, const Use& use) {
+  void Decode(const FrameId& frame, std::span<std::byte> out, const Pass& pass) override {
     const VideoPlace& place = places_.at(static_cast<std::size_t>(frame.episode));
     const double time = place.from_timestamp + times_.Of(frame);
     const auto position = static_cast<std::int64_t>(std::llround(time * metadata_.fps));
@@ -143,7 +90,7 @@ class VideoCamera final : public RecordedCamera {
       if (other.frame < 0 || other.frame >= frame.frame) return;  // of another episode
       const double distance = std::abs(at - place.from_timestamp - times_.Of(other));
       if (distance >= reach || distance > tolerance_) return;
-      pass(other.frame, [&](std::span<std::byte> room) { Keep(picture, room); });
+      pass(other.frame, [&](std::span<std::byte> room) { writer_.Write(picture, room); });
     };
     InFrame(feature_.name, frame, [&] {
       pool_.With(
@@ -154,12 +101,12 @@ class VideoCamera final : public RecordedCamera {
           },
           [&](Stream& stream) {
             stream.next = position + 1;
-            use(stream.frames.At(time, tolerance_,
-                                 pass ? media::VideoFrames::Pass(pass_picture) : nullptr));
+            writer_.Write(stream.frames.At(time, tolerance_, pass_picture), out);
           });
     });
   }
 
+ private:
   struct Stream {
     Stream(const std::filesystem::path& file, const Feature& feature)
         : frames(file, feature.width, feature.height) {}
@@ -177,9 +124,6 @@ class VideoCamera final : public RecordedCamera {
   double tolerance_;
   std::map<FileNumber, std::int64_t> file_ids_;
   StreamPool<Stream> pool_;
-  std::atomic<bool> is_packed_;
-  std::mutex mutex_;                                                // of converters_
-  std::vector<std::unique_ptr<media::DecodedPicture>> converters_;  // one per thread that reads
 };
 
 class ParquetCamera final : public RecordedCamera {
@@ -192,7 +136,7 @@ class ParquetCamera final : public RecordedCamera {
         max_bytes_(max_bytes),
         pool_(max_idle) {}
 
-  void Decode(const FrameId& frame, std::span<std::byte> out) override {
+  void Decode(const FrameId& frame, std::span<std::byte> out, const Pass& /*pass*/) override {
     const PictureRows::Place& place = rows_.places.at(static_cast<std::size_t>(frame.step));
     InFrame(feature_.name, frame, [&] {
       pool_.With(
@@ -226,12 +170,6 @@ class ParquetCamera final : public RecordedCamera {
 };
 
 }  // namespace
-
-void RecordedCamera::Show(const FrameId& /*frame*/, std::span<const std::byte> stored,
-                          std::span<std::byte> out) {
-  DPB_ASSERT(stored.size() == out.size());
-  std::memcpy(out.data(), stored.data(), out.size());
-}
 
 std::unique_ptr<RecordedCamera> MakeVideoCamera(const Metadata& metadata, const Feature& feature,
                                                 std::optional<DepthScale> depth,

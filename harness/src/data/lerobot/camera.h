@@ -68,29 +68,14 @@ class RecordedCamera {
   RecordedCamera& operator=(const RecordedCamera&) = delete;
   virtual ~RecordedCamera() = default;
 
+  /// Gets an earlier frame of the same episode, which had to be decoded on the way to another, and
+  /// what writes its image.
+  using Pass = std::function<void(std::int64_t frame,
+                                  const std::function<void(std::span<std::byte>)>& write)>;
+
   /// Writes the image of a frame: RGB8 [height, width, 3], or depth as uint16 [height, width] in
   /// millimetres. Throws Error{kData} or Error{kMedia} naming file, episode and frame.
-  virtual void Decode(const FrameId& frame, std::span<std::byte> out) = 0;
-
-  // An image may be kept in a form that takes less memory. By default, it is kept as it is.
-
-  /// The size of that form of an image of `picture_bytes`. May change while nothing is decoded
-  /// yet, so each stored image has its own size.
-  virtual std::size_t StoredBytes(std::size_t picture_bytes) const { return picture_bytes; }
-
-  /// Gets an earlier frame of the same episode, which had to be decoded on the way to another, and
-  /// what copies it into room for it.
-  using Pass = std::function<void(std::int64_t frame,
-                                  const std::function<void(std::span<std::byte>)>& store)>;
-
-  /// Decodes an image into `stored`. Throws as Decode does.
-  virtual void Store(const FrameId& frame, std::span<std::byte> stored, const Pass& /*pass*/) {
-    Decode(frame, stored);
-  }
-
-  /// Writes the same bytes as Decode.
-  virtual void Show(const FrameId& frame, std::span<const std::byte> stored,
-                    std::span<std::byte> out);
+  virtual void Decode(const FrameId& frame, std::span<std::byte> out, const Pass& pass) = 0;
 };
 
 /// A camera whose images are in video files. `depth` must be given for a depth key. An image is
