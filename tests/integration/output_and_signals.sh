@@ -172,10 +172,9 @@ signalled() {  # signalled SIGNAL SECONDS COMMAND...: the exit status, within tw
   echo "$status"
 }
 diagnose=("$dp_bench" diagnose --checkpoint trained/checkpoints/latest --rollouts 1000)
-bench=("$dp_bench" bench policy "${small[@]}" --repetitions 1000 collect.n_episodes=4 dataloader.batch_size=16)
+profile=("$dp_bench" profile "${small[@]}" collect.n_episodes=4 --steps 10000 dataloader.batch_size=16)
 [ "$(signalled TERM 4 "${diagnose[@]}" )" -eq 143 ] || fail "diagnose: $(cat signalled.txt)"
-[ "$(signalled HUP 4 "${bench[@]}")" -eq 129 ] || fail "bench: $(cat signalled.txt)"
-[ "$(signalled INT 4 "$dp_bench" profile "${small[@]}" collect.n_episodes=4 --steps 10000 dataloader.batch_size=16)" -eq 130 ] || fail "profile: $(cat signalled.txt)"
+[ "$(signalled HUP 4 "${profile[@]}")" -eq 129 ] || fail "profile: $(cat signalled.txt)"
 [ "$(signalled INT 4 "$dp_bench" replay --run run --episode 0 --size 4000 4000)" -eq 130 ] || fail "replay: $(cat signalled.txt)"
 [ -z "$(left_over)" ] || fail "left: $(left_over)"
 

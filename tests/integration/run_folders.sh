@@ -76,8 +76,8 @@ expect_bad_keys "$dp_bench" collect "${task[@]}" "${fresh[@]}"
 expect_bad_keys "$dp_bench" view "${task[@]}" --expert
 expect_bad_keys "$dp_bench" view --checkpoint trained
 expect_bad_keys "$dp_bench" bench env "${task[@]}"
-for verb in "bench policy" profile diagnose train run inspect; do
-  expect_bad_keys "$dp_bench" $verb "${small[@]}" "${fresh[@]}"
+for verb in profile diagnose train run inspect; do
+  expect_bad_keys "$dp_bench" "$verb" "${small[@]}" "${fresh[@]}"
 done
 expect_unchanged 2 "env.params" "$dp_bench" collect "${task[@]}" env.params.sped=1
 expect_unchanged 2 "policy" "$dp_bench" collect "${task[@]}" "${fresh[@]}" policy.params.n_groups=4

@@ -1,5 +1,5 @@
-// dp_bench profile: shows where the time goes, and what to change. dp_bench bench: the speed of the
-// parts of an experiment on this machine. Each figure is the median of several repetitions. Compare
+// dp_bench profile: shows where the time goes, and what to change. dp_bench bench: the speed of an
+// env or a dataset on this machine. Each figure is the median of several repetitions. Compare
 // ratios within one run; absolute figures depend on the machine.
 #include <fmt/format.h>
 
@@ -24,14 +24,11 @@
 #include "dp_bench/random.h"
 #include "plugin/catalogue.h"
 #include "plugin/obs_memory.h"
-#include "policy/device.h"
 #include "profile/profile_experiment.h"
 #include "run/checkpoint.h"
 #include "run/result_files.h"
 #include "run/run_files.h"
 #include "task/key_check.h"
-#include "task/training_rig.h"
-#include "train/batches.h"
 #include "train/train_config.h"
 
 namespace dp_bench::app {
@@ -88,7 +85,6 @@ int Profile(ProfileVerbOptions options) {
 constexpr const char* kBenchExamples =
     R"(Examples:
   dp_bench bench env --env pusht
-  dp_bench bench policy --policy unet_hybrid --env point_mass dataloader.batch_size=64
   dp_bench bench dataset --dataset path/to/lerobot_dataset dataloader.num_workers=2)";
 
 struct BenchVerbOptions {
@@ -119,14 +115,6 @@ double Median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-// Median seconds of `work`, after one warm-up unless the caller did it.
-double MedianSeconds(int repetitions, const std::function<void()>& work, bool warms_up = true) {
-  if (warms_up) work();
-  std::vector<double> seconds;
-  for (int i = 0; i < repetitions; ++i) seconds.push_back(Seconds(work));
-  return Median(std::move(seconds));
 }
 
 // Steps with uniform actions, each held for ten steps so that an absolute target is reached. A
@@ -178,74 +166,6 @@ void BenchEnv(const task::Task& task, int repetitions) {
   show("env steps/s, with observations", true);
 }
 
-// The loader alone, and with the training that it feeds.
-void BenchLoader(task::TrainingRig& rig, int repetitions,
-                 const std::function<void(data::HostBatch*)>& train) {
-  // workers finish their batches together, so measure over one batch of each
-  const train::DataLoaderConfig& config = rig.loading();
-  const int n_batches = std::max(1, config.num_workers);
-  data::HostBatch host;
-  const auto rate = [&](const std::function<void(data::HostBatch*)>& use) {
-    const double seconds = MedianSeconds(repetitions, [&] {
-      for (int i = 0; i < n_batches; ++i) {
-        rig.NextBatch(&host);
-        use(&host);
-      }
-    });
-    return static_cast<double>(n_batches * config.batch_size) / seconds;
-  };
-  core::PrintResult("loader samples/s, batch {:<4}         {:12.0f}\n", config.batch_size,
-                    rate([](data::HostBatch*) {}));
-  core::PrintResult("training with loader samples/s       {:12.0f}\n", rate(train));
-}
-
-void BenchActionChunks(Policy* policy, const Batch& batch, std::int64_t batch_size,
-                       int repetitions) {
-  policy->module().eval();
-  policy->WeightsChanged();
-  for (const std::int64_t rows : {1, 16, 50}) {
-    if (rows > batch_size) break;
-    const TensorMap obs = train::ObservedSteps(train::FirstRows(batch, rows).obs,
-                                               policy->spec().horizons.n_obs_steps);
-    const double seconds = MedianSeconds(repetitions, [&] {
-      NoiseSource noise = train::BatchNoise(0, train::NoisePurpose::kSampling, 0, rows);
-      policy->PredictAction(obs, noise).to(torch::kCPU);
-    });
-    core::PrintResult("action chunk, batch {:<3} [ms]         {:12.2f}\n", rows, 1e3 * seconds);
-  }
-}
-
-int BenchPolicy(const task::Experiment& experiment, int repetitions) {
-  const bool is_there = task::ProvideCheckedDataset(experiment, {.makes_policy = true}) != nullptr;
-  if (!is_there) return core::kExitInterrupted;
-  std::unique_ptr<Dataset> dataset;
-  const double load_seconds = Seconds([&] { dataset = experiment.CreateDataset(); });
-  task::TrainingRig rig(experiment, *dataset);
-  data::BatchLoader& loader = rig.loader();
-  core::PrintResult("dataset load [s]                     {:12.2f}\n", load_seconds);
-  core::PrintResult("training sequences                   {:12}\n", loader.sampler().size());
-
-  // only the last batch, so that no worker is busy during the measurement
-  loader.StartEpoch(0, loader.num_batches() - 1);
-  data::HostBatch host;
-  loader.Next(&host);
-  const Batch batch = train::ToBatch(host, experiment.spec().shape_meta, experiment.device());
-
-  // loss, gradients, optimiser, EMA
-  train::StepTimer timer([] { return 0.0; });
-  const std::int64_t batch_size = rig.loading().batch_size;
-  const double train_seconds = MedianSeconds(repetitions, [&] {
-    rig.TrainOn(host, &timer);
-    policy::Synchronize(experiment.device());
-  });
-  core::PrintResult("training samples/s, batch {:<4}       {:12.0f}\n", batch_size,
-                    static_cast<double>(batch_size) / train_seconds);
-  BenchActionChunks(&rig.policy(), batch, batch_size, repetitions);
-  rig.policy().module().train();
-  BenchLoader(rig, repetitions, [&](data::HostBatch* from) { rig.TrainOn(*from, &timer); });
-  return 0;
-}
-
 // Windows of a few steps with all keys, as a training reads them. No policy and no env.
 int BenchDataset(const BenchVerbOptions& options) {
   const task::ExperimentOptions& asked = options.experiment;
@@ -292,16 +212,16 @@ int BenchDataset(const BenchVerbOptions& options) {
   };
   for (int i = 0; i < std::max(1, loading.num_workers); ++i) next();  // opens the files
   const std::int64_t n_batches = (options.n_samples + loading.batch_size - 1) / loading.batch_size;
-  const double seconds = MedianSeconds(
-      options.repetitions,
-      [&] {
-        for (std::int64_t i = 0; i < n_batches; ++i) next();
-      },
-      /*warms_up=*/false);
+  std::vector<double> seconds;
+  for (int i = 0; i < options.repetitions; ++i) {
+    seconds.push_back(Seconds([&] {
+      for (std::int64_t batch_index = 0; batch_index < n_batches; ++batch_index) next();
+    }));
+  }
   core::PrintResult("dataset load [s]                     {:12.2f}\n", load_seconds);
   core::PrintResult("windows                              {:12}\n", loader.sampler().size());
   core::PrintResult("windows/s, batch {:<4}                {:12.1f}\n", loading.batch_size,
-                    static_cast<double>(n_batches * loading.batch_size) / seconds);
+                    static_cast<double>(n_batches * loading.batch_size) / Median(seconds));
   return 0;
 }
 
@@ -326,9 +246,9 @@ Verb AddBench(CLI::App* app) {
   app->footer(kBenchExamples);
   app->add_option(
          "part", options->part,
-         "What to measure: env, policy (data, training, inference), or dataset (reading alone)")
+         "What to measure: env, or dataset (reading alone); `dp_bench profile` measures a policy")
       ->required()
-      ->check(CLI::IsMember({"env", "policy", "dataset"}));
+      ->check(CLI::IsMember({"env", "dataset"}));
   AddNumber(app, "--repetitions", &options->repetitions, 1, 1000,
             "Each figure is the median of this many");
   AddNumber(app, "--steps", &options->n_steps, 1, 1000, "Steps of a window, for dataset");
@@ -338,13 +258,10 @@ Verb AddBench(CLI::App* app) {
   AddExperimentOptions(app, &options->experiment);
   return [options] {
     if (options->part == "dataset") return BenchDataset(*options);
-    if (options->part == "env") {
-      const task::Task task(options->experiment);
-      task::RejectUnknownKeys(task, {});
-      BenchEnv(task, options->repetitions);
-      return 0;
-    }
-    return BenchPolicy(task::Experiment(options->experiment), options->repetitions);
+    const task::Task task(options->experiment);
+    task::RejectUnknownKeys(task, {});
+    BenchEnv(task, options->repetitions);
+    return 0;
   };
 }
 

@@ -55,16 +55,12 @@ void TrainingRig::Step(train::StepTimer* timer) {
     NextBatch(&host_);
     timer->Lap(train::StepPhase::kDataWait);
   }
-  TrainOn(host_, timer);
-}
-
-void TrainingRig::TrainOn(data::HostBatch& host, train::StepTimer* timer) {
   const std::int64_t window = training().gradient_accumulate_every;
   const train::StepPlace place = {.global_step = n_steps_,
                                   .window_rows = window * loading_.batch_size,
                                   .ends_window = (n_steps_ + 1) % window == 0,
                                   .lr = step_->optimizer().config().lr};
-  step_->Run(host, place, *timer);
+  step_->Run(host_, place, *timer);
   ++n_steps_;
 }
 

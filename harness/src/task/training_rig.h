@@ -27,16 +27,12 @@ class TrainingRig {
 
   const train::DataLoaderConfig& loading() const { return loading_; }
   const train::TrainingConfig& training() const { return step_->config(); }
-  data::BatchLoader& loader() { return *loader_; }
 
-  /// The next batch of the loader, epoch after epoch. Do not use the loader elsewhere meanwhile.
+  /// The next batch, epoch after epoch.
   void NextBatch(data::HostBatch* host);
 
   /// Takes a step on the next batch.
   void Step(train::StepTimer* timer);
-
-  /// Takes a step on this batch, without waiting for data.
-  void TrainOn(data::HostBatch& host, train::StepTimer* timer);
 
  private:
   core::SingleProcess alone_;

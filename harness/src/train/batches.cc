@@ -1,7 +1,6 @@
 // See batches.h. Random numbers have one stream per key and row.
 #include "train/batches.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -87,15 +86,6 @@ Batch ToBatch(const data::HostBatch& host, const ShapeMeta& shape_meta, torch::D
   return {.obs = policy::ObsToDevice(host.obs, shape_meta, device),
           .action = policy::ToDevice(host.action, device),
           .is_pad = policy::ToDevice(host.is_pad, device).to(torch::kBool)};
-}
-
-Batch FirstRows(const Batch& batch, std::int64_t n_rows) {
-  const std::int64_t n = std::min(n_rows, batch.action.size(0));
-  Batch rows;
-  for (const auto& [key, value] : batch.obs) rows.obs[key] = value.slice(0, 0, n);
-  rows.action = batch.action.slice(0, 0, n);
-  rows.is_pad = batch.is_pad.slice(0, 0, n);
-  return rows;
 }
 
 TensorMap ObservedSteps(const TensorMap& obs, std::int64_t n_obs_steps) {

@@ -18,9 +18,6 @@ data::BatchLoaderOptions LoaderOptions(const Policy& policy, const DataLoaderCon
 /// Uses ObsToDevice and ToDevice; is_pad becomes bool. `host` must outlive a batch on the CPU.
 Batch ToBatch(const data::HostBatch& host, const ShapeMeta& shape_meta, torch::Device device);
 
-/// The first `n_rows` rows, or all if there are fewer. Shares memory.
-Batch FirstRows(const Batch& batch, std::int64_t n_rows);
-
 /// The first `n_obs_steps` steps of each observation, which PredictAction takes. Shares memory.
 TensorMap ObservedSteps(const TensorMap& obs, std::int64_t n_obs_steps);
 
