@@ -94,20 +94,6 @@ std::optional<double> AttentionProduct(c10::ArrayRef<const c10::IValue> inputs, 
   return n_products * kPerMultiplyAdd * static_cast<double>(q.size(0) * q.size(1)) * n_keys * width;
 }
 
-double BytesOf(const c10::IValue& value) {
-  if (value.isTensor()) {
-    const Tensor& tensor = value.toTensor();
-    return tensor.defined() && tensor.layout() == torch::kStrided
-               ? static_cast<double>(tensor.nbytes())
-               : 0.0;
-  }
-  double bytes = 0.0;
-  if (value.isTensorList()) {
-    for (const Tensor& tensor : value.toTensorVector()) bytes += BytesOf(tensor);
-  }
-  return bytes;
-}
-
 // LibTorch's callbacks are plain functions, so they find the recorder here.
 std::atomic<OpRecorder*> current_op_recorder = nullptr;
 
@@ -145,7 +131,6 @@ std::string Complete(const OpEvent& event) {
   const std::int64_t begin = Nanoseconds(event.begin_us);
   Json args = Json::object();
   if (event.flops > 0.0) args["flops"] = event.flops;
-  if (event.bytes > 0.0) args["bytes"] = event.bytes;
   return fmt::format(
       R"({{"name":{},"cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"args":{}}})",
       Json(event.name).dump(-1, ' ', false, Json::error_handler_t::replace), NameOf(event.kind),
@@ -170,44 +155,6 @@ std::optional<double> ProductFlops(std::string_view name, c10::ArrayRef<const c1
   return std::nullopt;
 }
 
-const ByteCounter::Traits& ByteCounter::TraitsOf(const at::RecordFunction& call) {
-  const std::string key = std::string(call.name()) + "." + call.overload_name();
-  const auto known = traits_.find(key);
-  if (known != traits_.end()) return known->second;
-  Traits traits;
-  const auto schema = call.operator_schema();
-  if (schema) {
-    traits.is_mutable = schema->is_mutable();
-    traits.moves_nothing = (schema->hasAnyAliasInfo() && !schema->is_mutable()) ||
-                           key.starts_with("aten::empty") || key.starts_with("aten::resize_");
-    for (std::size_t i = 0; i < schema->arguments().size(); ++i) {
-      const c10::AliasInfo* alias = schema->arguments()[i].alias_info();
-      if (alias != nullptr && alias->isWrite()) traits.written.push_back(i);
-    }
-  }
-  return traits_.emplace(key, std::move(traits)).first->second;
-}
-
-double ByteCounter::AtStart(const at::RecordFunction& call) {
-  const Traits& traits = TraitsOf(call);
-  if (traits.moves_nothing) return 0.0;
-  const c10::ArrayRef<const c10::IValue> inputs = call.inputs();
-  double bytes = 0.0;
-  for (const c10::IValue& input : inputs) bytes += BytesOf(input);
-  for (const std::size_t i : traits.written) {
-    if (i < inputs.size()) bytes += BytesOf(inputs[i]);
-  }
-  return bytes;
-}
-
-double ByteCounter::AtEnd(const at::RecordFunction& call) {
-  const Traits& traits = TraitsOf(call);
-  if (traits.moves_nothing || traits.is_mutable) return 0.0;
-  double bytes = 0.0;
-  for (const c10::IValue& output : call.outputs()) bytes += BytesOf(output);
-  return bytes;
-}
-
 const char* NameOf(OpKind kind) {
   constexpr std::array kNames = {"operator", "backward", "scope"};
   return kNames.at(static_cast<std::size_t>(kind));
@@ -224,7 +171,6 @@ OpRecorder::OpRecorder(c10::Device device) : device_(device) {
   callback_ = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&Start, &End)
           .needsInputs(true)
-          .needsOutputs(true)
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
                    at::RecordScope::USER_SCOPE}));
 }
@@ -238,7 +184,6 @@ std::vector<OpEvent> OpRecorder::TakeEvents() {
   const std::lock_guard lock(mutex_);
   for (const auto& [thread, calls] : nested_) DPB_ASSERT(calls.empty());
   is_counted_.clear();
-  moves_within_.clear();
   return std::exchange(events_, {});
 }
 
@@ -247,10 +192,10 @@ std::unique_ptr<at::ObserverContext> OpRecorder::Start(const at::RecordFunction&
   return recorder == nullptr ? nullptr : std::make_unique<Call>(recorder->Add(call));
 }
 
-void OpRecorder::End(const at::RecordFunction& call, at::ObserverContext* context) {
+void OpRecorder::End(const at::RecordFunction& /*call*/, at::ObserverContext* context) {
   OpRecorder* recorder = current_op_recorder;
   if (recorder == nullptr || context == nullptr) return;
-  recorder->Close(call, static_cast<Call*>(context)->index);
+  recorder->Close(static_cast<Call*>(context)->index);
 }
 
 int OpRecorder::Add(const at::RecordFunction& call) {
@@ -268,32 +213,21 @@ int OpRecorder::Add(const at::RecordFunction& call) {
     const std::optional<double> flops = ProductFlops(event.name, call.inputs());
     if (flops && !is_counted) event.flops = *flops;
     is_counted = is_counted || flops.has_value();
-    event.bytes = bytes_.AtStart(call);
   }
   const auto index = static_cast<int>(events_.size());
   own.push_back(index);
   is_counted_.push_back(is_counted);
-  moves_within_.push_back(false);
   event.begin_us = Now();
   events_.push_back(std::move(event));
   return index;
 }
 
-void OpRecorder::Close(const at::RecordFunction& call, int index) {
+void OpRecorder::Close(int index) {
   policy::Synchronize(device_);
   const double now = Now();
   const std::lock_guard lock(mutex_);
   OpEvent& event = events_[static_cast<std::size_t>(index)];
   event.end_us = now;
-  const auto place = static_cast<std::size_t>(index);
-  if (moves_within_[place]) {
-    event.bytes = 0.0;
-  } else if (event.kind == OpKind::kOperator) {
-    event.bytes += bytes_.AtEnd(call);
-  }
-  if (event.parent >= 0 && (moves_within_[place] || event.bytes > 0.0)) {
-    moves_within_[static_cast<std::size_t>(event.parent)] = true;
-  }
   std::vector<int>& around = nested_[event.thread];
   DPB_ASSERT(!around.empty() && around.back() == index);
   around.pop_back();
@@ -328,7 +262,6 @@ std::vector<OpTotal> SummarizeOps(std::span<const OpEvent> events, std::string_v
     total.total_us += event.duration_us();
     total.flops += event.flops;
     if (event.flops > 0.0) total.product_us += event.duration_us();
-    total.bytes += event.bytes;
   }
   std::vector<OpTotal> totals;
   for (auto& [name, total] : by_name) totals.push_back(std::move(total));
@@ -341,9 +274,7 @@ WorkTotal SumOf(std::span<const OpTotal> totals) {
   for (const OpTotal& total : totals) {
     sum.self_us += total.self_us;
     sum.flops += total.flops;
-    sum.bytes += total.bytes;
     sum.product_us += total.product_us;
-    if (total.bytes > 0.0) sum.bytes_us += total.self_us;
   }
   return sum;
 }

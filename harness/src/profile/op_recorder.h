@@ -1,7 +1,7 @@
 // Records every operator that LibTorch runs during a profile, with its times; sums them, and writes
 // them for a trace viewer. Built on LibTorch's RecordFunction, which also reports our own kernels
 // and the scopes that policies name. LibTorch's Kineto profiler does not fit: it counts no FLOPs of
-// 1D convolutions, of any convolution's backward pass and of our kernels, and no bytes.
+// 1D convolutions, of any convolution's backward pass and of our kernels.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -21,8 +21,6 @@
 
 namespace dp_bench::profile {
 
-// How much an operator computes and how much data it moves, from the shapes of its operands.
-
 /// Floating-point operations of a matrix product or a convolution [FLOP], two per multiply-add.
 /// Counted: aten::mm, addmm, bmm, baddbmm, convolution, convolution_backward, oneDNN's linear, and
 /// our own kernels, which report themselves as dp_bench::product {w, x, ...} (2 · rows of w ·
@@ -34,30 +32,6 @@ std::optional<double> ProductFlops(std::string_view name, c10::ArrayRef<const c1
 /// The products of the operator `name` that ProductFlops counts, in words.
 inline constexpr const char* kCountedProducts =
     "matrix products, convolutions and attention: two operations per multiply-add";
-
-/// Bytes that operators read and write, each operand once. That is the least traffic when nothing
-/// is cached; views and allocations move nothing.
-class ByteCounter {
- public:
-  /// Call it when the operator starts. It reads all its tensor arguments and writes those that it
-  /// changes.
-  double AtStart(const at::RecordFunction& call);
-
-  /// Call it when the operator ends: it wrote its results.
-  double AtEnd(const at::RecordFunction& call);
-
- private:
-  // Facts from the schema of an operator.
-  struct Traits {
-    bool moves_nothing = false;
-    bool is_mutable = false;
-    std::vector<std::size_t> written;  // indices of arguments
-  };
-
-  const Traits& TraitsOf(const at::RecordFunction& call);
-
-  std::map<std::string, Traits, std::less<>> traits_;  // by name and overload
-};
 
 enum class OpKind {
   kOperator,  // "aten::mm", or one of our kernels
@@ -78,7 +52,6 @@ struct OpEvent {
   double end_us = 0.0;
   int parent = -1;     // index in the list of events; -1: none
   double flops = 0.0;  // of products; 0 inside another operator that counts them
-  double bytes = 0.0;  // of operators that contain no other operator that moves data [B]
 
   double duration_us() const { return end_us - begin_us; }
 };
@@ -104,7 +77,7 @@ class OpRecorder {
   static void End(const at::RecordFunction& call, at::ObserverContext* context);
 
   int Add(const at::RecordFunction& call);
-  void Close(const at::RecordFunction& call, int index);
+  void Close(int index);
   double Now() const;
 
   c10::Device device_;
@@ -112,12 +85,8 @@ class OpRecorder {
   std::uint64_t thread_ = at::RecordFunction::currentThreadId();
   std::mutex mutex_;  // on a GPU the backward pass runs on another thread
   std::vector<OpEvent> events_;
-  // for each event: whether it or an enclosing one counts as a product, and whether one inside it
-  // moves data
-  std::vector<bool> is_counted_;
-  std::vector<bool> moves_within_;
+  std::vector<bool> is_counted_;  // for each event: whether it or an enclosing one is a product
   std::map<std::uint64_t, std::vector<int>> nested_;  // by thread: the calls that have not ended
-  ByteCounter bytes_;
   at::CallbackHandle callback_;
 };
 
@@ -130,7 +99,6 @@ struct OpTotal {
   double total_us = 0.0;  // with nested calls
   double flops = 0.0;
   double product_us = 0.0;  // total of the calls counted in `flops`, with nested calls
-  double bytes = 0.0;
 };
 
 /// The calls within `scope` (at any depth) and the scope itself, the largest self time first. The
@@ -142,17 +110,15 @@ std::vector<OpTotal> SummarizeOps(std::span<const OpEvent> events, std::string_v
 struct WorkTotal {
   double flops = 0.0;
   double product_us = 0.0;
-  double bytes = 0.0;
-  double bytes_us = 0.0;  // self time of the operators counted in `bytes`
-  double self_us = 0.0;   // of everything
+  double self_us = 0.0;  // of everything
 };
 
 WorkTotal SumOf(std::span<const OpTotal> totals);
 
 /// Chrome's trace event format, which https://ui.perfetto.dev and chrome://tracing open. Each call
-/// is a complete event ("ph": "X") with ts and dur in µs, and with flops and bytes if they were
-/// counted. Process and thread names are metadata. Times are whole nanoseconds, so that rounding
-/// never makes a child stick out of its parent.
+/// is a complete event ("ph": "X") with ts and dur in µs, and with flops if they were counted.
+/// Process and thread names are metadata. Times are whole nanoseconds, so that rounding never makes
+/// a child stick out of its parent.
 std::string ChromeTrace(std::span<const OpEvent> events, const std::string& process_name);
 
 }  // namespace dp_bench::profile

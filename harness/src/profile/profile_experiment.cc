@@ -45,8 +45,6 @@ double Now() {
 // Rows and columns of a product. On a GPU, a small one takes less time than its launch.
 constexpr std::int64_t kProductSize = 1024;
 constexpr std::int64_t kProductSizeOnGpu = 4096;
-// The triad is McCalpin's: three arrays, each far larger than a cache.
-constexpr std::int64_t kTriadSize = std::int64_t{1} << 24;  // numbers, 64 MiB
 constexpr int kRounds = 4;
 constexpr double kSecondsEach = 0.04;  // per round
 
@@ -75,15 +73,6 @@ double ProductRate(torch::Device device, torch::ScalarType type) {
   return 2.0 * n * n * n / LeastSeconds(device, [&] { at::mm_out(c, a, b); });
 }
 
-double TriadRate(torch::Device device) {
-  const auto options = torch::TensorOptions(device).dtype(torch::kFloat32);
-  const torch::Tensor b = torch::ones({kTriadSize}, options);
-  const torch::Tensor c = torch::ones({kTriadSize}, options);
-  torch::Tensor a = torch::empty({kTriadSize}, options);
-  const double bytes = 3.0 * sizeof(float) * static_cast<double>(kTriadSize);
-  return bytes / LeastSeconds(device, [&] { at::add_out(a, b, c, 3.0); });
-}
-
 // Takes about 0.5 s on a CPU, with LibTorch's current number of threads.
 MachineLimits MeasureMachineLimits(torch::Device device) {
   const torch::NoGradGuard no_grad;
@@ -93,7 +82,6 @@ MachineLimits MeasureMachineLimits(torch::Device device) {
   for (int round = 0; round < kRounds; ++round) {
     raise(&limits.float32_flops, ProductRate(device, torch::kFloat32));
     raise(&limits.bfloat16_flops, ProductRate(device, torch::kBFloat16));
-    raise(&limits.bytes_per_second, TriadRate(device));
   }
   return limits;
 }
@@ -241,9 +229,6 @@ TrainingFigures FiguresOf(const task::Experiment& experiment, const task::Traini
 using Json = nlohmann::json;
 
 Json OpJson(const OpTotal& op, double all_us) {
-  const auto rate = [](double amount, double us) {
-    return amount > 0.0 && us > 0.0 ? Json(1e6 * amount / us) : Json();
-  };
   return {{"name", op.name},
           {"kind", NameOf(op.kind)},
           {"calls", op.n_calls},
@@ -251,9 +236,7 @@ Json OpJson(const OpTotal& op, double all_us) {
           {"total_ms", 1e-3 * op.total_us},
           {"share", op.self_us / all_us},
           {"flop", op.flops},
-          {"flops", rate(op.flops, op.product_us)},
-          {"bytes", op.bytes},
-          {"bytes_per_second", rate(op.bytes, op.self_us)}};
+          {"flops", op.product_us > 0.0 ? Json(1e6 * op.flops / op.product_us) : Json()}};
 }
 
 // What was recorded, and how close it comes to the machine's limits if a repetition takes
@@ -265,13 +248,10 @@ Json WorkJson(const RecordedWork& recorded, double seconds, const MachineLimits&
   for (const OpTotal& op : recorded.ops) ops.push_back(OpJson(op, all_us));
   return {{"flops", mean.flops / seconds},
           {"flops_share", mean.flops / seconds / limits.float32_flops},
-          {"bytes_per_second", mean.bytes / seconds},
-          {"bytes_share", mean.bytes / seconds / limits.bytes_per_second},
           {"recorded",
            {{"repetitions", recorded.n_repetitions},
             {"ms_each", 1e-3 * mean.self_us},
             {"flop_each", mean.flops},
-            {"bytes_each", mean.bytes},
             {"product_share", mean.product_us / mean.self_us},
             {"product_flops", mean.product_us > 0.0 ? 1e6 * mean.flops / mean.product_us : 0.0},
             {"operators", ops}}}};
@@ -328,7 +308,7 @@ void SetListed(int n_listed, Json* work) {
 
 WorkTotal RecordedWork::Mean() const {
   WorkTotal mean = SumOf(ops);
-  for (double* value : {&mean.flops, &mean.product_us, &mean.bytes, &mean.bytes_us, &mean.self_us})
+  for (double* value : {&mean.flops, &mean.product_us, &mean.self_us})
     *value /= std::max(1, n_repetitions);
   return mean;
 }
@@ -402,8 +382,7 @@ nlohmann::json ToJson(const ExperimentProfile& profile) {
           {"limits",
            {{"threads", limits.n_threads},
             {"float32_flops", limits.float32_flops},
-            {"bfloat16_flops", limits.bfloat16_flops},
-            {"bytes_per_second", limits.bytes_per_second}}},
+            {"bfloat16_flops", limits.bfloat16_flops}}},
           {"counted", kCountedProducts},
           {"training", TrainingJson(profile.training, limits)},
           {"inference", inference},
