@@ -13,7 +13,6 @@
 #include "core/exit_code.h"
 #include "core/output_file.h"
 #include "data/collector.h"
-#include "data/replay_writer.h"
 #include "diagnose/diagnosis.h"
 #include "planner/create_from_checkpoint.h"
 #include "planner/policy_weights.h"
@@ -147,11 +146,6 @@ std::unique_ptr<Dataset> DatasetAtHand(const task::Experiment& experiment) {
   return experiment.CreateDataset();
 }
 
-bool IsRecordedHere(const task::Experiment& experiment) {
-  const std::optional<fs::path> path = experiment.dataset_path();
-  return path && !data::ReadReplayAttributes(*path).is_null();
-}
-
 int RunSamplingDiagnosis(const DiagnoseVerbOptions& options) {
   if (options.checkpoint.empty()) {
     throw Error(ErrorCode::kUsage,
@@ -213,7 +207,6 @@ int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
                           .checkpoint = checkpoint ? &*checkpoint : nullptr,
                           .log = Log(options),
                           .n_rollouts = options.n_rollouts,
-                          .is_recorded_here = IsRecordedHere(experiment),
                           .is_sample = is_sample});
   WriteReports(diagnosis, TitleOf(options, experiment), options);
   const diagnose::Findings& findings = diagnosis.findings;

@@ -122,53 +122,6 @@ std::optional<double> Jumpiness(const Demonstrations& data, std::int64_t d) {
   return Quantile(neighbours, 0.5) / far;
 }
 
-// Pearson's correlation of action d at t and signal e at t + lag, within episodes.
-double Correlation(const Demonstrations& data, std::int64_t d, const Signal& signal, std::int64_t e,
-                   std::int64_t lag) {
-  double n = 0, sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
-  for (std::int64_t episode = 0; episode < data.n_episodes(); ++episode) {
-    const std::int64_t begin = data.EpisodeBegin(episode);
-    const std::int64_t end = data.EpisodeEnd(episode);
-    for (std::int64_t t = std::max(begin, begin - lag); t < std::min(end, end - lag); ++t) {
-      const double x = data.action().at(t, d);
-      const double y = signal.at(t + lag, e);
-      n += 1;
-      sx += x;
-      sy += y;
-      sxx += x * x;
-      syy += y * y;
-      sxy += x * y;
-    }
-  }
-  const double vx = sxx - sx * sx / n;
-  const double vy = syy - sy * sy / n;
-  if (n < 10 || vx <= 1e-12 || vy <= 1e-12) return 0.0;
-  return (sxy - sx * sy / n) / std::sqrt(vx * vy);
-}
-
-struct Follower {
-  std::string name;
-  std::int64_t lag = 0;
-  double correlation = 0.0;
-};
-
-// The observed value that correlates best with action d, at the lag with the best correlation.
-Follower BestFollower(const Demonstrations& data, std::int64_t d, std::int64_t max_lag) {
-  Follower best;
-  for (const Signal& signal : data.signals) {
-    if (signal.name == "action") continue;
-    for (std::int64_t e = 0; e < signal.dim; ++e) {
-      if (std::abs(Correlation(data, d, signal, e, 0)) < 0.5) continue;
-      for (std::int64_t lag = -max_lag; lag <= max_lag; ++lag) {
-        const double correlation = std::abs(Correlation(data, d, signal, e, lag));
-        if (correlation <= best.correlation) continue;
-        best = {fmt::format("{}[{}]", signal.name, e), lag, correlation};
-      }
-    }
-  }
-  return best;
-}
-
 // Whether all frames are equal byte for byte.
 bool IsStill(const Dataset& dataset, int key, int n_frames) {
   const std::int64_t n_steps = dataset.episode_ends().back();
@@ -297,31 +250,6 @@ Finding CheckActionOrder(const Demonstrations& data) {
       "data.shuffled_actions", median > kMaxJumpiness,
       "neighbouring actions differ {:.2f} times as much as distant ones (independent ones: 1)",
       median);
-}
-
-// Actions that belong to another step. Applies to actions that are targets, so that an observed
-// value follows them. Finds the lag at which that value correlates best. Never a fault of data that
-// dp_bench recorded, where a slow env can look like one.
-Finding CheckActionLag(const Demonstrations& data, const Horizons& horizons) {
-  constexpr const char* kId = "data.misaligned_actions";
-  if (data.is_recorded_here) {
-    return Decide(kId, false,
-                  "dp_bench recorded each action with the observation that it was chosen for");
-  }
-  const std::int64_t max_lag = horizons.n_action_steps;
-  std::vector<float> lags;
-  std::vector<std::string> seen;
-  for (std::int64_t d = 0; d < data.action().dim; ++d) {
-    const Follower best = BestFollower(data, d, max_lag);
-    if (best.correlation < 0.9) continue;
-    lags.push_back(static_cast<float>(best.lag));
-    seen.push_back(fmt::format("action[{}] correlates best with {} {} step(s) {} (r = {:.3f})", d,
-                               best.name, std::abs(best.lag), best.lag < 0 ? "before" : "later",
-                               best.correlation));
-  }
-  if (lags.empty()) return LeaveOpen(kId, "no action is a target for an observed value");
-  const float lag = Quantile(lags, 0.5);
-  return Decide(kId, lag < 0 || lag >= static_cast<float>(max_lag), ListSome(seen));
 }
 
 // Where episodes start in evaluation.
@@ -473,8 +401,7 @@ Findings CheckData(const Demonstrations& data, const Horizons& horizons, const d
                   {CheckActionsChange(data), CheckIdleSteps(data),
                    CheckEpisodeLengths(data, horizons), CheckDuplicates(data, equal)});
   if (split != nullptr) findings.push_back(CheckLeakage(equal, *split));
-  findings.insert(findings.end(),
-                  {CheckOutliers(data), CheckActionOrder(data), CheckActionLag(data, horizons)});
+  findings.insert(findings.end(), {CheckOutliers(data), CheckActionOrder(data)});
   return findings;
 }
 

@@ -33,7 +33,6 @@ struct Signal {
 struct Demonstrations {
   std::vector<Signal> signals;             // alphabetical
   std::vector<std::int64_t> episode_ends;  // as Dataset::episode_ends()
-  bool is_recorded_here = false;           // by dp_bench: each action with its observation
   bool is_sample = false;                  // a few of the episodes that a checkpoint learned from
 
   std::int64_t n_episodes() const { return std::ssize(episode_ends); }
@@ -63,8 +62,8 @@ std::vector<std::int64_t> Spread(std::int64_t n, std::int64_t count);
 /// The value below which a share `q` of `values` lies; `values` must not be empty.
 float Quantile(std::vector<float> values, double q);
 
-/// The checks that need only low-dimensional keys: NaN or Inf; actions that never change, are out
-/// of order or belong to another step; idle steps, short and duplicate episodes, outliers. With a
+/// The checks that need only low-dimensional keys: NaN or Inf; actions that never change or are out
+/// of order; idle steps, short and duplicate episodes, outliers. With a
 /// `split` also validation episodes in the training data. NaN or Inf alone, if there are any.
 Findings CheckData(const Demonstrations& data, const Horizons& horizons,
                    const data::Split* split = nullptr);

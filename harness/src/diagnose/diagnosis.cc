@@ -87,7 +87,6 @@ class Examination {
 
   static Demonstrations DataOf(const DiagnosisCase& subject) {
     Demonstrations data = ReadDemonstrations(subject.dataset, KeyNames(subject.spec.shape_meta));
-    data.is_recorded_here = subject.is_recorded_here;
     data.is_sample = subject.is_sample;
     return data;
   }

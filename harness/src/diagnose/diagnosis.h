@@ -27,7 +27,6 @@ struct DiagnosisCase {
   const run::Checkpoint* checkpoint = nullptr;  // null: nothing is trained yet
   std::optional<std::filesystem::path> log;     // logs.json.txt of the training
   int n_rollouts = 8;                           // episodes with the checkpoint in the env; 0: none
-  bool is_recorded_here = false;                // the dataset is one that dp_bench wrote
   bool is_sample = false;                       // of the data that the checkpoint was trained on
 };
 

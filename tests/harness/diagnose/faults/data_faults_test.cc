@@ -12,16 +12,6 @@
 namespace dp_bench::diagnose {
 namespace {
 
-// Moves the actions `by` steps later in time, across the edges of episodes.
-void ShiftActions(ReachDataset& data, int by) {
-  const std::vector<float> before = data.action;
-  const auto n = std::ssize(before);
-  for (std::ptrdiff_t i = 0; i < n; ++i) {
-    const std::ptrdiff_t from = std::clamp<std::ptrdiff_t>(i - 2 * by, 0, n - 1);
-    data.action[static_cast<std::size_t>(i)] = before[static_cast<std::size_t>(from)];
-  }
-}
-
 void ShuffleActions(ReachDataset& data) {
   RandomStream random(3, core::kShuffleStream);
   const auto n = static_cast<std::uint32_t>(data.n_steps());
@@ -76,9 +66,6 @@ const std::vector<Case> kDataFaults = {
     {"EpisodesShorterThanTheHorizon", "data.short_episodes", Data(CutShort)},
     {"AGlitch", "data.outliers", Data([](auto& data) { data.agent_pos[100] = 400.0F; })},
     {"ShuffledActions", "data.shuffled_actions", Data(ShuffleActions)},
-    {"ActionsTooLate", "data.misaligned_actions", Data([](auto& data) { ShiftActions(data, 3); })},
-    {"ActionsTooEarly", "data.misaligned_actions",
-     Data([](auto& data) { ShiftActions(data, -5); })},
     {"StillCamera", "data.still_camera",
      Data([](auto& data) { std::ranges::fill(data.image, std::uint8_t{9}); }), true},
     {"ActionsInOtherUnits", "data.actions_outside_limits",
