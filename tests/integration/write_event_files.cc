@@ -28,14 +28,12 @@ RgbImage Gradient() {
 
 void WriteFirstRun(const std::filesystem::path& folder) {
   EventWriter writer(folder);
-  writer.AddText("config", "# Title\n\n`\u03b2` = 1", 0);
   for (int step = 0; step < 10; ++step) writer.AddScalar("train_loss", 1.0 / (1 + step), step);
   writer.AddScalar("grad_norm", std::numeric_limits<double>::quiet_NaN(), 1);
   writer.AddScalar("grad_norm", std::numeric_limits<double>::infinity(), 2);
   for (const int step : {5, 9}) {
     writer.AddScalar("test/mean_score", 0.5, step);
     writer.AddImage("rollout", Gradient(), step);
-    writer.AddText("notes", "of the first run", step);
   }
 }
 

@@ -41,13 +41,10 @@ namespace value_field {  // of Summary.Value
 constexpr int kTag = 1;
 constexpr int kSimpleValue = 2;
 constexpr int kImage = 4;
-constexpr int kTensor = 8;
-constexpr int kMetadata = 9;
 }  // namespace value_field
 
 constexpr std::int64_t kSessionStart = 1;
 constexpr std::int64_t kColorspaceRgb = 3;
-constexpr std::int64_t kDataTypeString = 7;
 
 ProtoEncoder EventAt(EventTime time) {
   ProtoEncoder event;
@@ -108,22 +105,6 @@ std::string ImageEvent(EventTime time, std::string_view tag, int width, int heig
   image.AddBytes(4, png);
   ProtoEncoder value = ValueOf(tag);
   value.AddMessage(value_field::kImage, image);
-  return SummaryEvent(time, value);
-}
-
-std::string TextEvent(EventTime time, std::string_view tag, std::string_view text) {
-  ProtoEncoder tensor;
-  tensor.AddInt64(1, kDataTypeString);
-  tensor.AddMessage(2, ProtoEncoder());  // a shape without axes
-  tensor.AddBytes(8, text);
-  ProtoEncoder plugin_data;
-  plugin_data.AddBytes(1, "text");
-  ProtoEncoder metadata;
-  metadata.AddMessage(1, plugin_data);
-
-  ProtoEncoder value = ValueOf(tag);
-  value.AddMessage(value_field::kTensor, tensor);
-  value.AddMessage(value_field::kMetadata, metadata);
   return SummaryEvent(time, value);
 }
 
@@ -206,10 +187,6 @@ void EventWriter::AddScalar(std::string_view tag, double value, std::int64_t ste
 
 void EventWriter::AddImage(std::string_view tag, const RgbImage& image, std::int64_t step) {
   Append(ImageEvent({WallTime(), step}, tag, image.width, image.height, media::EncodePng(image)));
-}
-
-void EventWriter::AddText(std::string_view tag, std::string_view text, std::int64_t step) {
-  Append(TextEvent({WallTime(), step}, tag, text));
 }
 
 void EventWriter::Append(std::string_view event) {

@@ -17,7 +17,7 @@ struct EventTime {
   std::int64_t step = 0;
 };
 
-// Event messages as TensorBoard defines them (event.proto, summary.proto, tensor.proto). Strings
+// Event messages as TensorBoard defines them (event.proto, summary.proto). Strings
 // are UTF-8. Each of the following functions returns the bytes of one message.
 
 /// The first event of every file.
@@ -31,9 +31,6 @@ std::string ScalarEvent(EventTime time, std::string_view tag, float value);
 /// An RGB image as the bytes of a PNG file.
 std::string ImageEvent(EventTime time, std::string_view tag, int width, int height,
                        std::string_view png);
-
-/// Markdown, as a string tensor without axes for the text plugin.
-std::string TextEvent(EventTime time, std::string_view tag, std::string_view text);
 
 /// Appends `data` as one record to `out`: TFRecord framing
 /// (tensorflow/core/lib/io/record_writer.h), in which a reader detects damaged and incomplete
@@ -65,9 +62,6 @@ class EventWriter {
 
   /// An image, stored as PNG.
   void AddImage(std::string_view tag, const RgbImage& image, std::int64_t step);
-
-  /// UTF-8 text, shown as Markdown.
-  void AddText(std::string_view tag, std::string_view text, std::int64_t step);
 
   /// Writes all events to the file. Readers then see them even if this process is killed.
   void Flush();

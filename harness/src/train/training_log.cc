@@ -83,10 +83,6 @@ TrainingLog::TrainingLog(TrainingLogParts parts, const TrainState& state)
   json_.emplace(parts.run_folder / run::kTrainingLogFile, state.log_position);
   if (!config_.tensorboard) return;
   events_.emplace(parts.run_folder / kEventFolder, state.global_step);
-  // a resumed run shows the text of the first file
-  if (state.global_step == 0) {
-    events_->AddText("config", fmt::format("```json\n{}\n```\n", parts.config_text), 0);
-  }
   events_->Flush();
 }
 

@@ -24,7 +24,6 @@ namespace dp_bench::train {
 struct TrainingLogParts {
   std::filesystem::path run_folder;  // exists
   LoggingConfig config;
-  std::string config_text;             // JSON of the whole run
   std::vector<ParameterGroup> groups;  // the trained parameters
   std::function<double()> now;         // [s], increasing
   bool is_written = true;              // false on all ranks except 0: those only time

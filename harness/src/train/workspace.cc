@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <new>
 #include <utility>
@@ -21,24 +20,6 @@ namespace dp_bench::train {
 namespace {
 
 constexpr std::int64_t kMaxSampleRows = 64;  // of the batch whose actions are sampled and compared
-
-/// The latest colour images of the first row of a batch, under "batch/<key>".
-std::map<std::string, RgbImage> FirstPictures(const data::HostBatch& host) {
-  std::map<std::string, RgbImage> pictures;
-  for (const auto& [key, images] : host.obs) {  // [B, To, H, W, C]
-    const Shape& shape = images.shape();
-    if (images.dtype() != DType::kUInt8 || shape.size() != 5 || shape[0] == 0 || shape[4] != 3) {
-      continue;
-    }
-    RgbImage picture(static_cast<int>(shape[3]), static_cast<int>(shape[2]));
-    const std::size_t n_bytes = picture.pixels.size();
-    const auto last_step =
-        images.bytes().subspan((static_cast<std::size_t>(shape[1]) - 1) * n_bytes, n_bytes);
-    std::memcpy(picture.pixels.data(), last_step.data(), n_bytes);
-    pictures.emplace("batch/" + key, std::move(picture));
-  }
-  return pictures;
-}
 
 // Says which part of a dataset the limit leaves out.
 void TellLimit(const Config& section, std::int64_t n_train, std::int64_t n_val,
@@ -182,7 +163,6 @@ bool Workspace::TrainEpoch() {
     const bool has_batch = train_loader_->Next(&host);
     DPB_ASSERT(has_batch);
     log_->timer().Lap(StepPhase::kDataWait);
-    if (state_.global_step == 0) log_->AddPictures(0, FirstPictures(host));
     last_step_ = TakeStep(host);
     ShowProgress();
 

@@ -108,14 +108,12 @@ void Workspace::Begin() {
       CompleteSave();
     }
   }
-  log_ = std::make_unique<TrainingLog>(
-      TrainingLogParts{.run_folder = parts_.output_dir,
-                       .config = logging_config_,
-                       .config_text = RunConfig(parts_.config.ToJson()).dump(2),
-                       .groups = step_->optimizer().groups(),
-                       .now = parts_.progress.now,
-                       .is_written = parallel_.is_root()},
-      state_);
+  log_ = std::make_unique<TrainingLog>(TrainingLogParts{.run_folder = parts_.output_dir,
+                                                        .config = logging_config_,
+                                                        .groups = step_->optimizer().groups(),
+                                                        .now = parts_.progress.now,
+                                                        .is_written = parallel_.is_root()},
+                                       state_);
   writer_ = std::make_unique<CheckpointWriter>(store_, checkpoint_config_.background,
                                                [this] { log_->Sync(); });
   progress_ = std::make_unique<core::Progress>(parts_.progress, state_.global_step);

@@ -13,7 +13,6 @@ import zlib
 import google.protobuf
 import tensorboard.version
 from tensorboard.compat.proto import event_pb2, summary_pb2
-from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 OUT = pathlib.Path(__file__).parents[1] / "tensorboard_events.json"
@@ -54,8 +53,6 @@ events = {
     "scalar_nan": value(2**40, tag="train_loss", simple_value=float("nan")),
     "scalar_negative_step": value(-1, tag="a/b", simple_value=float("-inf")),
     "image": value(7, tag="rollout", image=image),
-    "text": event(7, summary=text_pb("config", "# Title\n\n`\u03b2` = 1")),
-    "text_empty": event(7, summary=text_pb("config", "")),
 }
 
 golden = {

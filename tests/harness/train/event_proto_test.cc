@@ -46,11 +46,6 @@ TEST_F(EventProto, ImagesAreThoseOfTensorBoard) {
   EXPECT_EQ(ToHex(ImageEvent(At(7), "rollout", 3, 2, png)), Wanted("image"));
 }
 
-TEST_F(EventProto, TextsAreThoseOfTensorBoard) {
-  EXPECT_EQ(ToHex(TextEvent(At(7), "config", "# Title\n\n`\u03b2` = 1")), Wanted("text"));
-  EXPECT_EQ(ToHex(TextEvent(At(7), "config", "")), Wanted("text_empty"));
-}
-
 TEST_F(EventProto, RecordsAreThoseOfTensorBoard) {
   std::string file;
   AppendTfRecord(FileVersionEvent(At(0).wall_time), &file);

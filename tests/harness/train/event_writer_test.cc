@@ -35,7 +35,6 @@ TEST(EventWriter, WritesEventsInTheOrderOfTheCalls) {
   writer.AddScalar("train_loss", 0.25, 3);
   writer.AddScalar("lr", std::numeric_limits<double>::quiet_NaN(), 3);
   writer.AddImage("rollout", image, 5);
-  writer.AddText("config", "{}", 0);
   writer.Flush();
 
   EXPECT_THAT(
@@ -43,8 +42,7 @@ TEST(EventWriter, WritesEventsInTheOrderOfTheCalls) {
       testing::ElementsAre(FileVersionEvent(0.0), SessionStartEvent(Step(0)),
                            ScalarEvent(Step(3), "train_loss", 0.25F),
                            ScalarEvent(Step(3), "lr", std::numeric_limits<float>::quiet_NaN()),
-                           ImageEvent(Step(5), "rollout", 5, 4, media::EncodePng(image)),
-                           TextEvent(Step(0), "config", "{}")));
+                           ImageEvent(Step(5), "rollout", 5, 4, media::EncodePng(image))));
 }
 
 TEST(EventWriter, EventsCarryTheTimeOfTheCall) {

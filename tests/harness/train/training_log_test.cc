@@ -76,7 +76,6 @@ class TrainingLogTest : public testing::Test {
   TrainingLog Open(const LoggingConfig& config, const TrainState& state = {}) {
     return TrainingLog({.run_folder = folder(),
                         .config = config,
-                        .config_text = "{}",
                         .groups = {group_},
                         .now = [this] { return now_; }},
                        state);
@@ -134,8 +133,7 @@ TEST_F(TrainingLogTest, TensorBoardShowsTheValuesOfTheLineUnderItsKeys) {
   const std::vector<std::string> events = EventsOf(folder());
   EXPECT_EQ(events[0], FileVersionEvent(0.0));
   EXPECT_EQ(events[1], SessionStartEvent(Step(0)));
-  EXPECT_EQ(events[2], TextEvent(Step(0), "config", "```json\n{}\n```\n"));
-  const std::vector<std::string> values(events.begin() + 3, events.begin() + 10);
+  const std::vector<std::string> values(events.begin() + 2, events.begin() + 9);
   EXPECT_THAT(values, ElementsAre(ScalarEvent(Step(5), "train/loss", 0.5F),
                                   ScalarEvent(Step(5), "epoch", 1.0F),
                                   ScalarEvent(Step(5), "train/lr", 0.125F),
