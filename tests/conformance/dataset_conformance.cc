@@ -1,6 +1,6 @@
 // The contract of every dataset plugin, ours or foreign. It loads the library through the plugin
 // host, as dp_bench does.
-//   dataset_conformance --plugin=libdpb_dataset_synthetic.so --params=params.json
+//   dataset_conformance --plugin=libdpb_dataset_zarr_replay.so --params=params.json
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -163,7 +163,7 @@ TEST_F(LoaderTest, ManyKeysAreMergedQuicklyAndTooManyRefused) {
 TEST_F(LoaderTest, NamesAreFoundInTheConfigFoldersInTheirOrder) {
   Write("task/pusht.json", R"({"env": {"plugin": "pusht"}, "horizon": 8})");
   Write("policy/unet.json", R"({"policy": {"plugin": "unet"}, "horizon": 16})");
-  Write("dataset/demo.json", R"({"dataset": {"plugin": "synthetic"}})");
+  Write("dataset/demo.json", R"({"dataset": {"plugin": "csv"}})");
   const fs::path own = Write("own.json", R"({"horizon": 4, "name": "mine"})");
   Write("user/task/pusht.json", R"({"env": {"plugin": "users_pusht"}})");
   const Config config = LoadConfig({.policy = "unet",
@@ -173,7 +173,7 @@ TEST_F(LoaderTest, NamesAreFoundInTheConfigFoldersInTheirOrder) {
                                     .config_dirs = {dir_ / "user", dir_}});
   EXPECT_EQ(config.Sub("env").Get<std::string>("plugin"), "users_pusht");
   EXPECT_EQ(config.Sub("policy").Get<std::string>("plugin"), "unet");
-  EXPECT_EQ(config.Sub("dataset").Get<std::string>("plugin"), "synthetic");
+  EXPECT_EQ(config.Sub("dataset").Get<std::string>("plugin"), "csv");
   EXPECT_EQ(config.Get<int>("horizon"), 16);
   EXPECT_EQ(config.Get<std::string>("name"), "mine");
 }
