@@ -129,23 +129,6 @@ class RunPair:
 
 
 @dataclasses.dataclass(frozen=True)
-class BestOfRuns:
-    """How much of the best run's success rate is luck.
-
-    Attributes:
-        best: The label of the run.
-        n_seeds: Seeds that all runs share.
-        optimism: How much its rate is too high on average.
-        bound: The same if all runs were equally good.
-    """
-
-    best: str
-    n_seeds: int
-    optimism: float
-    bound: float
-
-
-@dataclasses.dataclass(frozen=True)
 class Comparison:
     """What `dp_bench compare` found.
 
@@ -153,7 +136,6 @@ class Comparison:
         runs: In the order given.
         candidates: Each run but the first, against the first.
         pairs: All pairs of three runs or more.
-        best_of: For three runs or more that share at least two seeds.
         notes: Remarks about the runs.
         json: The file that `dp_bench compare --json` writes.
     """
@@ -161,7 +143,6 @@ class Comparison:
     runs: tuple[ComparedRun, ...]
     candidates: tuple[CandidateComparison, ...]
     pairs: tuple[RunPair, ...]
-    best_of: BestOfRuns | None
     notes: tuple[str, ...]
     json: JsonObject = dataclasses.field(repr=False, compare=False)
 
