@@ -120,12 +120,14 @@ class WithoutRandomWeights {
       };
       add("_")->fallback(torch::CppFunction::makeFallthrough());
       torch::Library& functions = *add("aten");
+      // NOLINTBEGIN(performance-unnecessary-value-param): LibTorch passes the generator by value
       functions.impl("uniform_",
                      [](at::Tensor& weights, double, double,
                         std::optional<at::Generator>) -> at::Tensor& { return weights; });
       functions.impl("normal_",
                      [](at::Tensor& weights, double, double,
                         std::optional<at::Generator>) -> at::Tensor& { return weights; });
+      // NOLINTEND(performance-unnecessary-value-param)
       return true;
     }();
     static_cast<void>(is_registered);

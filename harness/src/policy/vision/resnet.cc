@@ -47,7 +47,7 @@ Tensor InFasterLayout(const Tensor& x, std::int64_t stride) {
 }
 
 // Saves memory and its bandwidth in training: no layer's gradient needs what the relu replaces.
-Tensor Relu(Tensor x) { return torch::GradMode::is_enabled() ? x.relu_() : torch::relu(x); }
+Tensor Relu(const Tensor& x) { return torch::GradMode::is_enabled() ? x.relu_() : torch::relu(x); }
 
 // Two 3x3 convolutions and a shortcut around them.
 class BasicBlockImpl : public torch::nn::Module {
