@@ -46,7 +46,6 @@ def check_first_run(file):
     tags = found.Tags()
     expect_equal("scalars", tags["scalars"], ["train_loss", "grad_norm", "test/mean_score"])
     expect_equal("images", tags["images"], ["rollout"])
-    expect_equal("tensors", tags["tensors"], ["config", "notes"])
     expect_equal("file version", found.file_version, 2.0)
 
     expect_equal("train_loss", steps_and_values(found.Scalars("train_loss")),

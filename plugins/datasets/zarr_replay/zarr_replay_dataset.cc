@@ -336,8 +336,9 @@ void ZarrReplayDataset::LoadSource(std::size_t key) {
   if (is_new) {
     try {
       Load(*source.array, source.target, &entry->second);
-    } catch (Error& error) {
-      error.AddContext(fmt::format("in the dataset key '{}'", spec_.keys[key].name));
+    } catch (Error& error) {  // images say the same when they are read later
+      const std::string& name = spec_.keys[key].name;
+      if (!IsPicture(source.target)) error.AddContext(fmt::format("in the dataset key '{}'", name));
       throw;
     }
     if (source.is_channels_first) {
