@@ -16,6 +16,18 @@ namespace {
 
 constexpr const char* kCompleteFile = "complete";  // the dataset needs nothing more of the folder
 
+bool IsFinished(const fs::path& folder) {
+  return fs::exists(folder / kCompleteFile) || (fs::is_directory(folder) && fs::is_empty(folder));
+}
+
+// The mark goes last, so that a killed removal is known as one.
+void RemoveFinished(const fs::path& folder) {
+  for (const fs::path& entry : core::EntriesOf(folder)) {
+    if (entry.filename() != kCompleteFile) core::RemoveAll(entry);
+  }
+  core::RemoveAll(folder);
+}
+
 }  // namespace
 
 UnfinishedDataset::UnfinishedDataset(const fs::path& path, bool is_folder, const json& identity)
@@ -25,7 +37,7 @@ UnfinishedDataset::UnfinishedDataset(const fs::path& path, bool is_folder, const
   const bool is_free = !fs::exists(fs::symlink_status(path)) ||
                        (is_folder && fs::is_directory(path) && fs::is_empty(path));
   if (!is_free) {
-    if (fs::exists(folder_ / kCompleteFile)) core::RemoveAll(folder_);
+    if (IsFinished(folder_)) RemoveFinished(folder_);
     throw UsageError("{} exists; give another output, or remove this one", path.string());
   }
   core::CreateFolders(folder_);
@@ -47,7 +59,7 @@ void UnfinishedDataset::Publish(const std::function<void()>& move) {
   core::WriteFileAtomically(folder_ / kCompleteFile, "");
   move();
   lock_.reset();
-  core::RemoveAll(folder_);
+  RemoveFinished(folder_);
 }
 
 void RequireEpisodes(std::int64_t n_episodes, const fs::path& path) {
