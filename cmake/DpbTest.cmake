@@ -19,8 +19,18 @@ set(DPB_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive;OMP_NUM_THREADS=1")
 set(DPB_TEST_TIMEOUT 300)
 if(DPB_SANITIZE)
   set(DPB_TEST_TIMEOUT 1500)
-  list(APPEND DPB_TEST_ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan_suppressions.txt")
+  list(APPEND DPB_TEST_ENVIRONMENT
+    "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan_suppressions.txt"
+    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan_suppressions.txt"
+    ASAN_OPTIONS=handle_segv=0)  # tests of plugins that crash expect the message of our own handler
 endif()
+
+# For tests that draw: with the address sanitizer, memory that the OpenGL driver keeps until the process ends is no fault.
+function(dpb_allow_driver_leaks test)
+  if(DPB_SANITIZE)
+    set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ASAN_OPTIONS=handle_segv=0:detect_leaks=0)
+  endif()
+endfunction()
 
 # Notes files as sources of a test, for dpb_require_all_tests.
 function(dpb_note_test_sources)

@@ -15,6 +15,11 @@ target_include_directories(dp_bench_policy SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
 target_link_libraries(dp_bench_policy PUBLIC dp_bench_core fmt::fmt ${TORCH_LIBRARIES}
                                       PRIVATE nlohmann_json::nlohmann_json)
 target_precompile_headers(dp_bench_policy PRIVATE src/policy/precompiled.h)
+if(DPB_TORCH_FLAVOUR STREQUAL "cuda")
+  # others reuse the precompiled headers, which therefore know nothing of this definition
+  set_source_files_properties(src/policy/repeated_work.cc PROPERTIES
+    SKIP_PRECOMPILE_HEADERS ON COMPILE_DEFINITIONS DPB_CUDA)
+endif()
 
 # The threads are LibTorch's: it brings the same OpenMP runtime. Neither of the other two options changes a
 # value; without them the loops are vectorised for AVX-512 alone.

@@ -1,4 +1,5 @@
-// Shared by the benchmarks of policies: PushT's shapes, one training step and one action chunk.
+// Shared by the benchmarks of policies: PushT's shapes, one training step and one action chunk. They run on the CPU, or on
+// the device that the environment variable DPB_BENCH_DEVICE names, for example cuda.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -6,11 +7,13 @@
 #include <torch/utils.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "dp_bench/policy.h"
+#include "policy/device.h"
 #include "policy/kernels/loop_tensors.h"
 #include "train/ema.h"
 #include "train/fit_normalizer.h"
@@ -30,6 +33,12 @@ inline KeyStats StatsOf(std::size_t n) {
           .count = 1};
 }
 
+inline torch::Device BenchDevice() {
+  const char* const name = std::getenv("DPB_BENCH_DEVICE");
+  static const torch::Device device = policy::OpenDevice(name == nullptr ? "cpu" : name);
+  return device;
+}
+
 /// A policy for PushT's keypoints with a normalizer.
 inline std::unique_ptr<Policy> MakePolicy(const PolicyFactory& create) {
   torch::set_num_threads(kThreads);
@@ -39,6 +48,7 @@ inline std::unique_ptr<Policy> MakePolicy(const PolicyFactory& create) {
                          {.name = "keypoint", .shape = {9, 2}}};
   spec.shape_meta.action = {.name = "action", .shape = {2}};
   std::unique_ptr<Policy> policy = create(spec);
+  policy->module().to(BenchDevice());
   policy->SetNormalizer(Normalizer({train::FitKey("agent_pos", StatsOf(2), NormalizeMode::kLimits),
                                     train::FitKey("keypoint", StatsOf(18), NormalizeMode::kLimits),
                                     train::FitKey("action", StatsOf(2), NormalizeMode::kLimits)}));
@@ -46,8 +56,10 @@ inline std::unique_ptr<Policy> MakePolicy(const PolicyFactory& create) {
 }
 
 inline TensorMap MakeObs(std::int64_t batch) {
-  return {{"agent_pos", torch::rand({batch, 2, 2}) * 512.0},
-          {"keypoint", torch::rand({batch, 2, 9, 2}) * 512.0}};
+  const auto pixels = [](at::IntArrayRef shape) {
+    return (torch::rand(shape) * 512.0).to(BenchDevice());
+  };
+  return {{"agent_pos", pixels({batch, 2, 2})}, {"keypoint", pixels({batch, 2, 9, 2})}};
 }
 
 inline NoiseSource MakeNoise(std::int64_t batch, std::uint64_t major) {
@@ -68,20 +80,21 @@ inline void RunTrainStep(benchmark::State& state, const PolicyFactory& create,
                              train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-6}));
   train::Ema ema({}, policy->module(), ema_policy->module());
   const Batch batch = {.obs = MakeObs(batch_size),
-                       .action = torch::rand({batch_size, 16, 2}) * 512.0,
-                       .is_pad = torch::zeros({batch_size, 16}, torch::kBool)};
+                       .action = (torch::rand({batch_size, 16, 2}) * 512.0).to(BenchDevice()),
+                       .is_pad = torch::zeros({batch_size, 16}, torch::kBool).to(BenchDevice())};
   std::uint64_t step = 0;
   const auto train = [&] {
     NoiseSource noise = MakeNoise(batch_size, step++);
     optimizer.ZeroGrad();
     torch::Tensor loss;
     {
-      const policy::AutocastGuard autocast(torch::kCPU, train::ProductType(precision));
+      const policy::AutocastGuard autocast(BenchDevice().type(), train::ProductType(precision));
       loss = policy->ComputeLoss(batch, noise).loss;
     }
     loss.backward();
     optimizer.Step(1e-4);
     ema.Update();
+    policy::Synchronize(BenchDevice());
   };
   train();  // the first step allocates, and a slow benchmark may measure only one
   for (auto _ : state) train();
@@ -95,10 +108,12 @@ inline void RunPredictAction(benchmark::State& state, const PolicyFactory& creat
   policy->module().eval();
   const TensorMap obs = MakeObs(state.range(0));
   std::uint64_t chunk = 0;
-  for (auto _ : state) {
+  const auto predict = [&] {
     NoiseSource noise = MakeNoise(state.range(0), chunk++);
-    benchmark::DoNotOptimize(policy->PredictAction(obs, noise));
-  }
+    benchmark::DoNotOptimize(policy->PredictAction(obs, noise).cpu());
+  };
+  for (int i = 0; i < 3; ++i) predict();  // a GPU's graph is recorded by the second call
+  for (auto _ : state) predict();
 }
 
 /// The rate at which this machine multiplies [m, k] with transposed [n, k]: the upper limit for the

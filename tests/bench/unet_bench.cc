@@ -15,6 +15,15 @@ std::unique_ptr<Policy> Create(const PolicySpec& spec) {
 void TrainStep(benchmark::State& state) { RunTrainStep(state, Create); }
 BENCHMARK(TrainStep)->Arg(256)->UseRealTime()->Unit(benchmark::kMillisecond);
 
+void TrainStepBf16(benchmark::State& state) {
+  RunTrainStep(state, Create, train::MixedPrecision::kBf16);
+}
+BENCHMARK(TrainStepBf16)
+    ->Name("TrainStep/bf16")
+    ->Arg(256)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
 void PredictAction(benchmark::State& state) { RunPredictAction(state, Create); }
 BENCHMARK(PredictAction)->Arg(1)->Arg(16)->Arg(50)->UseRealTime()->Unit(benchmark::kMillisecond);
 

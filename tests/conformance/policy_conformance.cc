@@ -52,7 +52,12 @@ const void* LoadSubstitute() {
   if (library == nullptr) std::cerr << "no substitute for a GPU: " << dlerror() << "\n";
   return library;
 }
-const void* const kSubstitute = at::hasCUDA() ? nullptr : LoadSubstitute();
+// Whether the substitute stands for a GPU. Asked for only in the process of the checks, because
+// CUDA that started before a fork cannot be used after it.
+bool IsSubstituted() {
+  static const void* const substitute = at::hasCUDA() ? nullptr : LoadSubstitute();
+  return substitute != nullptr;
+}
 
 bool HasCameras() { return subject().obs != "low_dim"; }
 bool HasDepth() { return subject().obs == "rgbd"; }
@@ -184,6 +189,7 @@ void ExpectClose(const torch::Tensor& actual, const torch::Tensor& expected,
 
 class PolicyConformance : public testing::Test {
  protected:
+  static void SetUpTestSuite() { IsSubstituted(); }
   void SetUp() override { policy_->SetNormalizer(MakeNormalizer()); }
 
   std::unique_ptr<Policy> policy_ = MakePolicy();
@@ -385,7 +391,7 @@ TEST_F(PolicyConformance, EveryParameterGetsAFiniteGradient) {
 }
 
 TEST_F(PolicyConformance, AnotherDeviceComputesTheSame) {
-  const c10::Device other = policy::OpenDevice(kSubstitute == nullptr ? "cuda" : "hpu");
+  const c10::Device other = policy::OpenDevice(IsSubstituted() ? "hpu" : "cuda");
   const auto loss_on = [&](c10::Device device) {
     policy_->module().train();
     NoiseSource noise = MakeNoise({1, 2, 3, 4});
@@ -409,7 +415,9 @@ TEST_F(PolicyConformance, AnotherDeviceComputesTheSame) {
   for (const auto& item : policy_->module().named_parameters()) {
     ExpectClose(item.value().grad(), gradients.at(item.key()), item.key(), kLeastGradient);
   }
-  ExpectClose(Predict(*policy_, {1, 2, 3, 4}, other), action, "action");
+  for (int i = 0; i < 3; ++i) {  // from the second on, a graph may be replayed
+    ExpectClose(Predict(*policy_, {1, 2, 3, 4}, other), action, "action");
+  }
 }
 
 TEST_F(PolicyConformance, EqualNoiseGivesEqualLoss) {

@@ -1,6 +1,7 @@
 #include "policy/device.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/Exception.h>
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -72,6 +73,38 @@ torch::Device OpenDevice(const std::string& name) {
   }
   if (!device.is_cpu()) UseRepeatableAlgorithms();
   return device;
+}
+
+namespace {
+
+class NoWarnings final : public c10::WarningHandler {
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
+// LibTorch warns once that this choice is experimental.
+void PreferBlas(at::BlasBackend backend) {
+  NoWarnings none;
+  const c10::WarningUtils::WarningHandlerGuard quiet(&none);
+  at::globalContext().setBlasPreferredBackend(backend);
+}
+
+}  // namespace
+
+PlanningKernels::PlanningKernels(torch::Device device)
+    : is_on_(device.is_cuda()),
+      was_efficient_(at::globalContext().userEnabledMemEfficientSDP()),
+      blas_before_(is_on_ ? at::globalContext().blasPreferredBackend() : at::BlasBackend::Default) {
+  if (!is_on_) return;
+  // its gradients vary from run to run, its results do not
+  at::globalContext().setSDPUseMemEfficient(true);
+  // with the deterministic workspace, cuBLAS needs ten times as long for 16 rows
+  PreferBlas(at::BlasBackend::Cublaslt);
+}
+
+PlanningKernels::~PlanningKernels() {
+  if (!is_on_) return;
+  at::globalContext().setSDPUseMemEfficient(was_efficient_);
+  PreferBlas(blas_before_);
 }
 
 torch::Tensor ToDevice(const Array& array, torch::Device device) {

@@ -76,7 +76,7 @@ Tensor RunSamplingPlan(const SamplingPlan& plan, const Tensor& initial, const Te
     AddTerm(&next, step.next_from_output, output);
     AddTerm(&next, step.next_from_last_x0, last_x_0);
     AddTerm(&next, step.next_from_last_sample, last_sample);
-    if (step.noise > 0.0) AddTerm(&next, step.noise, calls.draw_noise().to(sample.options()));
+    if (step.noise > 0.0) AddTerm(&next, step.noise, calls.draw_noise());
     last_sample = std::exchange(sample, std::move(next));
     last_x_0 = std::move(x_0);
     if (traces_end) TraceStage("sample", actions_of(sample));

@@ -42,7 +42,7 @@ struct SamplingPlan {
 struct SamplingCalls {
   /// The network's output for sequences [B, T, D] at the time of steps[i].
   std::function<torch::Tensor(const torch::Tensor& sample, std::size_t i)> denoise;
-  /// N(0, 1) numbers in the shape of a sequence.
+  /// N(0, 1) numbers in the shape and on the device of a sequence.
   std::function<torch::Tensor()> draw_noise;
   double time_unit = 1.0;  // of the times that the stage trace shows
 };

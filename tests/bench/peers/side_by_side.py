@@ -1,4 +1,7 @@
-"""Runs a peer's cases and ours side by side and prints medians of milliseconds and of their ratio."""
+"""Runs a peer's cases and ours side by side and prints medians of milliseconds and of their ratio.
+
+On the CPU, or on the device that the environment variable DPB_BENCH_DEVICE names, for example cuda.
+"""
 
 import argparse
 import json
@@ -12,19 +15,33 @@ os.environ["OMP_NUM_THREADS"] = str(THREADS)
 
 import torch
 
-# some builds of torchvision import only when these operators exist; nothing here calls them
-library = torch.library.Library("torchvision", "FRAGMENT")
-for operator in ("nms", "qnms"):
-    library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+DEVICE = os.environ.get("DPB_BENCH_DEVICE", "cpu")
+torch.set_default_device(DEVICE)
+
+try:
+    import torchvision  # noqa: F401
+except RuntimeError:
+    # some builds of torchvision import only when these operators exist; nothing here calls them
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for operator in ("nms", "qnms"):
+        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+def synchronize():
+    if DEVICE.startswith("cuda"):
+        torch.cuda.synchronize()
 
 
 def milliseconds(call, seconds):
-    call()
+    for _ in range(3):
+        call()
+    synchronize()
     times = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 3:
         start = time.perf_counter()
         call()
+        synchronize()
         times.append((time.perf_counter() - start) * 1e3)
     return statistics.mean(times)
 

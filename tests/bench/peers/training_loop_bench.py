@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import time
 
-import side_by_side  # before torch: it sets the number of threads
+import side_by_side  # before torch: it sets the number of threads and the device
 
 import numpy as np
 import torch

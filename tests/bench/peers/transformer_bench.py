@@ -9,7 +9,7 @@ rounds and the median of the ratios.
 
 import math
 
-import side_by_side  # before torch: it sets the number of threads
+import side_by_side  # before torch: it sets the number of threads and the device
 
 import torch
 from diffusers import DDIMScheduler
@@ -83,7 +83,7 @@ def predict_case(scheduler, batch):
 def peer_cases():
     torch.manual_seed(0)
     scheduler = DDIMScheduler(num_train_timesteps=100, beta_schedule="squaredcos_cap_v2")
-    scheduler.set_timesteps(10)
+    scheduler.set_timesteps(10, device=side_by_side.DEVICE)
     return {"TrainStep/plain/256": train_case(scheduler, Net(0.0, **SMALL)),
             "TrainStep/dropout/256": train_case(scheduler, Net(0.1, **SMALL)),
             "TrainStep/large/256": train_case(scheduler, Net(0.3, **LARGE, causal=True), as_upstream=True),

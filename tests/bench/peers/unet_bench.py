@@ -6,7 +6,7 @@ LeRobot's side gets the fastest optimiser and EMA that its Python ecosystem offe
 foreach). Each round measures both; the table holds medians over the rounds and the median of the ratios.
 """
 
-import side_by_side  # before torch: it sets the number of threads
+import side_by_side  # before torch: it sets the number of threads and the device
 
 import torch
 from diffusers.training_utils import EMAModel
@@ -39,13 +39,15 @@ def lerobot_cases():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     train_batch = make_batch(256)
 
-    def train_step():
+    def train_step(is_bf16=False):
         optimizer.zero_grad()
-        model.compute_loss(train_batch).backward()
+        with torch.autocast(side_by_side.DEVICE, torch.bfloat16, enabled=is_bf16):
+            loss = model.compute_loss(train_batch)
+        loss.backward()
         optimizer.step()
         ema.step(model.parameters())
 
-    cases = {"TrainStep/256": train_step}
+    cases = {"TrainStep/256": train_step, "TrainStep/bf16/256": lambda: train_step(is_bf16=True)}
     for size in (1, 16, 50):
         batch = make_batch(size)
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -25,6 +26,12 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kMaxSeconds = 60.0;
+#else
+constexpr double kMaxSeconds = 5.0;
+#endif
 
 // Two plugins. One of them recognizes the datasets that it reads.
 class TwoReaders final : public DatasetReaders {

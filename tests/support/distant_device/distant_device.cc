@@ -1,5 +1,9 @@
 #include "support/distant_device/distant_device.h"
 
+#if __has_include(<ATen/core/GraphImplInterface.h>)  // LibTorch 2.11 has none
+#include <ATen/core/GraphImplInterface.h>
+#define DPB_HAS_GRAPHS
+#endif
 #include <ATen/EmptyTensor.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/detail/HPUHooksInterface.h>
@@ -19,10 +23,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace dp_bench {
@@ -115,6 +122,42 @@ class OpenTensor {
   void* base_ = nullptr;
 };
 
+// What the thread's graph is recording. An operator that runs others records only itself.
+class Operators {
+ public:
+  void Record(std::function<void()> again) {
+    if (n_running_ == 1) list_.push_back(std::move(again));
+  }
+  void Replay() const {
+    for (const std::function<void()>& again : list_) again();
+  }
+  // As on a GPU, where a copy from or to the host would read the memory of the host at another
+  // time.
+  void RequireNoCopy() const {
+    TORCH_CHECK(n_running_ > 1, "a copy between host and device was recorded");
+  }
+
+  class Running {
+   public:
+    explicit Running(Operators* operators) : operators_(operators) {
+      if (operators_ != nullptr) ++operators_->n_running_;
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    ~Running() {
+      if (operators_ != nullptr) --operators_->n_running_;
+    }
+
+   private:
+    Operators* operators_;
+  };
+
+ private:
+  std::vector<std::function<void()>> list_;
+  int n_running_ = 0;
+};
+thread_local Operators* recorded = nullptr;
+
 at::Tensor Empty(c10::IntArrayRef size, std::optional<at::ScalarType> type,
                  std::optional<at::Layout> /*layout*/, std::optional<at::Device> /*device*/,
                  std::optional<bool> /*pin_memory*/, std::optional<at::MemoryFormat> format) {
@@ -135,11 +178,20 @@ const at::Tensor& Resize(const at::Tensor& self, c10::IntArrayRef size,
   return self;
 }
 
-at::Tensor CopyFrom(const at::Tensor& from, const at::Tensor& to, bool /*non_blocking*/) {
+void Copy(const at::Tensor& from, const at::Tensor& to) {
   OpenTensor source(from);
   OpenTensor target(to);
   const at::NoGradGuard no_grad;
   target.view().copy_(source.view());
+}
+
+at::Tensor CopyFrom(const at::Tensor& from, const at::Tensor& to, bool /*non_blocking*/) {
+  const Operators::Running running(recorded);
+  if (recorded != nullptr) {
+    if (from.device() != to.device()) recorded->RequireNoCopy();
+    recorded->Record([from, to] { Copy(from, to); });
+  }
+  Copy(from, to);
   return to;
 }
 
@@ -156,17 +208,41 @@ void OnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
                               argument.toTensor().dim() > 0;
     TORCH_CHECK(!is_elsewhere, op.schema().name(), " was given tensors of two devices");
   }
+  const Operators::Running running(recorded);
+  if (recorded == nullptr) return at::native::cpu_fallback(op, stack);
+  const std::size_t n_arguments = op.schema().arguments().size();
+  const torch::jit::Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(n_arguments),
+                                    stack->end());
   at::native::cpu_fallback(op, stack);
+  const std::size_t n_results = op.schema().returns().size();
+  const torch::jit::Stack results(stack->end() - static_cast<std::ptrdiff_t>(n_results),
+                                  stack->end());
+  recorded->Record([op, arguments, results] {
+    torch::jit::Stack again = arguments;
+    at::native::cpu_fallback(op, &again);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (!results[i].isTensor()) continue;
+      const at::Tensor& fresh = again[i].toTensor();
+      if (!fresh.is_same(results[i].toTensor())) Copy(fresh, results[i].toTensor());
+    }
+  });
 }
 
 at::Tensor Convolution(const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
                        at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                        at::IntArrayRef output_padding, std::int64_t groups) {
-  const bool has_bias = bias.has_value() && bias->defined();
-  return at::convolution(input.cpu(), weight.cpu(), has_bias ? bias->cpu() : at::Tensor(), stride,
-                         padding, dilation, transposed, output_padding, groups)
-      .to(kDevice);
+  const at::Tensor offsets = bias.value_or(at::Tensor());
+  const auto run = [=, stride = stride.vec(), padding = padding.vec(), dilation = dilation.vec(),
+                    output_padding = output_padding.vec()] {
+    return at::convolution(input.cpu(), weight.cpu(), offsets.defined() ? offsets.cpu() : offsets,
+                           stride, padding, dilation, transposed, output_padding, groups)
+        .to(kDevice);
+  };
+  const Operators::Running running(recorded);
+  at::Tensor result = run();
+  if (recorded != nullptr) recorded->Record([run, result] { Copy(run(), result); });
+  return result;
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> ConvolutionBackward(
@@ -234,6 +310,30 @@ using at::HPUHooksRegistry;
 using at::RegistererHPUHooksRegistry;
 REGISTER_HPU_HOOKS(HPUHooks)
 
+#ifdef DPB_HAS_GRAPHS
+// A graph repeats its operators on the tensors with which they were recorded.
+class Graph final : public at::GraphImplInterface {
+ public:
+  explicit Graph(const at::GraphImplArgs& /*args*/) {}
+  void capture_begin(at::MempoolId_t /*pool*/, at::GraphCaptureMode /*mode*/) override {
+    recorded = &operators_;
+  }
+  void capture_end() override { recorded = nullptr; }
+  void instantiate() override {}
+  void replay() override { operators_.Replay(); }
+  void reset() override { operators_ = {}; }
+  at::MempoolId_t pool() const override { return {0, 0}; }
+  void enable_debug_mode() override {}
+  void debug_dump(const std::string& /*path*/) override {}
+
+ private:
+  Operators operators_;
+};
+using at::GraphImplRegistry;
+using at::RegistererGraphImplRegistry;
+REGISTER_GRAPH_IMPL(HPU, Graph)
+#endif
+
 std::atomic<std::int64_t> n_waits = 0;
 
 // All work is done when a call returns, so no wait is needed.
@@ -247,6 +347,10 @@ struct Guard final : c10::impl::NoOpDeviceGuardImpl<kType> {
   c10::Device exchangeDevice(c10::Device /*device*/) const override { return kDevice; }
   c10::Stream getDefaultStream(c10::Device device) const override { return TheStream(device); }
   c10::Stream getStream(c10::Device device) const noexcept override { return TheStream(device); }
+  c10::Stream getStreamFromGlobalPool(c10::Device device,
+                                      bool /*is_high_priority*/) const override {
+    return TheStream(device);
+  }
   c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return stream; }
 
  private:

@@ -2,8 +2,6 @@
 
 #include <arrow/api.h>
 #include <arrow/io/file.h>
-#include <arrow/result.h>
-#include <arrow/status.h>
 #include <fmt/format.h>
 #include <parquet/api/reader.h>
 #include <parquet/arrow/reader.h>
@@ -11,7 +9,6 @@
 
 #include <algorithm>
 #include <concepts>
-#include <exception>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -21,53 +18,14 @@
 #include "core/errors.h"
 #include "core/half.h"
 #include "core/regular_file.h"
+#include "data/lerobot/arrow_errors.h"
 #include "data/reader/whole_numbers.h"
 
 namespace dp_bench::lerobot {
 
-// Memory for one file; Arrow refuses to allocate more than the limit.
-struct LimitedMemory {
-  explicit LimitedMemory(std::int64_t limit) : pool(&counter, limit) {}
-
-  arrow::ProxyMemoryPool counter{arrow::system_memory_pool()};
-  arrow::CappedMemoryPool pool;
-};
-
 namespace {
 
 namespace fs = std::filesystem;
-
-// Throws Error{code}, whose message is `where` and what Arrow says.
-struct ArrowErrors {
-  ErrorCode code;
-  std::string where;
-
-  void Check(const arrow::Status& status) const {
-    if (!status.ok()) throw FormatError(code, "{}: {}", where, status.message());
-  }
-
-  template <class T>
-  T Check(arrow::Result<T> result) const {
-    Check(result.status());
-    return std::move(result).ValueUnsafe();
-  }
-
-  // Runs a call of Arrow that may throw.
-  template <class Call>
-  auto Guard(const Call& call) const {
-    try {
-      return call();
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& fault) {
-      throw FormatError(code, "{}: {}", where, fault.what());
-    }
-  }
-};
-
-ArrowErrors ReadErrors(const std::string& where) { return {ErrorCode::kData, where}; }
-
-void RequireRegularFile(const fs::path& path) { const core::RegularFile file(path); }
 
 // The values of lists that all have the same length, of their values, and so on.
 std::shared_ptr<arrow::Array> FlattenLists(const std::string& where,
@@ -217,7 +175,7 @@ struct ParquetFile::Reader {
 
 ParquetFile::ParquetFile(const fs::path& path, std::int64_t max_bytes)
     : path_(path), reader_(std::make_shared<Reader>(max_bytes)) {
-  RequireRegularFile(path);
+  const core::RegularFile regular(path);
   ReadErrors(path.string()).Guard([&] {
     parquet::ReaderProperties properties(&reader_->memory.pool);
     parquet::arrow::FileReaderBuilder builder;
@@ -323,76 +281,6 @@ std::vector<std::vector<std::string>> ParquetFile::ReadTextLists(const std::stri
       throw DataError("{}: expected lists of texts, found {}", where, chunk->type()->ToString());
     }
     return lists;
-  });
-}
-
-struct ParquetPictures::Reader {
-  explicit Reader(std::int64_t limit) : memory(limit) {}
-
-  LimitedMemory memory;  // outlives what was allocated in it
-  std::unique_ptr<parquet::ParquetFileReader> file;
-  int leaf = -1;                           // the column of the bytes
-  std::vector<std::int64_t> group_begins;  // first row of each row group, and the number of rows
-  int group = -1;                          // in which `column` is
-  std::shared_ptr<parquet::ByteArrayReader> column;
-  std::int64_t next_row = 0;
-};
-
-ParquetPictures::ParquetPictures(const fs::path& path, const std::string& column,
-                                 std::int64_t max_bytes)
-    : path_(path), column_(column), reader_(std::make_unique<Reader>(max_bytes)) {
-  RequireRegularFile(path);
-  ReadErrors(path.string()).Guard([&] {
-    Reader& r = *reader_;
-    parquet::ReaderProperties properties(&r.memory.pool);
-    properties.enable_buffered_stream();  // page by page, not a whole column
-    r.file = parquet::ParquetFileReader::OpenFile(path.string(), /*memory_map=*/false, properties);
-    const parquet::FileMetaData& metadata = *r.file->metadata();
-    r.leaf = metadata.schema()->ColumnIndex(column + ".bytes");
-    if (r.leaf < 0 ||
-        metadata.schema()->Column(r.leaf)->physical_type() != parquet::Type::BYTE_ARRAY ||
-        metadata.schema()->Column(r.leaf)->max_repetition_level() != 0) {
-      throw DataError("{}: column '{}' holds no images (bytes, path)", path.string(), column);
-    }
-    r.group_begins.push_back(0);
-    for (int i = 0; i < metadata.num_row_groups(); ++i) {
-      r.group_begins.push_back(r.group_begins.back() + metadata.RowGroup(i)->num_rows());
-    }
-  });
-}
-
-ParquetPictures::~ParquetPictures() = default;
-
-std::int64_t ParquetPictures::next_row() const { return reader_->next_row; }
-
-std::span<const std::byte> ParquetPictures::Read(std::int64_t row) {
-  const std::string where = fmt::format("{}: column '{}', row {}", path_.string(), column_, row);
-  return ReadErrors(where).Guard([&] {
-    Reader& r = *reader_;
-    if (row < 0 || row >= r.group_begins.back()) {
-      throw DataError("{}: the file has {} rows", where, r.group_begins.back());
-    }
-    const auto after = std::ranges::upper_bound(r.group_begins, row);
-    const int group = static_cast<int>(after - r.group_begins.begin()) - 1;
-    if (group != r.group || row < r.next_row) {
-      r.column = std::dynamic_pointer_cast<parquet::ByteArrayReader>(
-          r.file->RowGroup(group)->Column(r.leaf));
-      r.group = group;
-      r.next_row = r.group_begins[static_cast<std::size_t>(group)];
-    }
-    r.next_row += r.column->Skip(row - r.next_row);
-
-    parquet::ByteArray picture;
-    std::int16_t definition = 0;
-    std::int64_t n_values = 0;
-    const std::int64_t n_levels =
-        r.next_row == row ? r.column->ReadBatch(1, &definition, nullptr, &picture, &n_values) : 0;
-    if (n_levels == 1) ++r.next_row;
-    if (n_values != 1) {
-      throw DataError("{}: expected the bytes of an image, found {}", where,
-                      n_levels == 1 ? "null" : "the end of the column");
-    }
-    return std::as_bytes(std::span(picture.ptr, picture.len));
   });
 }
 

@@ -133,18 +133,17 @@ struct Heads {
 };
 
 Heads SplitHeads(const AttentionInputs& inputs, std::int64_t n_head) {
-  const std::int64_t d = inputs.kv.defined() ? inputs.q.size(2) : inputs.q.size(2) / 3;
-  Tensor packed[3] = {
-      inputs.q.narrow(2, 0, d),
-      inputs.kv.defined() ? inputs.kv.narrow(2, 0, d) : inputs.q.narrow(2, d, d),
-      inputs.kv.defined() ? inputs.kv.narrow(2, d, d) : inputs.q.narrow(2, 2 * d, d)};
-  std::int64_t part = 0;
-  for (Tensor& tensor : packed) {
-    if (inputs.bias.defined()) tensor = tensor + inputs.bias.narrow(0, part * d, d);
-    tensor = tensor.unflatten(2, {n_head, d / n_head}).transpose(1, 2);
-    ++part;
-  }
-  return {packed[0], packed[1], packed[2]};
+  const bool is_self = !inputs.kv.defined();
+  const std::int64_t d = is_self ? inputs.q.size(2) / 3 : inputs.q.size(2);
+  const auto biased = [&](const Tensor& x, std::int64_t begin) {
+    return inputs.bias.defined() ? x + inputs.bias.narrow(0, begin, x.size(2)) : x;
+  };
+  const Tensor q = biased(inputs.q, 0);
+  const Tensor kv = is_self ? q.narrow(2, d, 2 * d) : biased(inputs.kv, d);
+  const auto heads = [&](const Tensor& x, std::int64_t begin) {
+    return x.narrow(2, begin, d).unflatten(2, {n_head, d / n_head}).transpose(1, 2);
+  };
+  return {heads(q, 0), heads(kv, 0), heads(kv, d)};
 }
 
 // [T, S] or [B, T, S] -> broadcast over the heads, with the scores' type.

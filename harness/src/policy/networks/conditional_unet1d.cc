@@ -138,20 +138,20 @@ class ConditionalResidualBlock1dImpl : public torch::nn::Module {
     }
   }
 
-  // kBatchMajor: x [B, I, T], cond [B, E + G] after Mish -> [B, O, T]. kTimeMajor: x [I, T, B],
-  // cond [2O or O, B], what cond_encoder makes of it -> [O, T, B].
-  Tensor forward(const Tensor& x, const Tensor& cond, Layout layout) {
+  // kBatchMajor: x [B, I, T] -> [B, O, T]. kTimeMajor: x [I, T, B] -> [O, T, B]. `film` is what
+  // cond_encoder makes of the condition, [B, 2O or O] or [2O or O, B].
+  Tensor forward(const Tensor& x, const Tensor& film, Layout layout) {
     if (layout == Layout::kTimeMajor) {
-      const Tensor hidden = conv1_->ForwardTimeMajor(x, cond, /*residual=*/{});
+      const Tensor hidden = conv1_->ForwardTimeMajor(x, film, /*residual=*/{});
       return conv2_->ForwardTimeMajor(hidden, /*film=*/{}, Shortcut(x, layout));
     }
     Tensor out = conv1_(x);
     const std::int64_t channels = out.size(1);
-    const Tensor film = cond_encoder_(cond).unsqueeze(-1);
+    const Tensor each_step = film.unsqueeze(-1);
     if (film.size(1) == channels) {
-      out = out + film;
+      out = out + each_step;
     } else {
-      out = film.narrow(1, 0, channels) * out + film.narrow(1, channels, channels);
+      out = each_step.narrow(1, 0, channels) * out + each_step.narrow(1, channels, channels);
     }
     return conv2_(out) + Shortcut(x, layout);
   }
@@ -188,10 +188,9 @@ class ConditionalUnet1d final : public torch::nn::Module, public Denoiser {
     TimeConv resample{nullptr};  // null in the last level on the way down
   };
 
-  Tensor RunBlock(ConditionalResidualBlock1d block, const Tensor& x, const Tensor& cond,
+  Tensor RunBlock(ConditionalResidualBlock1d block, const Tensor& x, const Tensor& film,
                   Layout layout) const;
-  Tensor Run(const Tensor& sample, const std::vector<Tensor>& conds, Layout layout);
-  Tensor RunBatchMajor(const Tensor& sample, const Tensor& times, const Tensor& global_cond);
+  Tensor Run(const Tensor& sample, const std::vector<Tensor>& films, Layout layout);
   Tensor EmbedTimes(const Tensor& times);
   void CacheTimes(const std::vector<double>& times, const Tensor& like);
 
@@ -272,42 +271,37 @@ Tensor ConditionalUnet1d::Forward(const Tensor& noisy, const Tensor& times, cons
                                   NoiseSource* /*noise*/) {
   const Tensor global_cond = cond.flatten(1);  // [B, To * Do]
   TraceStage("unet: global condition", global_cond);
-  if (LayoutOf(noisy) == Layout::kBatchMajor) return RunBatchMajor(noisy, times, global_cond);
-
-  // every block's FiLM vectors, [2C, B], from the same conditioning vector [E + G, B]
-  const Tensor both =
-      torch::mish(torch::cat({EmbedTimes(times), global_cond}, /*dim=*/1)).t().contiguous();
+  const Layout layout = LayoutOf(noisy);
+  // every block's FiLM vectors, from the same conditioning vector [B, E + G]
+  const Tensor both = torch::mish(torch::cat({EmbedTimes(times), global_cond}, /*dim=*/1));
+  const Tensor columns = layout == Layout::kTimeMajor ? both.t().contiguous() : Tensor();
   std::vector<Tensor> films;
   for (const ConditionalResidualBlock1d& block : blocks_) {
     const torch::nn::Linear& linear = block->cond_encoder();
-    films.push_back(torch::addmm(linear->bias.unsqueeze(1), linear->weight, both));
+    films.push_back(columns.defined()
+                        ? torch::addmm(linear->bias.unsqueeze(1), linear->weight, columns)
+                        : torch::linear(both, linear->weight, linear->bias));
   }
-  return Run(noisy, films, Layout::kTimeMajor);
-}
-
-Tensor ConditionalUnet1d::RunBatchMajor(const Tensor& sample, const Tensor& times,
-                                        const Tensor& global_cond) {
-  const Tensor cond = torch::mish(torch::cat({EmbedTimes(times), global_cond}, /*dim=*/1));
-  return Run(sample, std::vector<Tensor>(blocks_.size(), cond), Layout::kBatchMajor);
+  return Run(noisy, films, layout);
 }
 
 Tensor ConditionalUnet1d::RunBlock(ConditionalResidualBlock1d block, const Tensor& x,
-                                   const Tensor& cond, Layout layout) const {
-  if (!is_checkpointing_) return block(x, cond, layout);
+                                   const Tensor& film, Layout layout) const {
+  if (!is_checkpointing_) return block(x, film, layout);
   using Tensors = CheckpointedBlock::Tensors;
   const auto run = [block, layout](const Tensors& inputs, DropoutMasks*) mutable {
     return Tensors{block(inputs[0], inputs[1], layout)};
   };
-  return RunCheckpointed({.modules = {block.ptr()}, .run = run}, {x, cond})[0];
+  return RunCheckpointed({.modules = {block.ptr()}, .run = run}, {x, film})[0];
 }
 
-// sample [B, T, Da] -> [B, T, Da]. `conds`: for each block what its forward takes.
-Tensor ConditionalUnet1d::Run(const Tensor& sample, const std::vector<Tensor>& conds,
+// sample [B, T, Da] -> [B, T, Da]. `films`: for each block what its forward takes.
+Tensor ConditionalUnet1d::Run(const Tensor& sample, const std::vector<Tensor>& films,
                               Layout layout) {
   const bool is_time_major = layout == Layout::kTimeMajor;
-  auto run = [&, cond = conds.begin()](const ConditionalResidualBlock1d& block,
+  auto run = [&, film = films.begin()](const ConditionalResidualBlock1d& block,
                                        const Tensor& in) mutable {
-    return RunBlock(block, in, *cond++, layout);
+    return RunBlock(block, in, *film++, layout);
   };
   Tensor x = is_time_major ? sample.permute({2, 1, 0}).contiguous()  // [Da, T, B]
                            : sample.transpose(1, 2);                 // [B, Da, T]
@@ -348,43 +342,39 @@ void ConditionalUnet1d::CacheTimes(const std::vector<double>& times, const Tenso
     of_time_.reset();
   }
   if (of_time_.defined() && cached_times_ == times) return;
-  const Tensor code = EmbedTimes(torch::tensor(times, torch::kFloat32).to(like.device()));
+  const Tensor code = EmbedTimes(torch::tensor(times, like.options()));
   const Tensor weight = film_weight_.narrow(1, 0, config_.diffusion_step_embed_dim);
-  of_time_ = RowProduct(PositionIndependentMish(code), weight) + film_bias_;
+  of_time_ = RowProduct(TokenMish(code), weight) + film_bias_;
   cached_times_ = times;
 }
 
 ConditionedDenoiser ConditionalUnet1d::Condition(const std::vector<double>& times,
                                                  const Tensor& cond) {
   const Tensor global_cond = cond.flatten(1);
-  if (LayoutOf(global_cond) == Layout::kBatchMajor) {
-    return [this, times, global_cond](const Tensor& naction, std::int64_t step) {
-      const double time = times[static_cast<std::size_t>(step)];
-      return RunBatchMajor(naction, torch::full({naction.size(0)}, time, naction.options()),
-                           global_cond);
-    };
-  }
+  const Layout layout = LayoutOf(global_cond);
   // FiLM is linear in mish(cat[embedding, global_cond]), so the two parts can be computed
   // separately and added
   CacheTimes(times, global_cond);
-  Tensor of_obs;  // [F, B]
+  Tensor of_obs;  // [B, F]
   if (config_.global_cond_dim == 0) {
-    of_obs = torch::zeros({film_weight_.size(0), global_cond.size(0)}, global_cond.options());
+    of_obs = torch::zeros({global_cond.size(0), film_weight_.size(0)}, global_cond.options());
   } else {
     const Tensor weight =
         film_weight_.narrow(1, config_.diffusion_step_embed_dim, config_.global_cond_dim);
-    of_obs = RowProduct(PositionIndependentMish(global_cond), weight).t();
+    of_obs = RowProduct(TokenMish(global_cond), weight);
   }
-  return [this, of_time = of_time_, of_obs](const Tensor& naction, std::int64_t step) {
-    const Tensor all = of_obs + of_time.select(0, step).unsqueeze(1);
+  if (layout == Layout::kTimeMajor) of_obs = of_obs.t();
+  return [this, layout, of_time = of_time_, of_obs](const Tensor& naction, std::int64_t step) {
+    const std::int64_t channel_dim = layout == Layout::kTimeMajor ? 0 : 1;
+    const Tensor all = of_obs + of_time.select(0, step).unsqueeze(1 - channel_dim);
     std::vector<Tensor> films;
     std::int64_t begin = 0;
     for (const ConditionalResidualBlock1d& block : blocks_) {
-      const std::int64_t rows = block->cond_encoder()->bias.size(0);
-      films.push_back(all.narrow(0, begin, rows));
-      begin += rows;
+      const std::int64_t n_channels = block->cond_encoder()->bias.size(0);
+      films.push_back(all.narrow(channel_dim, begin, n_channels));
+      begin += n_channels;
     }
-    return Run(naction, films, Layout::kTimeMajor);
+    return Run(naction, films, layout);
   };
 }
 

@@ -8,10 +8,12 @@
 
 #include "core/errors.h"
 #include "dp_bench/stage_trace.h"
+#include "policy/device.h"
 #include "policy/guarded_policy.h"
 #include "policy/kernels/loop_tensors.h"
 #include "policy/networks/loss_weights.h"
 #include "policy/objectives/objective.h"
+#include "policy/repeated_work.h"
 #include "policy/sampling.h"
 
 namespace dp_bench::policy {
@@ -37,7 +39,8 @@ DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const P
           "do_mask_loss_for_padding", false,
           "leave steps before the start and after the end of an episode out of the loss")),
       chunk_weights_(ReadChunkWeights(params, spec.horizons.horizon)),
-      model_(std::move(model)) {
+      model_(std::move(model)),
+      denoising_(std::make_unique<RepeatedWork>()) {
   module().register_module("diffusion", model_.module);
   const bool is_checkpointing = params.Get<bool>(
       "gradient_checkpointing", false,
@@ -64,6 +67,11 @@ std::unique_ptr<Policy> DiffusionPolicy::Assemble(
 
 DiffusionPolicy* DiffusionPolicy::Find(Policy& policy) {
   return dynamic_cast<DiffusionPolicy*>(&plugin::Unguarded(policy));
+}
+
+void DiffusionPolicy::WeightsChanged() {
+  model_.denoiser->DropCaches();
+  denoising_->Forget();
 }
 
 int DiffusionPolicy::n_train_obs_steps() const {
@@ -184,21 +192,34 @@ Tensor DiffusionPolicy::PredictSequence(const TensorMap& obs, NoiseSource& noise
 Tensor DiffusionPolicy::ConditionalSample(const Tensor& features, const Tensor& initial,
                                           NoiseSource& noise) {
   const SamplingPlan plan = sampling_plan();
+  std::vector<Tensor> inputs = {features, initial};
+  for (const SamplerStep& step : plan.steps) {
+    if (step.noise == 0.0) continue;
+    inputs.push_back(noise.Randn(StreamId::kPolicyNoise, initial.sizes()).to(initial.options()));
+  }
+  return denoising_->Run(
+      inputs, [&](const std::vector<Tensor>& tensors) { return Denoise(plan, tensors); });
+}
+
+// Runs `plan`. inputs: the features, the initial noise and the noise of each step that adds some.
+Tensor DiffusionPolicy::Denoise(const SamplingPlan& plan, const std::vector<Tensor>& inputs) {
   std::vector<double> times;
   for (const SamplerStep& step : plan.steps) times.push_back(step.time);
+  const Tensor& features = inputs[0];
   // InferenceMode uses cheaper operators, but its tensors must not leave it: hence the copy below
   Tensor sequence;
   {
     const c10::InferenceMode inference;
+    const PlanningKernels kernels(features.device());
     const ConditionedDenoiser predict = [&] {
       RECORD_USER_SCOPE("conditioning");
       return model_.denoiser->Condition(times, ConditionOf(features));
     }();
     sequence = RunSamplingPlan(
-        plan, initial, features,
+        plan, inputs[1], features,
         {.denoise = [&](const Tensor& at,
                         std::size_t i) { return predict(at, static_cast<std::int64_t>(i)); },
-         .draw_noise = [&] { return noise.Randn(StreamId::kPolicyNoise, initial.sizes()); },
+         .draw_noise = [next = inputs.begin() + 2]() mutable { return *next++; },
          .time_unit = objective_->time_unit()});
   }
   return sequence.clone();

@@ -165,7 +165,8 @@ class DiffusionTransformer final : public torch::nn::Module, public Denoiser {
   Tensor memory_mask_;  // [T, S], likewise
 
   Tensor kv_weight_;  // cache: KeyValueWeights()
-  Tensor kv_time_;    // cache for cached_times_
+  Tensor time_;       // cache: EmbedTimes(cached_times_), [n_times, d]
+  Tensor kv_time_;    // cache: the keys and values of time_
   std::vector<double> cached_times_;
 };
 
@@ -367,9 +368,13 @@ DiffusionTransformer::Conditioning DiffusionTransformer::ConditionOn(
     const Tensor weight = input_emb_->weight.narrow(1, config_.action_dim, config_.obs_feature_dim);
     result.inputs = result.inputs + RowProduct(InputChannels(cond), weight);
   }
-  const Tensor time = EmbedTimes(torch::tensor(times, cond.options()));  // [n, d]
+  if (!time_.defined() || cached_times_ != times) {
+    time_ = EmbedTimes(torch::tensor(times, cond.options()));
+    kv_time_.reset();
+    cached_times_ = times;
+  }
   if (!has_memory()) {
-    result.time = time + pos_emb_.select(1, 0);
+    result.time = time_ + pos_emb_.select(1, 0);
     return result;
   }
   if (config_.obs_as_cond && IsTracingAttention()) {
@@ -379,7 +384,7 @@ DiffusionTransformer::Conditioning DiffusionTransformer::ConditionOn(
 
   if (!encoder_layers_.empty()) {
     // [n * B, S, d]: every time with every row
-    const Tensor of_rows = time.view({n, 1, 1, d}).expand({n, batch, 1, d}).flatten(0, 1);
+    const Tensor of_rows = time_.view({n, 1, 1, d}).expand({n, batch, 1, d}).flatten(0, 1);
     const Tensor obs = config_.obs_as_cond ? cond.repeat({n, 1, 1}) : Tensor();
     const Tensor memory = Encode(ConditionTokens(of_rows, obs), /*dropout=*/nullptr);
     result.kv = RowProduct(memory.flatten(0, 1), kv_weight_)
@@ -388,10 +393,9 @@ DiffusionTransformer::Conditioning DiffusionTransformer::ConditionOn(
   }
 
   // each condition token is encoded by itself
-  if (!kv_time_.defined() || cached_times_ != times) {
-    const Tensor memory = Encode(time.unsqueeze(1) + cond_pos_emb_.narrow(1, 0, 1), nullptr);
+  if (!kv_time_.defined()) {
+    const Tensor memory = Encode(time_.unsqueeze(1) + cond_pos_emb_.narrow(1, 0, 1), nullptr);
     kv_time_ = RowProduct(memory.flatten(0, 1), kv_weight_);
-    cached_times_ = times;
   }
   result.kv_time = kv_time_;
   if (config_.obs_as_cond) {
@@ -433,6 +437,7 @@ Tensor DiffusionTransformer::Predict(const Tensor& sample, const Conditioning& c
 
 void DiffusionTransformer::DropCaches() {
   kv_weight_.reset();
+  time_.reset();
   kv_time_.reset();
 }
 

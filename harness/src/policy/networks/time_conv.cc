@@ -284,6 +284,15 @@ class LowerPrecisionFunction : public torch::autograd::Function<LowerPrecisionFu
   }
 };
 
+// The inputs of each step of a convolution: [B, C, T] -> [B * T', C * k].
+Tensor Windows(const Tensor& x, std::int64_t k, std::int64_t stride, std::int64_t padding) {
+  if (x.size(0) == 1) {  // one kernel on a GPU; with more rows, one for each of them
+    return at::im2col(x.unsqueeze(2), {1, k}, {1, 1}, {0, padding}, {1, stride}).squeeze(0).t();
+  }
+  const Tensor padded = padding == 0 ? x : torch::constant_pad_nd(x, {padding, padding});
+  return padded.unfold(2, k, stride).transpose(1, 2).reshape({-1, x.size(1) * k});
+}
+
 }  // namespace
 
 TimeConvImpl::TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int64_t out_channels,
@@ -308,15 +317,18 @@ TimeConvImpl::TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int
 }
 
 Tensor TimeConvImpl::forward(const Tensor& x) {
-  switch (kind_) {
-    case TimeConvKind::kDown:
-      return torch::conv1d(x, weight_, bias_, /*stride=*/2, /*padding=*/1);
-    case TimeConvKind::kUp:
-      return torch::conv_transpose1d(x, weight_, bias_, /*stride=*/2, /*padding=*/1);
-    case TimeConvKind::kSame:
-      break;
+  if (kind_ == TimeConvKind::kUp) {
+    return torch::conv_transpose1d(x, weight_, bias_, /*stride=*/2, /*padding=*/1);
   }
-  return torch::conv1d(x, weight_, bias_, /*stride=*/1, /*padding=*/weight_.size(2) / 2);
+  const std::int64_t stride = kind_ == TimeConvKind::kDown ? 2 : 1;
+  const std::int64_t padding = weight_.size(2) / 2;
+  if (x.device().is_cpu() || torch::GradMode::is_enabled()) {
+    return torch::conv1d(x, weight_, bias_, stride, padding);
+  }
+  // For short sequences, cuDNN's repeatable kernels take several times as long as one product.
+  const Tensor product =
+      torch::addmm(bias_, Windows(x, weight_.size(2), stride, padding), weight_.flatten(1).t());
+  return product.view({x.size(0), -1, product.size(1)}).transpose(1, 2);
 }
 
 Tensor TimeConvImpl::ForwardTimeMajor(const Tensor& x) {

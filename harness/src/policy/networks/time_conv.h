@@ -23,7 +23,7 @@ class TimeConvImpl : public torch::nn::Module {
   TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int64_t out_channels,
                std::int64_t kernel_size);
 
-  /// x [B, I, T] -> [B, O, T']. LibTorch's convolution, for any device and dtype.
+  /// x [B, I, T] -> [B, O, T'], for any device and dtype.
   torch::Tensor forward(const torch::Tensor& x);
 
   /// x [I, T, B] -> [O, T', B] without the bias; CPU float32, its products in autocast's type.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dp_bench/policy.h"
 #include "dp_bench/policy/networks/denoiser.h"
@@ -18,6 +19,7 @@
 namespace dp_bench::policy {
 
 class Objective;
+class RepeatedWork;
 struct SamplingPlan;
 struct TrainingPass;
 
@@ -50,7 +52,7 @@ class DiffusionPolicy final : public PolicyBase {
   /// `policy` as what it is, also if the host checks its calls. Null for another kind of policy.
   static DiffusionPolicy* Find(Policy& policy);
 
-  void WeightsChanged() override { model_.denoiser->DropCaches(); }
+  void WeightsChanged() override;
   int n_train_obs_steps() const override;
   void LearnFrom(Policy& teacher, Policy& average) override;
 
@@ -74,6 +76,7 @@ class DiffusionPolicy final : public PolicyBase {
   LossOutput BatchLoss(const Batch& batch, NoiseSource& noise) override;
   torch::Tensor PredictSequence(const TensorMap& obs, NoiseSource& noise) override;
   torch::Tensor FeaturesOf(const TensorMap& obs, NoiseSource* regularizing);
+  torch::Tensor Denoise(const SamplingPlan& plan, const std::vector<torch::Tensor>& inputs);
 
   torch::Tensor LossOf(const TrainingPass& pass, const torch::Tensor& features,
                        const torch::Tensor& is_pad, NoiseSource* regularizing);
@@ -91,6 +94,7 @@ class DiffusionPolicy final : public PolicyBase {
   bool mask_loss_for_padding_;
   torch::Tensor chunk_weights_;  // [T, 1], mean 1; undefined: all steps have equal weight
   Model model_;
+  std::unique_ptr<RepeatedWork> denoising_;
   DiffusionPolicy* teacher_ = nullptr;  // borrowed for the training, like the next
   DiffusionPolicy* average_ = nullptr;
 };

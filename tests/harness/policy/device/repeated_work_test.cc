@@ -1,0 +1,143 @@
+// Work that is recorded on a device, on the CPU and on a device that repeats recorded operators.
+#include "policy/repeated_work.h"
+
+#include <ATen/core/grad_mode.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/distant_device/distant_device.h"
+
+namespace dp_bench::policy {
+namespace {
+
+using testing::HasSubstr;
+using torch::Tensor;
+
+// x and y -> a product, a sum and a convolution of them, with a weight. Counts its calls.
+class Example {
+ public:
+  explicit Example(torch::Device device) : weight(torch::randn({3, 3}).to(device)) {}
+
+  Tensor operator()(const std::vector<Tensor>& inputs) {
+    ++n_calls;
+    Tensor x = torch::matmul(inputs[0], weight) + inputs[1];
+    x.mul_(2.0);
+    return torch::cat({x, torch::conv1d(x.unsqueeze(0), weight.unsqueeze(2)).squeeze(0)}, 1);
+  }
+
+  Tensor weight;
+  int n_calls = 0;
+};
+
+std::vector<Tensor> Inputs(torch::Device device, std::int64_t n_rows = 3) {
+  return {torch::randn({n_rows, 3}).to(device), torch::randn({3}).to(device)};
+}
+
+Tensor RunWith(RepeatedWork& repeated, Example& example, const std::vector<Tensor>& inputs) {
+  return repeated.Run(inputs, [&](const std::vector<Tensor>& tensors) { return example(tensors); });
+}
+
+TEST(RepeatedWork, RunsOnceAndIsRecordedOnce) {
+  const torch::NoGradGuard no_grad;
+  Example example(DistantDevice());
+  Example reference = example;
+  RepeatedWork repeated;
+  for (int i = 0; i < 5; ++i) {
+    const std::vector<Tensor> inputs = Inputs(DistantDevice());
+    const Tensor result = RunWith(repeated, example, inputs);
+    EXPECT_TRUE(torch::equal(result.cpu(), reference(inputs).cpu())) << i;
+  }
+  EXPECT_EQ(example.n_calls, 2);
+}
+
+TEST(RepeatedWork, AResultIsNotOverwrittenByTheNext) {
+  const torch::NoGradGuard no_grad;
+  Example example(DistantDevice());
+  RepeatedWork repeated;
+  std::vector<Tensor> results;
+  std::vector<Tensor> kept;
+  for (int i = 0; i < 4; ++i) {
+    results.push_back(RunWith(repeated, example, Inputs(DistantDevice())));
+    kept.push_back(results.back().cpu().clone());
+  }
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(torch::equal(results[i].cpu(), kept[i])) << i;
+}
+
+TEST(RepeatedWork, WeightsThatChangeInPlaceAreUsed) {
+  const torch::NoGradGuard no_grad;
+  Example example(DistantDevice());
+  RepeatedWork repeated;
+  const std::vector<Tensor> inputs = Inputs(DistantDevice());
+  for (int i = 0; i < 3; ++i) RunWith(repeated, example, inputs);
+  example.weight.mul_(0.5);
+  Example reference = example;
+  EXPECT_TRUE(torch::equal(RunWith(repeated, example, inputs).cpu(), reference(inputs).cpu()));
+}
+
+TEST(RepeatedWork, TensorsThatWereReplacedAreUsedAfterForget) {
+  const torch::NoGradGuard no_grad;
+  Example example(DistantDevice());
+  RepeatedWork repeated;
+  const std::vector<Tensor> inputs = Inputs(DistantDevice());
+  for (int i = 0; i < 3; ++i) RunWith(repeated, example, inputs);
+  example.weight = torch::randn({3, 3}).to(DistantDevice());
+  repeated.Forget();
+  Example reference = example;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(torch::equal(RunWith(repeated, example, inputs).cpu(), reference(inputs).cpu()));
+  }
+}
+
+TEST(RepeatedWork, OtherShapesAreRecordedAgain) {
+  const torch::NoGradGuard no_grad;
+  Example example(DistantDevice());
+  Example reference = example;
+  RepeatedWork repeated;
+  for (const std::int64_t n_rows : {3, 3, 3, 3}) {
+    const std::vector<Tensor> inputs = Inputs(DistantDevice(), n_rows);
+    RunWith(repeated, example, inputs);
+  }
+  std::vector<Tensor> inputs = Inputs(DistantDevice());
+  inputs[1] = torch::randn({3, 3}).to(DistantDevice());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(torch::equal(RunWith(repeated, example, inputs).cpu(), reference(inputs).cpu()));
+  }
+  EXPECT_EQ(example.n_calls, 4);
+}
+
+TEST(RepeatedWork, OnTheCpuItRunsEachTime) {
+  const torch::NoGradGuard no_grad;
+  Example example(torch::kCPU);
+  RepeatedWork repeated;
+  for (int i = 0; i < 3; ++i) RunWith(repeated, example, Inputs(torch::kCPU));
+  EXPECT_EQ(example.n_calls, 3);
+}
+
+TEST(RepeatedWork, WithGradientsItRunsEachTime) {
+  Example example(DistantDevice());
+  RepeatedWork repeated;
+  for (int i = 0; i < 3; ++i) RunWith(repeated, example, Inputs(DistantDevice()));
+  EXPECT_EQ(example.n_calls, 3);
+}
+
+TEST(RepeatedWork, AnErrorWhileRecordingReachesTheCaller) {
+  const torch::NoGradGuard no_grad;
+  RepeatedWork repeated;
+  const std::vector<Tensor> inputs = Inputs(DistantDevice());
+  const auto copies = [](const std::vector<Tensor>& tensors) {
+    return tensors[0] + torch::ones({3}).to(DistantDevice());
+  };
+  repeated.Run(inputs, copies);
+  try {
+    repeated.Run(inputs, copies);
+    FAIL() << "a copy from the host was recorded";
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a copy between host and device was recorded"));
+  }
+  EXPECT_TRUE(torch::equal((inputs[0] * 2).cpu(), inputs[0].cpu() * 2)) << "recording has ended";
+}
+
+}  // namespace
+}  // namespace dp_bench::policy
