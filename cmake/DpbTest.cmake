@@ -19,10 +19,10 @@ set(DPB_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive;OMP_NUM_THREADS=1")
 set(DPB_TEST_TIMEOUT 300)
 if(DPB_SANITIZE)
   set(DPB_TEST_TIMEOUT 1500)
-  list(APPEND DPB_TEST_ENVIRONMENT
-    "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan_suppressions.txt"
+  # tests of plugins that crash expect the message of our own handler; plugins are first loaded in a forked process
+  list(APPEND DPB_TEST_ENVIRONMENT ASAN_OPTIONS=handle_segv=0
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan_suppressions.txt"
-    ASAN_OPTIONS=handle_segv=0)  # tests of plugins that crash expect the message of our own handler
+    "TSAN_OPTIONS=handle_segv=0:die_after_fork=0:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan_suppressions.txt")
 endif()
 
 # For tests that draw: with the address sanitizer, memory that the OpenGL driver keeps until the process ends is no fault.
