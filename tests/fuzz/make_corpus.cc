@@ -89,17 +89,14 @@ void AddRuns(const fs::path& root) {
 
   const std::string log =
       "{\"epoch\": 0, \"train_loss\": 0.5}\n{\"epoch\": 1, \"train_loss\": 0.25}\n{\"epoch\"";
-  const run::Denoising denoising = {.seed = 1,
-                                    .n_steps = 10,
-                                    .first_executed = 1,
-                                    .n_executed = 1,
-                                    .action_dim = 2,
-                                    .steps = {{.timestep = 9, .sample = {{1, 2}, {3, 4}}}}};
+  const run::PolicyLatency latency = {
+      .control_hz = 10.0,
+      .alone = {.batch_size = 1, .chunk_s = {0.25}, .stage_s = {{"denoising step", {0.125}}}}};
   std::string run;
   for (const std::string& text : {rows, run::EvalLogJson(result), log, kConfig, kManifest}) {
     run += text + '\0';
   }
-  Corpus(root / "run_folder").Add("run", run + ToJson(denoising).dump());
+  Corpus(root / "run_folder").Add("run", run + ToJson(run::Summarize(latency)).dump());
 
   run::RunFolder folder = {.path = "run", .episodes = result.records};
   folder.config = Json::parse(kConfig, nullptr, true, /*ignore_comments=*/true).dump();

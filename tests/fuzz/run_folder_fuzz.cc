@@ -24,7 +24,6 @@ DPB_FUZZ(input) {
     if (const auto seeds = run::SeedUseOf(folder.manifest)) run::SeedText(*seeds);
   });
   const std::string last(input.text());
-  fuzz::Accepts([&] { run::ToJson(run::ParseDenoising(last, "denoising.json")); });
   fuzz::Accepts([&] { run::ToJson(run::ParseLatency(last, "latency.json")); });
   fuzz::Accepts([&] { run::ParseEffects(last, "perturbations.json"); });
 }

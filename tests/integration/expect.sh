@@ -33,6 +33,14 @@ train_briefly() {  # train_briefly PROGRAM CONFIGS OUTPUT: a small policy for po
     training.rollout_every=0 dataloader.batch_size=32 --output "$3" >train.txt 2>&1 || fail "$(cat train.txt)"
 }
 
+network_calls_per_chunk() {  # network_calls_per_chunk RUN
+  python3 - "$1/latency.json" <<'PYTHON'
+import json, sys
+alone = json.load(open(sys.argv[1]))["batch_1"]
+print(alone["stages"]["denoising step"]["n"] // alone["chunk"]["n"])
+PYTHON
+}
+
 without_id() {  # without_id RUN...: as versions before 0.2 left it; its files may be edited then
   python3 - "$@" <<'PYTHON'
 import json, pathlib, sys

@@ -15,7 +15,7 @@ small=(--config-dir "$configs" --policy unet_hybrid --env point_mass
 echo "a run leaves everything that was promised"
 "$dp_bench" run "${small[@]}" training.num_epochs=2 --output whole >whole.txt 2>&1 || fail "$(cat whole.txt)"
 for file in config.json manifest.json logs.json.txt eval_log.json episodes.jsonl report.html \
-            checkpoints/latest/manifest.json denoising.json media/test_100000.mp4 media/test_100000.safetensors; do
+            checkpoints/latest/manifest.json media/test_100000.mp4 media/test_100000.safetensors; do
   [ -s "whole/$file" ] || fail "whole/$file is missing"
 done
 [ "$(wc -l <whole/episodes.jsonl)" -eq 4 ] || fail "expected 4 episodes"

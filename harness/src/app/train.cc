@@ -193,7 +193,7 @@ int EvaluateTrained(evaluate::Evaluation& evaluation, train::Workspace& workspac
   }
   if (!ranks.is_root()) return 0;
   return evaluate::ReportEvaluation(
-      result, evaluation.RecordPlanning(workspace.eval_policy(), device), output);
+      result, evaluation.MeasureLatency(workspace.eval_policy(), device), output);
 }
 
 // The rollouts between two epochs.

@@ -20,6 +20,13 @@ namespace {
 constexpr int kChunks = 8;
 constexpr std::uint64_t kNoiseSeed = 7;
 
+// A timestep of a diffusion is written as an integer; the time of another objective may be none.
+nlohmann::json TimestepJson(double timestep) {
+  const bool is_integer = std::trunc(timestep) == timestep && std::abs(timestep) < 1e9;
+  return is_integer ? nlohmann::json(static_cast<std::int64_t>(timestep))
+                    : nlohmann::json(timestep);
+}
+
 SamplingSample SampleForData(const SamplingInspectionCase& subject) {
   const std::vector<bool> all(subject.dataset->episode_ends().size(), true);
   const Probe probe(*subject.dataset, subject.policy, all, kChunks, /*n_batches=*/1, kNoiseSeed);
@@ -113,7 +120,7 @@ nlohmann::json ToJson(const SamplingInspection& inspection) {
   json["seconds"] = inspection.seconds;
   json["steps"] = nlohmann::json::array();
   for (const train::SamplingStep& step : inspection.sample.steps) {
-    json["steps"].push_back({{"timestep", run::TimestepJson(step.timestep)},
+    json["steps"].push_back({{"timestep", TimestepJson(step.timestep)},
                              {"min", step.min},
                              {"max", step.max},
                              {"mean", step.mean},

@@ -243,9 +243,9 @@ int CheckpointEvaluation::RunToItsEnd() {
 
 int CheckpointEvaluation::Report(const run::RunResult& result) {
   if (!ranks_.is_root()) return 0;
-  const run::PlanningRecord planning = evaluation_->RecordPlanning(*policy_, experiment_->device());
+  const run::PolicyLatency latency = evaluation_->MeasureLatency(*policy_, experiment_->device());
   RecordCost(meter_, folder(), ranks_);
-  return ReportEvaluation(result, planning, folder());
+  return ReportEvaluation(result, latency, folder());
 }
 
 }  // namespace dp_bench::evaluate

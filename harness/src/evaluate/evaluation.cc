@@ -109,24 +109,14 @@ run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<c
   return result;
 }
 
-run::PlanningRecord Evaluation::RecordPlanning(Policy& policy, torch::Device device) const {
+run::PolicyLatency Evaluation::MeasureLatency(Policy& policy, torch::Device device) const {
   run::PolicyLatency latency = {.control_hz = runner_.env_spec().control_hz,
                                 .is_of_recorded_obs = !recorded_.empty(),
                                 .in_rollouts = latency_,
                                 .load = core::ReadMachineLoad()};
   const std::vector<control::RecordedObs> substitute = {SyntheticObs(policy.spec())};
   latency.alone = MeasurePlanningAlone(policy, device, recorded_.empty() ? substitute : recorded_);
-  return {.latency = std::move(latency), .denoising = RecordFirstDenoising(policy, device)};
-}
-
-std::optional<run::Denoising> Evaluation::RecordFirstDenoising(Policy& policy,
-                                                               torch::Device device) const {
-  const std::vector<run::EpisodeJob>& jobs = runner_.jobs();
-  if (jobs.empty()) return std::nullopt;
-  const auto test = std::ranges::find(jobs, "test", &run::EpisodeJob::split);
-  const int episode = test != jobs.end() ? test->episode : 0;
-  const std::optional<control::RecordedObs> first = runner_.FirstObservation(episode);
-  return first ? RecordDenoising(policy, device, *first) : std::nullopt;
+  return latency;
 }
 
 run::ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_meta) {
@@ -164,14 +154,14 @@ std::map<std::string, RgbImage> FilmStripsOf(const run::RunResult& result,
   return strips;
 }
 
-int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& planning,
+int ReportEvaluation(const run::RunResult& result, const run::PolicyLatency& latency,
                      const std::filesystem::path& output_dir) {
-  run::WriteResults(output_dir, result, planning);
+  run::WriteResults(output_dir, result, latency);
   const run::RunFolder folder = run::ReadRunFolder(output_dir);
   const std::string seeds = folder.seeds ? run::SeedText(*folder.seeds) + "\n" : "";
   report::WriteHtmlReport(folder);
   core::PrintResult("{}{}{}", report::ResultTable(result), report::FailureText(result.records),
-                    report::LatencyTable(run::Summarize(planning.latency)));
+                    report::LatencyTable(run::Summarize(latency)));
   core::PrintResult("{:.1f} s for {} env steps, of which {:.1f} s in the policy\n", result.wall_s,
                     result.n_env_steps, result.plan_s);
   core::PrintResult("{}report: {}\n", seeds, folder.report_file().string());

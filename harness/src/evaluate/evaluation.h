@@ -45,15 +45,12 @@ class Evaluation {
                      const run::RunHooks& hooks);
 
   /// The latency of the last Run that planned anything on this rank, and of single rows from it,
-  /// which are planned again now. Also repeats the first plan of the first test episode (or the
-  /// first episode) to record its denoising. Does not affect rollouts.
-  run::PlanningRecord RecordPlanning(Policy& policy, torch::Device device) const;
+  /// which are planned again now. Does not affect rollouts.
+  run::PolicyLatency MeasureLatency(Policy& policy, torch::Device device) const;
 
   const rollout::EnvRunner& runner() const { return runner_; }
 
  private:
-  std::optional<run::Denoising> RecordFirstDenoising(Policy& policy, torch::Device device) const;
-
   core::Communicator& ranks_;
   ShapeMeta shape_meta_;
   control::EnvRunnerConfig config_;
@@ -75,7 +72,7 @@ std::map<std::string, RgbImage> FilmStripsOf(const run::RunResult& result,
 
 /// Writes results and report into the run folder, which has manifest and config, removes its
 /// journal, and prints the tables. Returns the exit code: 0, or 5 if an episode failed.
-int ReportEvaluation(const run::RunResult& result, const run::PlanningRecord& planning,
+int ReportEvaluation(const run::RunResult& result, const run::PolicyLatency& latency,
                      const std::filesystem::path& output_dir);
 
 /// Rank 0 adds the cost of this process to the run's (run/run_cost.h) and prints the sum.

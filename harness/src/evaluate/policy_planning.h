@@ -1,9 +1,8 @@
-// How a policy plans: how long its plans take, in rollouts and alone, and how one is denoised.
-// Measuring changes no plan. Includes LibTorch.
+// How long a policy's plans take, in rollouts and alone. Measuring changes no plan. Includes
+// LibTorch.
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,12 +48,5 @@ run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
 
 /// Random numbers in the shapes of the policy's observations, for use if nothing was recorded.
 control::RecordedObs SyntheticObs(const PolicySpec& spec);
-
-/// Plans for one recorded observation, with the noise of its rollout. Keeps at most 10 of the
-/// intermediate samples, evenly spaced and including the first and the last, and at most 12
-/// dimensions of each. Nothing if the policy records no `sample` stages (stage_trace.h), so does
-/// not denoise, or if a sample is not finite. Does not affect rollouts.
-std::optional<run::Denoising> RecordDenoising(Policy& policy, torch::Device device,
-                                              const control::RecordedObs& recorded);
 
 }  // namespace dp_bench::evaluate

@@ -191,71 +191,6 @@ std::vector<run::CurvePoint> LatestPlan(const run::FilmNotes& notes, std::size_t
   return points;
 }
 
-constexpr std::size_t kColours = 6;    // series-0 to series-5 of the style sheet
-constexpr double kPanelWidth = 120.0;  // of the denoising
-constexpr double kPanelHeight = 96.0;
-constexpr double kPanelEdge = 4.0;
-
-struct ValueRange {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -std::numeric_limits<double>::infinity();
-};
-
-// One range for all panels, so that they are comparable.
-ValueRange RangeOf(const run::Denoising& denoising) {
-  ValueRange range;
-  for (const run::DenoisingStep& step : denoising.steps) {
-    for (const std::vector<float>& row : step.sample) {
-      range.low = std::min<double>(range.low, std::ranges::min(row));
-      range.high = std::max<double>(range.high, std::ranges::max(row));
-    }
-  }
-  return range;
-}
-
-class DenoisingPanel {
- public:
-  DenoisingPanel(std::size_t horizon, const ValueRange& range) : horizon_(horizon), range_(range) {}
-
-  // The position of step t, with half a step of margin on both sides.
-  double X(double t) const {
-    return kPanelEdge +
-           (kPanelWidth - 2.0 * kPanelEdge) * (t + 0.5) / static_cast<double>(horizon_);
-  }
-  double Y(double value) const {
-    const double span = std::max(range_.high - range_.low, 1e-6);
-    return kPanelEdge + (kPanelHeight - 2.0 * kPanelEdge) * (range_.high - value) / span;
-  }
-
- private:
-  std::size_t horizon_;
-  ValueRange range_;
-};
-
-std::string PanelSvg(const run::Denoising& denoising, const run::DenoisingStep& step,
-                     const ValueRange& range) {
-  const DenoisingPanel panel(step.sample.size(), range);
-  std::string svg =
-      fmt::format(R"(<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="sample">)",
-                  kPanelWidth, kPanelHeight);
-  const double begin = panel.X(denoising.first_executed - 0.5);
-  const double end = panel.X(denoising.first_executed + denoising.n_executed - 0.5);
-  svg += fmt::format(R"(<rect class="chunk" x="{:.1f}" y="0" width="{:.1f}" height="{:.0f}"/>)",
-                     begin, std::max(0.0, end - begin), kPanelHeight);
-  if (range.low < 0.0 && range.high > 0.0) {
-    svg += fmt::format(R"(<path class="zero" d="M0 {:.1f}H{:.0f}"/>)", panel.Y(0.0), kPanelWidth);
-  }
-  for (std::size_t dim = 0; dim < step.sample[0].size(); ++dim) {
-    std::string points;
-    for (std::size_t t = 0; t < step.sample.size(); ++t) {
-      points += fmt::format("{:.1f},{:.1f} ", panel.X(static_cast<double>(t)),
-                            panel.Y(step.sample[t][dim]));
-    }
-    svg += fmt::format(R"(<polyline class="series-{}" points="{}"/>)", dim % kColours, points);
-  }
-  return svg + "</svg>";
-}
-
 }  // namespace
 
 std::string PlannedPathsSvg(const run::FilmNotes& notes, double aspect) {
@@ -308,32 +243,6 @@ LinePlot ActionPlot(const run::FilmNotes& notes) {
     plot.series.push_back({fmt::format("dimension {}", dim), LatestPlan(notes, dim)});
   }
   return plot;
-}
-
-nlohmann::json DenoisingJson(const run::Denoising& denoising) {
-  const ValueRange range = RangeOf(denoising);
-  nlohmann::json panels = nlohmann::json::array();
-  for (const run::DenoisingStep& step : denoising.steps) {
-    const bool is_plan = &step == &denoising.steps.back();
-    const bool is_named = !is_plan && step.timestep.has_value();
-    panels.push_back({{"svg", PanelSvg(denoising, step, range)},
-                      {"is_plan", is_plan},
-                      {"label", is_plan    ? "plan"
-                                : is_named ? fmt::format("t = {:.6g}", *step.timestep)
-                                           : ""}});
-  }
-  const std::size_t n_dims = denoising.steps[0].sample[0].size();
-  const bool has_all = n_dims == static_cast<std::size_t>(denoising.action_dim);
-  return {{"panels", panels},
-          {"seed", denoising.seed},
-          {"env_step", denoising.env_step},
-          {"n_steps", denoising.n_steps},
-          {"horizon", denoising.steps[0].sample.size()},
-          {"dims", has_all ? fmt::format("all {} dimensions of the action", n_dims)
-                           : fmt::format("the first {} of {} dimensions of the action", n_dims,
-                                         denoising.action_dim)},
-          {"low", range.low},
-          {"high", range.high}};
 }
 
 }  // namespace dp_bench::report

@@ -1,13 +1,10 @@
-// Images of single episodes as inline SVG: plans and results of a filmed one, and the denoising
-// of a plan. Colours come from the page's style sheet.
+// Plans and results of a filmed episode as inline SVG. Colours come from the page's style sheet.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "report/line_plot.h"
 #include "run/film_notes.h"
-#include "run/planning.h"
 
 namespace dp_bench::report {
 
@@ -23,9 +20,5 @@ LinePlot RewardPlot(const run::FilmNotes& notes);
 /// The action planned for each step by the most recent chunk: the dimensions with the largest
 /// range, at most four.
 LinePlot ActionPlot(const run::FilmNotes& notes);
-
-/// The denoising of one plan as a row of small plots: {seed, env_step, n_steps, horizon, dims, low,
-/// high, panels: [{label, svg, is_plan}]}
-nlohmann::json DenoisingJson(const run::Denoising& denoising);
 
 }  // namespace dp_bench::report

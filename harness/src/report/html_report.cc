@@ -180,7 +180,6 @@ std::string RunPage::Render() {
     }
   }
   if (const auto latency = run_.ReadLatency()) page_["latency"] = LatencyJson(*latency);
-  if (const auto denoising = run_.ReadDenoising()) page_["denoising"] = DenoisingJson(*denoising);
   SetCurves();
   SetVideos();
   SetNumbers();

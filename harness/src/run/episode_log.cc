@@ -177,11 +177,11 @@ void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& resul
 }
 
 void WriteResults(const std::filesystem::path& folder, const RunResult& result,
-                  const PlanningRecord& planning) {
+                  const PolicyLatency& latency) {
   const std::string manifest = ReadRunManifest(folder);
   const std::optional<SeedUse> seeds = SeedUseOf(manifest);
   WriteEpisodeLog(folder, result, seeds ? seeds->n_shared() : 0, RunIdOf(manifest));
-  WritePlanning(folder, planning);
+  WriteLatency(folder, latency);
 }
 
 std::vector<EpisodeRecord> EpisodeJournal::ReadEpisodes(

@@ -47,9 +47,9 @@ void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& resul
                      int n_selection_seeds = 0, const std::string& run_id = "");
 
 /// Writes all results of an evaluation into `folder`, whose manifest has the run's id: the two
-/// files above, then the planning record (run/planning.h). Throws Error{kIo}.
+/// files above, then latency.json. Throws Error{kIo}.
 void WriteResults(const std::filesystem::path& folder, const RunResult& result,
-                  const PlanningRecord& planning);
+                  const PolicyLatency& latency);
 
 /// The first line is {"run_id": "..."} if the run has an id (run/manifest.h). Rows are in the order
 /// in which episodes end. Errors of the file system throw Error{kIo} with the path.

@@ -1,8 +1,6 @@
-// How a policy plans: how long planning takes (latency.json), and how one plan was denoised
-// (denoising.json).
+// How long a policy plans: latency.json.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -77,41 +75,7 @@ nlohmann::json ToJson(const PolicyLatencySummary& latency);
 /// The inverse of ToJson. Throws Error{kData} naming `origin` if the text is not a latency.json.
 PolicyLatencySummary ParseLatency(std::string_view text, const std::string& origin);
 
-/// The action sequence at one step of the denoising.
-struct DenoisingStep {
-  std::optional<double> timestep;  // noise level; none: the end, or the policy has no timesteps
-  std::vector<std::vector<float>> sample;  // [T, D], normalized
-};
-
-struct Denoising {
-  std::uint64_t seed = 0;      // of the episode
-  std::uint64_t env_step = 0;  // steps executed before the plan
-  int n_steps = 0;             // calls of the denoiser
-  int first_executed = 0;      // To - 1: rows [first_executed, first_executed + n_executed) of the
-  int n_executed = 0;          // Ta    last sample are the action chunk
-  int action_dim = 0;          // Da; the samples have its first D
-  std::vector<DenoisingStep> steps;  // including the noise and the plan
-};
-
-/// A timestep of a diffusion is written as an integer; the time of another objective may be none.
-nlohmann::json TimestepJson(double timestep);
-
-/// {seed, env_step, n_steps, first_executed, n_executed, action_dim, steps: [{timestep, sample}]},
-/// with samples rounded to 4 decimals.
-nlohmann::json ToJson(const Denoising& denoising);
-
-/// The inverse of ToJson. Throws Error{kData} naming `origin` if the text is not a denoising.json
-/// or the samples differ in shape.
-Denoising ParseDenoising(std::string_view text, const std::string& origin);
-
-struct PlanningRecord {
-  PolicyLatency latency;
-  std::optional<Denoising> denoising;  // none: no episode, or the policy does not denoise
-};
-
-/// Writes latency.json and denoising.json. A record without rollouts does not overwrite an existing
-/// latency.json. A record without a denoising removes an existing denoising.json. Throws
-/// Error{kIo}.
-void WritePlanning(const std::filesystem::path& folder, const PlanningRecord& record);
+/// Writes latency.json. Without rollouts it does not overwrite an existing one. Throws Error{kIo}.
+void WriteLatency(const std::filesystem::path& folder, const PolicyLatency& latency);
 
 }  // namespace dp_bench::run

@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kShownNames = 4;
 
 // In order of removal.
-constexpr std::array kEvaluationFiles = {kEpisodesFile,  kEvalLogFile, kJournalFile, kLatencyFile,
-                                         kDenoisingFile, kReportFile,  kEffectsFile, kRealtimeFile};
+constexpr std::array kEvaluationFiles = {kEpisodesFile, kEvalLogFile, kJournalFile, kLatencyFile,
+                                         kReportFile,   kEffectsFile, kRealtimeFile};
 constexpr std::array<std::string_view, 2> kEpisodeFolders = {kMediaFolder, "traces"};
 constexpr const char* kLatencyPrefix = "latency_";
 

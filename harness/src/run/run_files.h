@@ -13,7 +13,6 @@ inline constexpr std::string_view kJournalFile = "episodes.partial.jsonl";
 inline constexpr std::string_view kEvalLogFile = "eval_log.json";
 inline constexpr std::string_view kCostFile = "cost.json";
 inline constexpr std::string_view kLatencyFile = "latency.json";
-inline constexpr std::string_view kDenoisingFile = "denoising.json";
 inline constexpr std::string_view kEffectsFile = "perturbations.json";
 inline constexpr std::string_view kRealtimeFile = "realtime.json";
 inline constexpr std::string_view kReportFile = "report.html";

@@ -199,10 +199,6 @@ std::optional<PolicyLatencySummary> RunFolder::ReadLatency() const {
   return ReadExtra(path / kLatencyFile, ParseLatency);
 }
 
-std::optional<Denoising> RunFolder::ReadDenoising() const {
-  return ReadExtra(path / kDenoisingFile, ParseDenoising);
-}
-
 std::optional<PerturbationEffects> RunFolder::ReadEffects() const {
   return ReadExtra(path / kEffectsFile, ParseEffects);
 }

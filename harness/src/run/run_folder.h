@@ -47,7 +47,6 @@ struct RunFolder {
   /// ReadRunFolder.
   std::optional<core::Cost> ReadCost() const;
   std::optional<PolicyLatencySummary> ReadLatency() const;
-  std::optional<Denoising> ReadDenoising() const;
   std::optional<PerturbationEffects> ReadEffects() const;
 
   /// The film of an episode; the file may have been removed. None if the episode has no film or the

@@ -275,18 +275,6 @@ TEST_F(HtmlReportTest, ShowsBesideAFilmWhatWasPlannedInIt) {
   EXPECT_THAT(ErrorOfReport(), HasSubstr("test_100000.safetensors"));
 }
 
-TEST_F(HtmlReportTest, ShowsHowAPlanCameOutOfNoise) {
-  EXPECT_THAT(Report(), Not(HasSubstr("<h2>Denoising</h2>")));
-  Write("denoising.json", R"({"seed": 100000, "env_step": 8, "n_steps": 16, "first_executed": 0,
-    "n_executed": 1, "action_dim": 14, "steps": [{"timestep": 99, "sample": [[1.5, 0], [-2, 0]]},
-    {"timestep": 0, "sample": [[1, 0], [0, 0]]}, {"timestep": null, "sample": [[0, 0], [0, 0]]}]})");
-  EXPECT_THAT(Report(), AllOf(HasSubstr("<h2>Denoising</h2>"), HasSubstr("seed 100000 at step 8"),
-                              HasSubstr("the first 2 of 14 dimensions"), HasSubstr("-2.00 to 1.50"),
-                              HasSubstr(">t = 99<"), HasSubstr(">t = 0<"), HasSubstr(">plan<")));
-  Write("denoising.json", "[]");
-  EXPECT_THAT(ErrorOfReport(), HasSubstr("denoising.json"));
-}
-
 TEST_F(HtmlReportTest, ABrokenRowNamesFileAndLine) {
   Write("episodes.jsonl", std::string(kEpisodes) + "{\"episode\": 4}\n");
   EXPECT_THAT(ErrorOfReport(), HasSubstr("episodes.jsonl:5: not an episode's row"));

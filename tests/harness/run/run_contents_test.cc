@@ -27,8 +27,8 @@ class RunContentsTest : public testing::Test {
   void AddEvaluation(const std::string& below = "") const {
     Add(below + "manifest.json", R"({"plugins": [], "checkpoint": {"folder": "c"}})");
     for (const char* file :
-         {"config.json", "episodes.jsonl", "eval_log.json", "latency.json", "denoising.json",
-          "report.html", "media/test_100000.mp4", "media/test_100000.safetensors",
+         {"config.json", "episodes.jsonl", "eval_log.json", "latency.json", "report.html",
+          "media/test_100000.mp4", "media/test_100000.safetensors",
           "media/train_0.mp4.tmp.0123456789abcdef", "traces/test_100000.safetensors"}) {
       Add(below + file);
     }
@@ -86,8 +86,8 @@ TEST_F(RunContentsTest, OverwritingRemovesTheEvaluationAndNothingElse) {
   for (const char* file : {"perturbations.json", "realtime.json", "episodes.partial.jsonl"})
     Add(file);
   for (const char* file : {"notes.txt", "media/holiday.mp4", "replay/notes.txt"}) Add(file);
-  for (const char* file : {"config.json", "episodes.jsonl", "eval_log.json", "latency.json",
-                           "denoising.json", "report.html"}) {
+  for (const char* file :
+       {"config.json", "episodes.jsonl", "eval_log.json", "latency.json", "report.html"}) {
     fs::remove(run_ / "replay" / file);
   }
   RequireNoRun(run_, true, true);
