@@ -1,5 +1,6 @@
-// Shared by the benchmarks of policies: PushT's shapes, one training step and one action chunk. They run on the CPU, or on
-// the device that the environment variable DPB_BENCH_DEVICE names, for example cuda.
+// Shared by the benchmarks of policies: PushT's shapes, one training step and one action chunk.
+// They run on the CPU, or on the device that the environment variable DPB_BENCH_DEVICE names, for
+// example cuda.
 #pragma once
 
 #include <benchmark/benchmark.h>
