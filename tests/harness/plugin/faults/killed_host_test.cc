@@ -33,10 +33,19 @@ pid_t StartHost() {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addclose(&actions, ends[0]);
+  posix_spawnattr_t attributes;  // a test that was started with & inherits an ignored SIGINT
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  posix_spawnattr_setsigdefault(&attributes, &interrupt);
   std::string program = fs::read_symlink("/proc/self/exe").parent_path() / "isolate_host";
   std::array<char*, 2> arguments = {program.data(), nullptr};
   pid_t host = -1;
-  EXPECT_EQ(posix_spawn(&host, program.c_str(), &actions, nullptr, arguments.data(), environ), 0);
+  EXPECT_EQ(posix_spawn(&host, program.c_str(), &actions, &attributes, arguments.data(), environ),
+            0);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   std::array<char, 16> text{};
