@@ -72,6 +72,19 @@ class DPB_API Policy {
   /// default.
   virtual void LearnFrom(Policy& teacher, Policy& average);
 
+  /// Whether it has parameters to train. If not, `eval --policy` rolls it out without a checkpoint:
+  /// a script, or a policy behind a server.
+  virtual bool is_trainable() const { return true; }
+
+  /// Why rows of the last PredictAction have no actions, in the order of the rows, "" for those
+  /// that have. The actions of the others are NaN, and their episodes end with this reason. Empty:
+  /// all rows have actions.
+  virtual std::vector<std::string> RowFaults() const { return {}; }
+
+  /// What decides its actions beside config, weights and code, as a JSON object for the manifest of
+  /// a run: for example what a server says about itself. "": nothing.
+  virtual std::string Provenance() const { return ""; }
+
  protected:
   Policy() = default;
 };

@@ -43,6 +43,7 @@ class DPB_API NoiseSource {
   explicit NoiseSource(std::vector<NoiseKey> rows);
 
   std::int64_t batch_size() const { return static_cast<std::int64_t>(rows_.size()); }
+  const std::vector<NoiseKey>& rows() const { return rows_; }
 
   /// N(0, 1), float32; shape[0] must be batch_size().
   torch::Tensor Randn(StreamId id, at::IntArrayRef shape);

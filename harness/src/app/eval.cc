@@ -15,6 +15,7 @@ constexpr const char* kEvalExamples =
     R"(Examples:
   dp_bench eval --checkpoint models/pusht_unet_hybrid
   dp_bench eval --checkpoint models/pusht_unet_hybrid --output runs/mine env_runner.n_test=100
+  dp_bench eval --policy remote --env pusht policy.params.url=ws://127.0.0.1:8000
   dp_bench eval --resume runs/mine
   dp_bench eval --resume runs/mine env_runner.n_test=400)";
 
@@ -29,7 +30,8 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
   core::CatchStopSignals();  // also while loading: an interrupted evaluation can be resumed
   std::vector<std::string>& overrides = options.evaluation.experiment.overrides;
   if (ranks.is_root()) ChooseCheckpoint(&options.evaluation.checkpoint);
-  options.evaluation.experiment.takes_env_only = !options.evaluation.experiment.env.empty();
+  task::ExperimentOptions& experiment = options.evaluation.experiment;
+  experiment.takes_env_only = experiment.policy.empty() && !experiment.env.empty();
   options.evaluation.checkpoint = ranks.FromRoot(options.evaluation.checkpoint.string());
   if (options.is_realtime) overrides.insert(overrides.begin(), "env_runner.realtime=true");
   if (!options.arms.empty())
@@ -41,9 +43,10 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
 }
 
 void AddEnvOptions(CLI::App* app, task::ExperimentOptions* experiment, CLI::Option* resume) {
+  AddConfigDirOption(app, &experiment->config_dirs);
   app->add_option("--env", experiment->env,
-                  "Env for a policy that was trained on a dataset alone, or another one than the "
-                  "training's: configs/task/<env>.json")
+                  "Of --policy, or for a checkpoint another env than the training's: "
+                  "configs/task/<env>.json")
       ->excludes(resume);
   app->add_option("--obs", experiment->obs, "With --env: configs/task/<env>_<obs>.json")
       ->excludes(resume);
@@ -62,6 +65,8 @@ Verb AddEval(CLI::App* app) {
       AddFolder(source, "--resume", &options->resume,
                 "Folder of an interrupted evaluation to continue, with its own config, or of "
                 "a finished one to extend (env_runner.n_test=400)");
+  source->add_option("--policy", options->experiment.policy,
+                     "A policy without weights: configs/policy/<name>.json; with --env");
   source->require_option(1);
   AddWeightsOption(app, &options->weights)->excludes(resume);
   AddEnvOptions(app, &options->experiment, resume);

@@ -94,6 +94,7 @@ int Main(int argc, char** argv) {
         Entry{"plugins", "List the available plugins", &AddPlugins},
         Entry{"keys", "Print every key of a config and its meaning", &AddKeys},
         Entry{"profile", "Show where training and inference spend their time", &AddProfile},
+        Entry{"serve", "Let other programs ask a checkpoint for actions", &AddServe},
         Entry{"bench", "Measure the speed of the parts", &AddBench}}) {
     CLI::App* verb = app.add_subcommand(entry.name, entry.description);
     verbs[verb] = entry.add(verb);

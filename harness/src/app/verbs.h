@@ -35,6 +35,7 @@ Verb AddInspect(CLI::App* app);
 Verb AddPlugins(CLI::App* app);
 Verb AddKeys(CLI::App* app);
 Verb AddProfile(CLI::App* app);
+Verb AddServe(CLI::App* app);
 Verb AddView(CLI::App* app);
 Verb AddBench(CLI::App* app);
 

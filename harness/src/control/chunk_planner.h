@@ -2,6 +2,7 @@
 // not use LibTorch, so that the runner can be tested without it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -43,6 +44,9 @@ class ChunkPlanner {
   /// executed at the current step. Row i must depend only on obs row i and rows[i].
   virtual void Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
                     std::span<float> actions) = 0;
+
+  /// Why row `row` of the last plan has no actions: they are NaN. "": it has.
+  virtual std::string FaultOf(std::size_t /*row*/) const { return ""; }
 
  protected:
   ChunkPlanner() = default;

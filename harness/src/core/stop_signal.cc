@@ -21,6 +21,7 @@ constexpr int kPatience = 10;  // [s]
 std::atomic<bool> is_caught{false};  // by a job that checks the flag
 std::atomic<bool> stop_requested{false};
 std::atomic<bool> snapshot_requested{false};
+std::atomic<bool> reload_requested{false};
 std::atomic<int> caught_signal{0};
 std::atomic<int> fatal_signal{0};
 sem_t signal_came;
@@ -38,6 +39,8 @@ void OnStopSignal(int signal) {
 }
 
 void OnSnapshotSignal(int /*signal*/) { snapshot_requested = true; }
+
+void OnReloadSignal(int /*signal*/) { reload_requested = true; }
 
 // System calls that a handler interrupts are restarted.
 void Handle(int signal, void (*handler)(int)) {
@@ -117,6 +120,11 @@ bool ReleaseStopSignals() {
 std::atomic<bool>& CatchSnapshotSignal() {
   Handle(SIGUSR1, OnSnapshotSignal);
   return snapshot_requested;
+}
+
+std::atomic<bool>& CatchReloadSignal() {
+  Handle(SIGHUP, OnReloadSignal);
+  return reload_requested;
 }
 
 }  // namespace dp_bench::core

@@ -26,6 +26,10 @@ bool ReleaseStopSignals();
 /// Makes SIGUSR1 set the flag, which requests a snapshot, instead of ending the program.
 std::atomic<bool>& CatchSnapshotSignal();
 
+/// Makes SIGHUP set the flag, which requests that a server reads its files again, instead of ending
+/// the program.
+std::atomic<bool>& CatchReloadSignal();
+
 /// A stack of its own for the signal handlers of the current thread, until its destruction: after
 /// an overflow the usual one is full.
 class SignalStack {

@@ -1,15 +1,13 @@
 // The part of the deployment API that needs LibTorch: a policy from a checkpoint.
 
+#include <optional>
 #include <utility>
 
 #include "control/batch_planner.h"
 #include "control/control_loop.h"
-#include "control/env_runner_config.h"
 #include "core/errors.h"
 #include "dp_bench/deploy.h"
-#include "planner/create_from_checkpoint.h"
-#include "planner/policy_planner.h"
-#include "plugin/catalogue.h"
+#include "planner/checkpoint_planner.h"
 #include "policy/device.h"
 #include "run/run_checkpoint.h"
 
@@ -41,11 +39,9 @@ run::Checkpoint OpenCheckpoint(const fs::path& path) {
   return run::Checkpoint::Open(run::FindCheckpoint(path).folder);
 }
 
-int MicroBatch(const ControllerOptions& options, const Config& config) {
+std::optional<int> MicroBatch(const ControllerOptions& options) {
   if (options.micro_batch > 0) return options.micro_batch;
-  if (options.micro_batch == 0) {
-    return control::EnvRunnerConfig::FromConfig(config.Sub("env_runner")).micro_batch;
-  }
+  if (options.micro_batch == 0) return std::nullopt;
   throw UsageError("ControllerOptions::micro_batch is {}, expected 1 or more", options.micro_batch);
 }
 
@@ -53,24 +49,17 @@ int MicroBatch(const ControllerOptions& options, const Config& config) {
 
 struct Controller::Impl {
   Impl(const run::Checkpoint& checkpoint, torch::Device device, const ControllerOptions& options)
-      : config(
-            Config::FromJson(checkpoint.config(), (checkpoint.folder() / "config.json").string())),
-        catalogue(plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
-        policy(planner::CreateFromCheckpoint(checkpoint, config, catalogue,
-                                             WeightsNamed(options.weights), device)),
-        spec(policy->spec()),
-        planner(*policy, device, MicroBatch(options, config)),
+      : planner(checkpoint, WeightsNamed(options.weights), device, MicroBatch(options),
+                options.plugin_dirs),
+        spec(planner.spec()),
         loop(planner, spec.shape_meta, spec.horizons,
              {.latency_steps = options.latency_steps, .deadline_s = options.deadline_s}),
         batches(planner, spec.shape_meta, spec.horizons) {
     loop.WarmUp();
   }
 
-  Config config;
-  plugin::PluginCatalogue catalogue;
-  std::unique_ptr<Policy> policy;
+  planner::CheckpointPlanner planner;
   PolicySpec spec;
-  planner::PolicyPlanner planner;
   control::ControlLoop loop;
   control::BatchPlanner batches;
 };
@@ -86,7 +75,7 @@ Controller& Controller::operator=(Controller&&) noexcept = default;
 Controller::~Controller() = default;
 
 const PolicySpec& Controller::spec() const { return impl_->spec; }
-const Config& Controller::config() const { return impl_->config; }
+const Config& Controller::config() const { return impl_->planner.config(); }
 
 void Controller::Reset(std::uint64_t seed) { impl_->loop.Reset(seed); }
 

@@ -88,26 +88,37 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
   OpenFolder();
   std::optional<run::RunFolder> resumed;
   if (!options_.resume.empty()) resumed = TakeFromFolder(&options_);
-  if (options_.experiment.config.empty()) {
+  if (options_.experiment.config.empty() && !options_.checkpoint.empty()) {
     options_.experiment.config = options_.checkpoint / run::kConfigFile;
   }
   if (options_.resume.empty()) ProvideRealtimeLatency(&options_, ranks_);
-  const run::Checkpoint checkpoint = run::Checkpoint::Open(options_.checkpoint);
   is_of_training_ = resumed && !run::EvaluatedCheckpoint(resumed->manifest);
   experiment_ = std::make_unique<task::Experiment>(
       is_of_training_ ? KeepSelection(options_.experiment, *resumed) : options_.experiment);
   if (resumed) RequireExtension(*resumed);
-  policy_ = experiment_->LoadPolicy(checkpoint, options_.weights);
-  if (folder_ == nullptr) folder_ = std::make_unique<task::OutputFolder>(*experiment_, ranks_);
-  evaluation_ = std::make_unique<Evaluation>(*experiment_, ranks_, folder());
-  evaluation_->SetNormalizer(planner::NormalizerOf(checkpoint));
-  task::RejectUnknownKeys(*experiment_, {.makes_policy = true, .is_of_checkpoint = true});
+  LoadPolicy();
   if (resumed) FindEpisodes(*resumed);
 
   // a signal between the first file and the first episode must not end the program
   core::CatchStopSignals();
   folder_->Begin();
   WriteHead();
+}
+
+void CheckpointEvaluation::LoadPolicy() {
+  const bool has_weights = !options_.checkpoint.empty();
+  std::optional<Normalizer> normalizer;
+  if (has_weights) {
+    const run::Checkpoint checkpoint = run::Checkpoint::Open(options_.checkpoint);
+    policy_ = experiment_->LoadPolicy(checkpoint, options_.weights);
+    normalizer = planner::NormalizerOf(checkpoint);
+  } else {
+    policy_ = experiment_->CreateWithoutWeights();
+  }
+  if (folder_ == nullptr) folder_ = std::make_unique<task::OutputFolder>(*experiment_, ranks_);
+  evaluation_ = std::make_unique<Evaluation>(*experiment_, ranks_, folder());
+  if (normalizer) evaluation_->SetNormalizer(*normalizer);
+  task::RejectUnknownKeys(*experiment_, {.makes_policy = true, .is_of_checkpoint = has_weights});
 }
 
 void CheckpointEvaluation::OpenFolder() {
@@ -192,10 +203,13 @@ std::string CheckpointEvaluation::ContinueHead(const std::string& manifest) {
 void CheckpointEvaluation::WriteHead() {
   std::optional<run::CheckpointChoice> checkpoint;  // the manifest of a training names none
   if (!is_of_training_) checkpoint = {options_.checkpoint, options_.weights};
-  std::string manifest = task::MakeManifest(*experiment_, ranks_.size(), checkpoint);
+  std::string manifest =
+      task::MakeManifest(*experiment_, ranks_.size(), checkpoint, policy_->Provenance());
   if (options_.resume.empty()) {
     if (ranks_.is_root()) {
-      task::WarnOfChangedPlugins(options_.checkpoint, manifest);
+      if (!options_.checkpoint.empty()) {
+        task::WarnOfChangedPlugins(options_.checkpoint, manifest);
+      }
       manifest = task::WithCertificate(*experiment_, manifest);
     }
     manifest = ranks_.FromRoot(manifest);

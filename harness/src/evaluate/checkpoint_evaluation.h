@@ -21,7 +21,7 @@ namespace dp_bench::evaluate {
 
 struct CheckpointEvaluationOptions {
   task::ExperimentOptions experiment;  // without a config: the checkpoint's
-  std::filesystem::path checkpoint;
+  std::filesystem::path checkpoint;  // empty: the policy of `experiment`, which has no weights
   std::filesystem::path output;  // empty: a new run folder
   /// Folder of an interrupted evaluation, or of a run whose evaluation gets more seeds; instead of
   /// checkpoint and output.
@@ -65,6 +65,7 @@ class CheckpointEvaluation {
 
  private:
   void OpenFolder();
+  void LoadPolicy();
   void WriteHead();
   void RequireExtension(const run::RunFolder& run) const;
   void FindEpisodes(const run::RunFolder& run);

@@ -200,9 +200,8 @@ run::EpisodeRecord RunRecordedEpisode(const run::RunFolder& run, int place,
   options.overrides = {"env_runner.record_traces=true"};
   options.overrides.insert(options.overrides.end(), overrides.begin(), overrides.end());
   const task::Experiment experiment(options);
-  WarnOfOtherCheckpoint(run, choice.folder);
-  const std::unique_ptr<Policy> policy =
-      experiment.LoadPolicy(run::Checkpoint::Open(choice.folder), choice.weights);
+  if (!choice.folder.empty()) WarnOfOtherCheckpoint(run, choice.folder);
+  const std::unique_ptr<Policy> policy = experiment.LoadPolicy(choice.folder, choice.weights);
 
   core::SingleProcess ranks;
   Evaluation evaluation(experiment, ranks, output, /*n_videos=*/std::numeric_limits<int>::max());

@@ -310,7 +310,9 @@ bool ArmsEvaluation::ReportEffects(const std::vector<PerturbationArm>& arms,
 
 task::ExperimentOptions WithConfig(const CheckpointEvaluationOptions& options) {
   task::ExperimentOptions experiment = options.experiment;
-  if (experiment.config.empty()) experiment.config = options.checkpoint / run::kConfigFile;
+  if (experiment.config.empty() && !options.checkpoint.empty()) {
+    experiment.config = options.checkpoint / run::kConfigFile;
+  }
   return experiment;
 }
 
@@ -340,7 +342,7 @@ std::unique_ptr<task::OutputFolder> BeginCurve(const CheckpointEvaluationOptions
   auto output = options.output.empty()
                     ? std::make_unique<task::OutputFolder>(experiment, ranks)
                     : std::make_unique<task::OutputFolder>(options.output, old_run, ranks);
-  experiment.LoadPolicy(run::Checkpoint::Open(options.checkpoint), options.weights);
+  experiment.LoadPolicy(options.checkpoint, options.weights);
   task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
   output->Begin();
   return output;
@@ -414,7 +416,7 @@ void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communic
   const control::EnvRunnerConfig runner = RunnerConfig(experiment);
   if (runner.realtime == 0.0 || runner.realtime_latency_ms > 0.0) return;
   const std::unique_ptr<Policy> policy =
-      experiment.LoadPolicy(run::Checkpoint::Open(options->checkpoint), options->weights);
+      experiment.LoadPolicy(options->checkpoint, options->weights);
   const std::vector<control::RecordedObs> obs = {SyntheticObs(experiment.spec())};
   const run::LatencySummary latency =
       run::SummarizeLatency(MeasurePlanningAlone(*policy, experiment.device(), obs).chunk_s);

@@ -23,6 +23,7 @@ class TimedPlanner final : public control::ChunkPlanner {
   int batch_size() const override { return planner_.batch_size(); }
   void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
             std::span<float> actions) override;
+  std::string FaultOf(std::size_t row) const override { return planner_.FaultOf(row); }
 
   /// Covers the plans that did not throw.
   const run::PlanningLatency& latency() const { return latency_; }

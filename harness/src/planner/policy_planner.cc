@@ -39,4 +39,9 @@ void PolicyPlanner::Plan(const control::ObsBatch& obs, std::span<const control::
   std::copy_n(chunk.const_data_ptr<float>(), actions.size(), actions.begin());
 }
 
+std::string PolicyPlanner::FaultOf(std::size_t row) const {
+  const std::vector<std::string> faults = policy_.RowFaults();
+  return row < faults.size() ? faults[row] : "";
+}
+
 }  // namespace dp_bench::planner

@@ -3,6 +3,8 @@
 
 #include <torch/types.h>
 
+#include <string>
+
 #include "control/chunk_planner.h"
 #include "dp_bench/policy.h"
 
@@ -21,6 +23,7 @@ class PolicyPlanner : public control::ChunkPlanner {
   /// throws.
   void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
             std::span<float> actions) override;
+  std::string FaultOf(std::size_t row) const override;
 
  private:
   Policy& policy_;

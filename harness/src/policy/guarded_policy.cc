@@ -84,7 +84,7 @@ class GuardedPolicy final : public Policy {
       : place_(std::move(place)), policy_(std::move(policy)), spec_(spec) {
     GuardTorchCall(place_, "spec", [&] { RequireSameSpec(policy_->spec(), spec_); });
     GuardTorchCall(place_, "module", [&] {
-      if (!policy_->module().parameters().empty()) return;
+      if (!policy_->is_trainable() || !policy_->module().parameters().empty()) return;
       throw PluginError(
           "module(): expected at least one parameter to train, found none. Register the networks "
           "with register_module and single tensors with register_parameter.");
@@ -127,6 +127,14 @@ class GuardedPolicy final : public Policy {
   }
   void LearnFrom(Policy& teacher, Policy& average) override {
     GuardTorchCall(place_, "LearnFrom", [&] { policy_->LearnFrom(teacher, average); });
+  }
+
+  bool is_trainable() const override { return policy_->is_trainable(); }
+  std::vector<std::string> RowFaults() const override {
+    return GuardTorchCall(place_, "RowFaults", [&] { return policy_->RowFaults(); });
+  }
+  std::string Provenance() const override {
+    return GuardTorchCall(place_, "Provenance", [&] { return policy_->Provenance(); });
   }
 
   void ComputeGradients(const torch::Tensor& loss) const {

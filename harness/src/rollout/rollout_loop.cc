@@ -155,7 +155,7 @@ void RolloutLoop::PlanBatch() {
     CheckBatchInvariance(planner_, obs_, rows_, actions_);
   }
   for (std::size_t row = 0; row < batch_.size(); ++row) {
-    HandOut(batch_[row], std::span(actions_).subspan(row * chunk_size_, chunk_size_));
+    HandOut(batch_[row], row);
   }
 }
 
@@ -178,16 +178,19 @@ void RolloutLoop::PlanOneByOne() {
     control::RepeatFirstRow(1, &obs_);
     std::string why;
     if (TryPlan(std::span(rows_).subspan(i, 1), &why)) {
-      HandOut(batch_[i], std::span(actions_).first(chunk_size_));
+      HandOut(batch_[i], 0);
     } else {
       batch_[i]->Fail(fmt::format("plan at step {}: {}", rows_[i].env_step, why));
     }
   }
 }
 
-void RolloutLoop::HandOut(EpisodeSlot* slot, std::span<const float> chunk) {
+void RolloutLoop::HandOut(EpisodeSlot* slot, std::size_t row) {
+  const auto chunk = std::span<const float>(actions_).subspan(row * chunk_size_, chunk_size_);
   if (const auto fault = control::NonFiniteAction(chunk, plan_.shape_meta.action_dim())) {
-    slot->Fail(fmt::format("plan at step {}: {}", slot->plan_row().env_step, *fault));
+    const std::string known = planner_.FaultOf(row);
+    slot->Fail(fmt::format("plan at step {}: {}", slot->plan_row().env_step,
+                           known.empty() ? *fault : known));
     return;
   }
   std::ranges::copy(chunk, slot->actions().begin());

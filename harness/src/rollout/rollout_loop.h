@@ -46,7 +46,7 @@ class RolloutLoop {
   void PlanBatch();
   bool TryPlan(std::span<const control::PlanRow> rows, std::string* why);
   void PlanOneByOne();
-  void HandOut(EpisodeSlot* slot, std::span<const float> chunk);
+  void HandOut(EpisodeSlot* slot, std::size_t row);
 
   const RolloutPlan& plan_;
   std::span<const std::unique_ptr<EpisodeSlot>> slots_;

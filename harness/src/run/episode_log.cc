@@ -33,6 +33,7 @@ void AppendSplit(const RunResult& result, const std::string& split, Json* log) {
   (*log)[split + "/n_episodes"] = summary.n_episodes;
   (*log)[split + "/n_success"] = summary.n_success;
   (*log)[split + "/n_failed"] = summary.n_failed;
+  if (summary.n_policy_faults > 0) (*log)[split + "/n_policy_faults"] = summary.n_policy_faults;
   if (summary.n_stale_steps > 0) (*log)[split + "/n_stale_steps"] = summary.n_stale_steps;
 
   for (std::size_t i = 0; i < result.metric_names.size(); ++i) {

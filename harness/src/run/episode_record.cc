@@ -60,6 +60,14 @@ std::string HashRecords(std::span<const EpisodeRecord> records) {
   return hash.HexDigest();
 }
 
+bool IsPolicyFault(std::string_view failure_reason) {
+  constexpr std::string_view kFaults[] = {"policy_timeout: ", "policy_disconnected: ",
+                                          "policy_error: "};
+  return std::ranges::any_of(kFaults, [&](std::string_view fault) {
+    return failure_reason.find(fault) != std::string_view::npos;
+  });
+}
+
 SplitSummary Summarize(std::span<const EpisodeRecord> records, std::string_view split) {
   SplitSummary summary;
   double score_sum = 0.0;
@@ -68,6 +76,7 @@ SplitSummary Summarize(std::span<const EpisodeRecord> records, std::string_view 
     ++summary.n_episodes;
     summary.n_success += record.success ? 1 : 0;
     summary.n_failed += record.failure_reason.has_value() ? 1 : 0;
+    summary.n_policy_faults += IsPolicyFault(record.failure_reason.value_or("")) ? 1 : 0;
     summary.n_steps += record.n_steps;
     summary.n_stale_steps += record.n_stale_steps;
     score_sum += record.score;

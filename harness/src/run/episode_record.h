@@ -110,12 +110,17 @@ std::string HashRecords(std::span<const EpisodeRecord> records);
 struct SplitSummary {
   int n_episodes = 0;
   int n_success = 0;
-  int n_failed = 0;
+  int n_failed = 0;         // that have a failure_reason
+  int n_policy_faults = 0;  // of those, because a remote policy gave no actions
   std::int64_t n_steps = 0;
   std::int64_t n_stale_steps = 0;
   double mean_score = 0.0;    // 0 without episodes
   double success_rate = 0.0;  // n_success / n_episodes
 };
+
+/// Whether a remote policy gave no actions (remote/policy_client.h): such an episode says nothing
+/// about the policy.
+bool IsPolicyFault(std::string_view failure_reason);
 
 SplitSummary Summarize(std::span<const EpisodeRecord> records, std::string_view split);
 

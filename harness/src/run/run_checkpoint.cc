@@ -138,6 +138,9 @@ ChosenCheckpoint FindCheckpoint(const fs::path& path, CheckpointOrder order) {
 std::optional<CheckpointChoice> EvaluatedCheckpoint(const std::string& manifest) {
   const nlohmann::json json = core::TryParseJson(manifest);
   const core::JsonView view(json, kManifestFile);
+  if (json.is_object() && json.contains("checkpoint") && json["checkpoint"].is_null()) {
+    return CheckpointChoice{};
+  }
   if (!view.Has("checkpoint")) return std::nullopt;
   const core::JsonView origin = view.At("checkpoint");
   return CheckpointChoice{origin.Get<std::string>("folder"), origin.Get<std::string>("weights")};

@@ -26,7 +26,7 @@ ChosenCheckpoint FindCheckpoint(const std::filesystem::path& path,
 
 /// The checkpoint and weights of an evaluation.
 struct CheckpointChoice {
-  std::filesystem::path folder;
+  std::filesystem::path folder;  // empty: a policy without weights
   std::string weights;  // "ema" or "model"
 };
 

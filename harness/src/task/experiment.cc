@@ -55,6 +55,17 @@ std::unique_ptr<Policy> Experiment::CreatePolicy() const {
   return dp_bench::planner::CreatePolicy(config(), catalogue());
 }
 
+std::unique_ptr<Policy> Experiment::CreateWithoutWeights() const {
+  RequireShapesOfEnv();
+  std::unique_ptr<Policy> policy = CreatePolicy();
+  if (policy->is_trainable()) {
+    throw UsageError("policy plugin '{}' has weights: give --checkpoint", PolicyName(config()));
+  }
+  policy->module().to(device());
+  policy->module().eval();
+  return policy;
+}
+
 std::unique_ptr<Policy> Experiment::LoadTeacher() const {
   const auto training = train::TrainingConfig::FromConfig(config().Sub("training"));
   if (!training.teacher) return nullptr;
@@ -76,6 +87,12 @@ std::unique_ptr<Policy> Experiment::LoadPolicy(const run::Checkpoint& checkpoint
   RequireShapesOfEnv();
   return planner::CreateFromCheckpoint(checkpoint, config(), catalogue(), WeightsOf(weights),
                                        device());
+}
+
+std::unique_ptr<Policy> Experiment::LoadPolicy(const fs::path& checkpoint,
+                                               const std::string& weights) const {
+  if (checkpoint.empty()) return CreateWithoutWeights();
+  return LoadPolicy(run::Checkpoint::Open(checkpoint), weights);
 }
 
 fs::path RunFolderName(const Experiment& experiment, int n) {

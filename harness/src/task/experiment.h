@@ -25,6 +25,10 @@ class Experiment : public Task {
   const PolicySpec& spec() const { return spec_; }
   std::unique_ptr<Policy> CreatePolicy() const;
 
+  /// The policy of the config if it has no weights (Policy::is_trainable), on device(). Throws
+  /// Error{kUsage} for others.
+  std::unique_ptr<Policy> CreateWithoutWeights() const;
+
   /// The policy of training.teacher, on device() and without gradients; null if there is none.
   std::unique_ptr<Policy> LoadTeacher() const;
 
@@ -33,6 +37,10 @@ class Experiment : public Task {
 
   /// The policy with the checkpoint's normalizer and weights ("ema" or "model"), on device().
   std::unique_ptr<Policy> LoadPolicy(const run::Checkpoint& checkpoint,
+                                     const std::string& weights) const;
+
+  /// The same of a folder; if that is empty, CreateWithoutWeights.
+  std::unique_ptr<Policy> LoadPolicy(const std::filesystem::path& checkpoint,
                                      const std::string& weights) const;
 
  private:

@@ -138,7 +138,8 @@ nlohmann::json FindPlugin(const nlohmann::json& manifest, const std::string& kin
 }  // namespace
 
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
-                         const std::optional<run::CheckpointChoice>& checkpoint) {
+                         const std::optional<run::CheckpointChoice>& checkpoint,
+                         const std::string& provenance) {
   nlohmann::json plugins = nlohmann::json::array();
   for (const char* section : {"policy", "env", "dataset"}) {
     if (std::string_view(section) == "env" && !experiment.has_env()) continue;
@@ -175,7 +176,10 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
   const auto config = nlohmann::json::parse(experiment.config().ToJson());
   run::SeedUse seeds = {.report = run::ReportSeeds(config),
                         .selection = run::SelectionSeeds(config)};
-  if (checkpoint) {
+  if (checkpoint && checkpoint->folder.empty()) {
+    seeds.selection = {};
+    manifest["checkpoint"] = nullptr;
+  } else if (checkpoint) {
     seeds.selection = run::SelectionSeeds(
         core::ReadJsonFile(checkpoint->folder / run::kConfigFile, kMaxManifestBytes));
     manifest["checkpoint"] = {
@@ -183,6 +187,7 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
         {"weights", checkpoint->weights},
         {"sha256", CheckpointHash(checkpoint->folder)}};
   }
+  if (!provenance.empty()) manifest["policy"] = nlohmann::json::parse(provenance);
   manifest["seeds"] = run::ToJson(seeds);
   return manifest.dump(2) + "\n";
 }

@@ -61,10 +61,12 @@ class OutputFolder {
 // manifest.json: everything that a result depends on, except config and seeds.
 
 /// JSON with versions, build ids, the used plugins with the SHA-256 of their files, the machine,
-/// and the seeds of report and selection. With a checkpoint also its hash. `n_ranks`: processes
-/// that share the run.
+/// and the seeds of report and selection. With a checkpoint also its hash; null for an evaluation
+/// without one, whose policy says more (Policy::Provenance). `n_ranks`: processes that share the
+/// run.
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
-                         const std::optional<run::CheckpointChoice>& checkpoint = std::nullopt);
+                         const std::optional<run::CheckpointChoice>& checkpoint = std::nullopt,
+                         const std::string& provenance = "");
 
 /// The SHA-256 of a checkpoint's manifest, which covers all its files.
 std::string CheckpointHash(const std::filesystem::path& checkpoint);

@@ -40,6 +40,10 @@ TrainStep::TrainStep(const Parts& parts)
       grad_scaler_(parts.grad_scaler),
       policy_plugin_(parts.config.Sub("policy").GetOptional<std::string>("plugin").value_or("")),
       policy_(parts.create_policy()) {
+  if (!policy_->is_trainable()) {
+    throw UsageError("policy plugin '{}' has nothing to train; roll it out with eval --policy",
+                     policy_plugin_);
+  }
   policy_->module().to(device_);
   parallel_.RequireNoBatchNorm(policy_->module());
   const auto optimizer = OptimizerConfig::FromConfig(parts.config.Sub("optimizer"));

@@ -1,0 +1,166 @@
+// dp_bench serve: a checkpoint behind a server.
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "app/verbs.h"
+#include "config/loader.h"
+#include "core/console.h"
+#include "core/errors.h"
+#include "core/stop_signal.h"
+#include "planner/checkpoint_planner.h"
+#include "policy/device.h"
+#include "serve/policy_server.h"
+#include "task/output_folder.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kServeDetails =
+    R"(The answer to a request is a function of (weights, observation, seed), whoever else is connected.
+SIGHUP loads the checkpoint again, for example the latest of a run. SIGTERM and Ctrl-C answer what was asked, and end.
+The environment variable DP_BENCH_API_KEY, if it is set, is what clients must send (Authorization: Api-Key <key>).
+
+Examples:
+  dp_bench serve --checkpoint models/pusht_unet_hybrid
+  dp_bench serve --checkpoint runs/mine --keys keys.json --port 8001 --log serve.jsonl
+  curl http://127.0.0.1:8000/metrics)";
+
+constexpr std::chrono::milliseconds kGrace{10000};
+
+struct ServeVerbOptions {
+  fs::path checkpoint;
+  std::string weights = "ema";
+  std::string device = "cpu";
+  std::string protocol = "openpi";
+  fs::path keys;
+  int micro_batch = 0;
+  double max_wait_ms = 2.0;
+  int max_queue = 256;
+  std::vector<fs::path> plugin_dirs;
+  serve::PolicyServerOptions server;
+};
+
+struct ServedPolicy {
+  std::shared_ptr<planner::CheckpointPlanner> planner;
+  serve::PolicyInfo info;
+};
+
+// Plans once, so that the first client waits no longer than others.
+void WarmUp(planner::CheckpointPlanner& planner) {
+  const PolicySpec& spec = planner.spec();
+  const auto obs = control::MakeObsBatch(spec.shape_meta.obs, planner.batch_size(),
+                                         spec.horizons.n_obs_steps);
+  const control::PlanRow row;
+  std::vector<float> actions(static_cast<std::size_t>(
+      planner.batch_size() * spec.horizons.n_action_steps * spec.shape_meta.action_dim()));
+  planner.Plan(obs, {&row, 1}, actions);
+}
+
+ServedPolicy LoadServed(const ServeVerbOptions& options) {
+  fs::path folder = options.checkpoint;
+  ChooseCheckpoint(&folder);
+  const auto weights =
+      options.weights == "ema" ? planner::Weights::kEma : planner::Weights::kModel;
+  std::optional<int> micro_batch;
+  if (options.micro_batch > 0) micro_batch = options.micro_batch;
+  ServedPolicy served;
+  served.planner = std::make_shared<planner::CheckpointPlanner>(
+      run::Checkpoint::Open(folder), weights, policy::OpenDevice(options.device), micro_batch,
+      options.plugin_dirs);
+  WarmUp(*served.planner);
+  served.info = {.name = served.planner->policy_name(),
+                 .checkpoint_sha256 = task::CheckpointHash(folder),
+                 .spec = served.planner->spec(),
+                 .micro_batch = served.planner->batch_size()};
+  return served;
+}
+
+// The clients stay, so the new policy must observe and act as the old one.
+void Reload(const ServeVerbOptions& options, const PolicySpec& spec, serve::PolicyServer& server) {
+  try {
+    ServedPolicy served = LoadServed(options);
+    if (!(served.info.spec.shape_meta == spec.shape_meta) ||
+        !(served.info.spec.horizons == spec.horizons)) {
+      throw CheckpointError(
+          "the new checkpoint has another shape_meta or other horizons; start another server");
+    }
+    server.Replace(served.planner, served.info);
+    core::LogInfo("serving checkpoint {}", served.info.checkpoint_sha256.substr(0, 12));
+  } catch (const Error& error) {
+    core::LogWarning("the old checkpoint is still served: {}", error.what());
+  }
+}
+
+int Serve(ServeVerbOptions options) {
+  const std::atomic<bool>& stop = core::CatchStopSignals();
+  std::atomic<bool>& reload = core::CatchReloadSignal();
+  if (const char* const key = std::getenv("DP_BENCH_API_KEY")) options.server.net.api_key = key;
+  options.server.batcher = {
+      .max_wait = std::chrono::microseconds(static_cast<std::int64_t>(1e3 * options.max_wait_ms)),
+      .max_queue = static_cast<std::size_t>(options.max_queue)};
+  ServedPolicy served = LoadServed(options);
+  auto protocol = serve::MakeProtocol(options.protocol, options.server.net.api_key);
+  serve::KeyMap keys = protocol->DefaultKeys(served.info.spec);
+  if (!options.keys.empty()) {
+    keys = serve::KeyMap::FromConfig(config::LoadConfig({.config = options.keys}), keys);
+  }
+  const serve::PolicyInfo info = served.info;
+  serve::PolicyServer server(std::move(served.planner), info, std::move(protocol), keys,
+                             options.server);
+  core::PrintResult("{}\n", server.address());
+  core::LostOutput();  // whoever waits for the address gets it now
+  core::LogInfo("serving {} (checkpoint {}) with the protocol {}, {} rows at once", info.name,
+                info.checkpoint_sha256.substr(0, 12), options.protocol, info.micro_batch);
+  while (!stop) {
+    if (reload.exchange(false)) Reload(options, info.spec, server);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  server.Stop(kGrace);
+  return 0;
+}
+
+void AddLimits(CLI::App* app, ServeVerbOptions* options) {
+  AddNumber(app, "--micro-batch", &options->micro_batch, 0, 1 << 16,
+            "Rows that are planned at once, whose number decides the low bits; 0: as in evaluations");
+  AddNumber(app, "--max-wait-ms", &options->max_wait_ms, 0.0, 1000.0,
+            "How long a batch waits for clients that asked a moment ago");
+  AddNumber(app, "--max-queue", &options->max_queue, 1, 1 << 20,
+            "Observations that may wait; more are refused as overloaded");
+  AddNumber(app, "--max-clients", &options->server.net.max_clients, 1, 4096,
+            "Connections; more are refused");
+}
+
+}  // namespace
+
+Verb AddServe(CLI::App* app) {
+  auto options = std::make_shared<ServeVerbOptions>();
+  options->server.net.port = 8000;
+  app->footer(kServeDetails);
+  AddFolder(app, "--checkpoint", &options->checkpoint,
+            "Checkpoint folder, or run folder (its best or else latest checkpoint)")
+      ->required();
+  AddWeightsOption(app, &options->weights);
+  AddDeviceOption(app, &options->device);
+  AddChoice(app, "--protocol", &options->protocol, {"openpi", "vla_eval", "groot", "starvla"},
+            "What clients speak");
+  app->add_option("--host", options->server.net.host,
+                  "Address to listen on; 0.0.0.0 lets in other machines")
+      ->capture_default_str();
+  AddNumber(app, "--port", &options->server.net.port, 0, 65535,
+            "0: one that is free; the address is printed");
+  app->add_option("--keys", options->keys,
+                  "JSON file: where clients' messages have the observations (docs/serving.md)");
+  AddLimits(app, options.get());
+  app->add_option("--log", options->server.log, "Append events to this file, as lines of JSON");
+  AddPluginDirOption(app, &options->plugin_dirs);
+  return [options] { return Serve(*options); };
+}
+
+}  // namespace dp_bench::app

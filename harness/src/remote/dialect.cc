@@ -1,0 +1,331 @@
+#include "remote/dialect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "core/errors.h"
+#include "serve/protocol.h"
+
+namespace dp_bench::remote {
+namespace {
+
+using Clock = net::Connection::Clock;
+
+constexpr std::string_view kHarnessVersion = "0.8.0";
+
+// The latest `n_steps` of a key, as the server wants it: [n_steps, ...], without that dimension if
+// it is one step and `is_window` is false.
+wire::NdArray StepsOf(const Array& window, const serve::InputKey& key, std::int64_t n_steps,
+                      bool is_window) {
+  const Shape storage = key.spec.StorageShape();
+  const auto step_bytes = key.spec.ByteSize();
+  const auto all = window.bytes();
+  const auto latest = all.subspan(all.size() - static_cast<std::size_t>(n_steps) * step_bytes);
+  Shape shape = key.is_channels_first ? key.spec.shape : storage;
+  if (is_window) shape.insert(shape.begin(), n_steps);
+  if (!key.is_channels_first) return wire::CopyOf(wire::NumpyName(window.dtype()), shape, latest);
+
+  const std::size_t item = SizeOf(window.dtype());
+  const auto n_channels = static_cast<std::size_t>(storage[2]);
+  const std::size_t n_pixels = step_bytes / item / n_channels;
+  std::vector<std::byte> planes(latest.size());
+  for (std::size_t step = 0; step < static_cast<std::size_t>(n_steps); ++step) {
+    for (std::size_t channel = 0; channel < n_channels; ++channel) {
+      for (std::size_t pixel = 0; pixel < n_pixels; ++pixel) {
+        std::memcpy(&planes[step * step_bytes + (channel * n_pixels + pixel) * item],
+                    &latest[step * step_bytes + (pixel * n_channels + channel) * item], item);
+      }
+    }
+  }
+  return wire::CopyOf(wire::NumpyName(window.dtype()), shape, planes);
+}
+
+// Several keys that are parts of one array: one behind the other.
+wire::NdArray Joined(const wire::NdArray& front, const wire::NdArray& back) {
+  if (front.shape.size() != 1 || back.shape.size() != 1) {
+    throw ConfigError("keys that share an array must have one dimension");
+  }
+  std::vector<std::byte> bytes(front.bytes().begin(), front.bytes().end());
+  bytes.insert(bytes.end(), back.bytes().begin(), back.bytes().end());
+  return wire::CopyOf(front.dtype, {front.shape[0] + back.shape[0]}, bytes);
+}
+
+// {"a": {"b": value}} for the path "a/b" if `is_nested`, else {"a/b": value}.
+using Leaves = std::vector<std::pair<std::string, wire::Value>>;
+wire::Map ToMap(Leaves leaves, bool is_nested) {
+  wire::Map map;
+  std::vector<std::pair<std::string, Leaves>> groups;
+  for (auto& [path, value] : leaves) {
+    const std::size_t slash = is_nested ? path.find('/') : std::string::npos;
+    if (slash == std::string::npos) {
+      map.Add(path, std::move(value));
+      continue;
+    }
+    const std::string head = path.substr(0, slash);
+    auto group = std::ranges::find(groups, head, &std::pair<std::string, Leaves>::first);
+    if (group == groups.end()) group = groups.insert(group, {head, {}});
+    group->second.emplace_back(path.substr(slash + 1), std::move(value));
+  }
+  for (auto& [head, inner] : groups) map.Add(head, ToMap(std::move(inner), is_nested));
+  return map;
+}
+
+Leaves LeavesOf(const DialectOptions& options, const Question& question, std::int64_t n_steps,
+                bool is_window) {
+  Leaves leaves;
+  for (const serve::InputKey& key : options.keys.obs) {
+    wire::NdArray array =
+        StepsOf(question.obs.find(key.spec.name)->second, key, n_steps, is_window);
+    const auto same = std::ranges::find(leaves, key.path, &Leaves::value_type::first);
+    if (same != leaves.end()) {
+      same->second = Joined(*same->second.If<wire::NdArray>(), array);
+    } else {
+      leaves.emplace_back(key.path, std::move(array));
+    }
+  }
+  return leaves;
+}
+
+std::string Packed(const wire::Value& value, wire::ArrayForm form) {
+  std::string bytes;
+  wire::Write(value, form, &bytes);
+  return bytes;
+}
+
+std::vector<float> ToFloats(const wire::NdArray& array) {
+  const auto n = static_cast<std::size_t>(NumElements(array.shape));
+  std::vector<float> numbers(n);
+  const std::byte* const from = array.data.get();
+  if (array.dtype == "<f4") {
+    std::memcpy(numbers.data(), from, n * sizeof(float));
+  } else if (array.dtype == "<f8") {
+    for (std::size_t i = 0; i < n; ++i) {
+      double number = 0.0;
+      std::memcpy(&number, from + i * sizeof number, sizeof number);
+      numbers[i] = static_cast<float>(number);
+    }
+  } else {
+    throw DataError("the actions are {}, expected <f4 or <f8", array.dtype);
+  }
+  return numbers;
+}
+
+// Rows in front of the steps must be one.
+Reply ToReply(const wire::Value* value, std::string_view key) {
+  const auto* const array = value == nullptr ? nullptr : value->If<wire::NdArray>();
+  if (array == nullptr) {
+    throw DataError("the answer has no '{}' with an array, but {}", key,
+                    value == nullptr ? "nothing there" : wire::Describe(*value));
+  }
+  Reply reply{.shape = array->shape, .actions = ToFloats(*array)};
+  if (reply.shape.size() == 3 && reply.shape[0] == 1) reply.shape.erase(reply.shape.begin());
+  return reply;
+}
+
+Reply Refused(const std::string& text) {
+  return {.refusal = text, .is_overloaded = text.find("overloaded") != std::string::npos};
+}
+
+const wire::Map& RequireMap(const wire::Value& value) {
+  if (const auto* const map = value.If<wire::Map>()) return *map;
+  throw DataError("expected an answer that is a map, found {}", wire::Describe(value));
+}
+
+std::string TextOf(const wire::Map& map, std::string_view key) {
+  const wire::Value* const value = map.Find(key);
+  return value != nullptr && value->If<std::string>() != nullptr ? *value->If<std::string>() : "";
+}
+
+// openpi and starVLA: the server speaks first.
+class MetadataFirst : public Dialect {
+ public:
+  using Dialect::Dialect;
+
+  wire::Map Greet(net::Connection& connection, Clock::time_point until) override {
+    const wire::Message message = wire::Read(connection.Receive(until).bytes);
+    const auto* const metadata = message.value.If<wire::Map>();
+    if (metadata == nullptr) throw DataError("the server greets without metadata");
+    is_own_ = metadata->Find("dp_bench") != nullptr;
+    return *metadata;
+  }
+
+ protected:
+  // Servers of dp_bench take whole windows, and the numbers for the noise.
+  Leaves Observation(const Question& question) const {
+    const int n_steps = is_own_ ? options().spec.horizons.n_obs_steps : 1;
+    Leaves leaves = LeavesOf(options(), question, n_steps, n_steps > 1);
+    if (!options().instruction.empty()) leaves.emplace_back("prompt", options().instruction);
+    if (is_own_) {
+      leaves.emplace_back("seed", Number(question.seed));
+      leaves.emplace_back("step", Number(question.step));
+    }
+    return leaves;
+  }
+
+  static wire::Value Number(std::uint64_t number) {
+    if (number <= static_cast<std::uint64_t>(INT64_MAX)) return static_cast<std::int64_t>(number);
+    return number;
+  }
+
+ private:
+  bool is_own_ = false;
+};
+
+class OpenPiDialect final : public MetadataFirst {
+ public:
+  using MetadataFirst::MetadataFirst;
+
+  std::string Ask(const Question& question) const override {
+    return Packed(ToMap(Observation(question), /*is_nested=*/false), wire::ArrayForm::kOpenPi);
+  }
+
+  Reply Read(const net::Incoming& answer) const override {
+    if (answer.is_text) return Refused(*answer.bytes);
+    const wire::Message message = wire::Read(answer.bytes);
+    const wire::Map& map = RequireMap(message.value);
+    if (TextOf(map, "type") == "error") return Refused(TextOf(map, "message"));
+    return ToReply(map.Find(options().keys.actions), options().keys.actions);
+  }
+};
+
+class StarVlaDialect final : public MetadataFirst {
+ public:
+  using MetadataFirst::MetadataFirst;
+
+  std::string Ask(const Question& question) const override {
+    return Packed(wire::Map{{"type", "infer"},
+                            {"request_id", "dp_bench"},
+                            {"payload", ToMap(Observation(question), /*is_nested=*/false)}},
+                  wire::ArrayForm::kOpenPi);
+  }
+
+  Reply Read(const net::Incoming& answer) const override {
+    if (answer.is_text) return Refused(*answer.bytes);
+    const wire::Message message = wire::Read(answer.bytes);
+    const wire::Map& map = RequireMap(message.value);
+    if (const wire::Value* const error = map.Find("error")) {
+      return Refused(TextOf(RequireMap(*error), "message"));
+    }
+    const wire::Value* const data = map.Find("data");
+    if (data == nullptr) throw DataError("the answer has no 'data'");
+    return ToReply(RequireMap(*data).Find(options().keys.actions), options().keys.actions);
+  }
+};
+
+class VlaEvalDialect final : public Dialect {
+ public:
+  using Dialect::Dialect;
+
+  wire::Map Greet(net::Connection& connection, Clock::time_point until) override {
+    connection.Send(Frame("hello", {{"harness_version", std::string(kHarnessVersion)},
+                                    {"protocol_version", std::int64_t{1}}}),
+                    until);
+    const wire::Message message = wire::Read(connection.Receive(until).bytes);
+    const wire::Map& hello = RequireMap(message.value);
+    if (TextOf(hello, "type") != "hello") throw DataError("the server did not answer hello");
+    return RequireMap(*hello.Find("payload"));
+  }
+
+  bool is_stateful() const override { return true; }
+
+  std::optional<std::string> Begin(const Question& question) const override {
+    wire::Map task = {{"name", options().instruction}};
+    if (question.seed <= static_cast<std::uint64_t>(INT64_MAX)) {
+      task.Add("seed", static_cast<std::int64_t>(question.seed));
+    }
+    return Frame("episode_start", {{"task", std::move(task)}});
+  }
+
+  std::string Ask(const Question& question) const override {
+    Leaves leaves = LeavesOf(options(), question, 1, /*is_window=*/false);
+    leaves.emplace_back("task_description", options().instruction);
+    return Frame("observation", ToMap(std::move(leaves), /*is_nested=*/true));
+  }
+
+  Reply Read(const net::Incoming& answer) const override {
+    const wire::Message message = wire::Read(answer.bytes);
+    const wire::Map& map = RequireMap(message.value);
+    const wire::Value* const payload = map.Find("payload");
+    if (payload == nullptr) throw DataError("the answer has no 'payload'");
+    if (TextOf(map, "type") == "error") return Refused(TextOf(RequireMap(*payload), "error"));
+    return ToReply(RequireMap(*payload).Find(options().keys.actions), options().keys.actions);
+  }
+
+ private:
+  static std::string Frame(std::string_view type, wire::Map payload) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return Packed(wire::Map{{"type", std::string(type)},
+                            {"payload", std::move(payload)},
+                            {"seq", std::int64_t{0}},
+                            {"timestamp", std::chrono::duration<double>(now).count()}},
+                  wire::ArrayForm::kVlaEval);
+  }
+};
+
+class GrootDialect final : public Dialect {
+ public:
+  using Dialect::Dialect;
+
+  std::unique_ptr<net::Connection> Connect(const std::string& url,
+                                           const net::ClientOptions& options,
+                                           Clock::time_point until) const override {
+    return net::ConnectZmq(url, options, until);
+  }
+
+  wire::Map Greet(net::Connection& connection, Clock::time_point until) override {
+    connection.Send(Packed(wire::Map{{"endpoint", "ping"}}, wire::ArrayForm::kMsgpackNumpy), until);
+    const wire::Message message = wire::Read(connection.Receive(until).bytes);
+    return RequireMap(message.value);
+  }
+
+  std::string Ask(const Question& question) const override {
+    const int n_steps = options().spec.horizons.n_obs_steps;
+    Leaves leaves = LeavesOf(options(), question, n_steps, /*is_window=*/true);
+    for (auto& [path, value] : leaves) {
+      wire::NdArray array = *value.If<wire::NdArray>();
+      array.shape.insert(array.shape.begin(), 1);
+      value = std::move(array);
+    }
+    if (!options().instruction.empty()) {
+      leaves.emplace_back("language/task", wire::List{wire::List{options().instruction}});
+    }
+    const wire::Map noise = {{"seed", static_cast<std::int64_t>(question.seed)},
+                             {"step", static_cast<std::int64_t>(question.step)}};
+    return Packed(wire::Map{{"endpoint", "get_action"},
+                            {"data", wire::Map{{"observation", ToMap(std::move(leaves), true)},
+                                               {"options", noise}}}},
+                  wire::ArrayForm::kMsgpackNumpy);
+  }
+
+  // [action, info]
+  Reply Read(const net::Incoming& answer) const override {
+    const wire::Message message = wire::Read(answer.bytes);
+    if (const auto* const map = message.value.If<wire::Map>()) return Refused(TextOf(*map, "error"));
+    const auto* const list = message.value.If<wire::List>();
+    if (list == nullptr || list->empty()) {
+      throw DataError("expected a list of actions and info, found {}",
+                      wire::Describe(message.value));
+    }
+    return ToReply(RequireMap(list->front()).Find(options().keys.actions), options().keys.actions);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Dialect> MakeDialect(std::string_view protocol, DialectOptions options) {
+  if (protocol == "starvla") return std::make_unique<StarVlaDialect>(std::move(options));
+  if (protocol == "vla_eval") return std::make_unique<VlaEvalDialect>(std::move(options));
+  if (protocol == "groot") return std::make_unique<GrootDialect>(std::move(options));
+  DPB_ASSERT(protocol == "openpi");
+  return std::make_unique<OpenPiDialect>(std::move(options));
+}
+
+serve::KeyMap DefaultKeys(std::string_view protocol, const PolicySpec& spec) {
+  return serve::MakeProtocol(protocol, /*api_key=*/"")->DefaultKeys(spec);
+}
+
+}  // namespace dp_bench::remote

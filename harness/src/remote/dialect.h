@@ -1,0 +1,85 @@
+// What a client says to policy servers, in the words of one protocol.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dp_bench/array.h"
+#include "dp_bench/spec.h"
+#include "net/client.h"
+#include "serve/key_map.h"
+#include "wire/message.h"
+#include "wire/value.h"
+
+namespace dp_bench::remote {
+
+/// An observation window of one episode: each key [To, storage shape].
+struct Question {
+  ArrayMap obs;
+  std::uint64_t seed = 0;  // of the episode
+  std::uint64_t step = 0;  // env steps since its beginning
+};
+
+/// What came back: actions, or why there are none.
+struct Reply {
+  Shape shape;                 // [H, Da] or [Da]
+  std::vector<float> actions;  // empty after a refusal
+  std::string refusal;
+  bool is_overloaded = false;  // the same question may be answered later
+};
+
+struct DialectOptions {
+  PolicySpec spec;
+  serve::KeyMap keys;
+  std::string instruction;  // what to do, in words
+};
+
+class Dialect {
+ public:
+  explicit Dialect(DialectOptions options) : options_(std::move(options)) {}
+  Dialect(const Dialect&) = delete;
+  Dialect& operator=(const Dialect&) = delete;
+  virtual ~Dialect() = default;
+
+  virtual std::unique_ptr<net::Connection> Connect(const std::string& url,
+                                                   const net::ClientOptions& options,
+                                                   net::Connection::Clock::time_point until) const {
+    return net::ConnectWebSocket(url, options, until);
+  }
+
+  /// The first words on a connection. Returns what the server says about itself; may be empty.
+  virtual wire::Map Greet(net::Connection& connection,
+                          net::Connection::Clock::time_point until) = 0;
+
+  /// Whether the server remembers the episode of a connection, so that each episode needs its own.
+  virtual bool is_stateful() const { return false; }
+
+  /// What announces an episode; the server does not answer it.
+  virtual std::optional<std::string> Begin(const Question& /*question*/) const {
+    return std::nullopt;
+  }
+
+  virtual std::string Ask(const Question& question) const = 0;
+
+  /// Throws Error{kData} for what is no answer.
+  virtual Reply Read(const net::Incoming& answer) const = 0;
+
+ protected:
+  const DialectOptions& options() const { return options_; }
+
+ private:
+  DialectOptions options_;
+};
+
+/// `protocol`: a name that serve::MakeProtocol knows.
+std::unique_ptr<Dialect> MakeDialect(std::string_view protocol, DialectOptions options);
+
+/// Where its servers want to have observations, if nobody says otherwise.
+serve::KeyMap DefaultKeys(std::string_view protocol, const PolicySpec& spec);
+
+}  // namespace dp_bench::remote

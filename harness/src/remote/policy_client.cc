@@ -1,0 +1,173 @@
+#include "remote/policy_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "core/errors.h"
+
+namespace dp_bench::remote {
+namespace {
+
+using Clock = net::Connection::Clock;
+
+// A stateful server needs a connection for each episode that runs.
+constexpr std::size_t kMaxEpisodes = 1024;
+
+constexpr std::chrono::milliseconds kPause{50};  // before an overloaded server is asked again
+
+}  // namespace
+
+PolicyClient::PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect> dialect,
+                           const PolicySpec& spec)
+    : options_(std::move(options)), dialect_(std::move(dialect)), spec_(spec) {
+  lines_.resize(static_cast<std::size_t>(options_.n_connections));
+  try {
+    Open(lines_.front());
+  } catch (const net::NetError& error) {
+    throw PluginError("the policy server cannot be asked: {}. Is it running?", error.what());
+  } catch (Error& error) {
+    error.AddContext("while the policy server " + options_.url + " greeted");
+    throw;
+  }
+  counts_ = {};
+}
+
+void PolicyClient::Open(Line& line) {
+  const auto until = Clock::now() + options_.connect_time;
+  line = {};
+  line.connection = dialect_->Connect(options_.url, {.api_key = options_.api_key}, until);
+  metadata_ = dialect_->Greet(*line.connection, until);
+  ++counts_.n_reconnects;
+}
+
+// With a stateful server, that of the episode, or for a new one that which was silent for the
+// longest time; else the next one.
+std::size_t PolicyClient::LineFor(const Question& question, std::span<const bool> is_taken) {
+  std::size_t oldest = lines_.size();
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    const bool is_own = lines_[i].episode == question.seed;
+    if (dialect_->is_stateful() && is_own && question.step > 0) return i;
+    if (is_taken[i]) continue;
+    if (oldest == lines_.size() || lines_[i].last_used < lines_[oldest].last_used) oldest = i;
+  }
+  return oldest;
+}
+
+void PolicyClient::Send(Line& line, const Question& question, Clock::time_point until) {
+  if (line.connection == nullptr) Open(line);
+  line.last_used = ++clock_;
+  if (dialect_->is_stateful() && (question.step == 0 || line.episode != question.seed)) {
+    if (question.step > 0) {
+      throw DataError("the connection was lost, and the server has forgotten the episode");
+    }
+    if (auto begin = dialect_->Begin(question)) line.connection->Send(std::move(*begin), until);
+    line.episode = question.seed;
+  }
+  line.connection->Send(dialect_->Ask(question), until);
+}
+
+void PolicyClient::RequireChunk(const Reply& reply) const {
+  const auto n_actions = static_cast<std::size_t>(spec_.horizons.n_action_steps);
+  const auto n = static_cast<std::size_t>(spec_.shape_meta.action_dim());
+  const bool is_single = reply.shape.size() == 1 && n_actions == 1;
+  const bool fits = !reply.shape.empty() && reply.shape.size() <= 2 &&
+                    reply.shape.back() == spec_.shape_meta.action_dim() &&
+                    reply.actions.size() >= n_actions * n && (reply.shape.size() == 2 || is_single);
+  if (fits) return;
+  throw DataError(
+      "the server's actions have shape {}, expected [{} or more, {}] (n_action_steps, action)",
+      ToString(reply.shape), n_actions, n);
+}
+
+// Returns why the question should be asked again; "" if it is settled.
+std::string PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* outcome) {
+  const Reply reply = dialect_->Read(line.connection->Receive(until));
+  if (!reply.refusal.empty()) {
+    outcome->fault = "policy_error: " + reply.refusal;
+    return reply.is_overloaded ? outcome->fault : "";
+  }
+  RequireChunk(reply);
+  const auto n = static_cast<std::size_t>(spec_.horizons.n_action_steps *
+                                          spec_.shape_meta.action_dim());
+  outcome->fault.clear();
+  outcome->chunk.assign(reply.actions.begin(),
+                        reply.actions.begin() + static_cast<std::ptrdiff_t>(n));
+  return "";
+}
+
+std::string PolicyClient::FaultOf(const net::NetError& error) {
+  const bool is_timeout = error.fault() == net::NetFault::kTimeout;
+  counts_.n_timeouts += is_timeout ? 1 : 0;
+  return fmt::format("{}: {}", is_timeout ? "policy_timeout" : "policy_disconnected", error.what());
+}
+
+// Asks as many of the waiting questions as there are connections. Returns those to ask again.
+std::vector<std::size_t> PolicyClient::AskWave(std::span<const Question> questions,
+                                               std::span<const std::size_t> waiting,
+                                               std::vector<Outcome>* outcomes) {
+  std::vector<std::size_t> again;
+  std::vector<Attempt> sent;
+  const auto is_taken = std::make_unique<bool[]>(lines_.size());
+  const auto lose = [&](Line& line, std::size_t question, const std::string& fault) {
+    line = {};
+    (*outcomes)[question].fault = fault;
+    again.push_back(question);
+  };
+  for (const std::size_t question : waiting) {
+    const std::size_t chosen = LineFor(questions[question], {is_taken.get(), lines_.size()});
+    is_taken[chosen] = true;
+    const auto until = Clock::now() + options_.answer_time;
+    try {
+      Send(lines_[chosen], questions[question], until);
+      sent.push_back({question, chosen, until});
+    } catch (const net::NetError& error) {
+      lose(lines_[chosen], question, FaultOf(error));
+    } catch (const Error& error) {
+      (*outcomes)[question].fault = fmt::format("policy_error: {}", error.what());
+    }
+  }
+  for (const Attempt& attempt : sent) {
+    Line& line = lines_[attempt.line];
+    Outcome& outcome = (*outcomes)[attempt.question];
+    try {
+      if (!Receive(line, attempt.until, &outcome).empty()) again.push_back(attempt.question);
+    } catch (const net::NetError& error) {
+      lose(line, attempt.question, FaultOf(error));
+    } catch (const Error& error) {
+      line = {};
+      outcome.fault = fmt::format("policy_error: {}", error.what());
+    }
+  }
+  return again;
+}
+
+std::vector<Outcome> PolicyClient::Ask(std::span<const Question> questions) {
+  std::vector<Outcome> outcomes(questions.size());
+  std::vector<int> n_attempts(questions.size());
+  std::vector<std::size_t> waiting(questions.size());
+  for (std::size_t i = 0; i < waiting.size(); ++i) waiting[i] = i;
+  counts_.n_questions += questions.size();
+  if (dialect_->is_stateful() && lines_.size() < 4 * questions.size()) {
+    lines_.resize(std::min(4 * questions.size(), kMaxEpisodes));
+  }
+  while (!waiting.empty()) {
+    const std::size_t n = std::min(waiting.size(), lines_.size());
+    const std::vector<std::size_t> wave(waiting.begin(),
+                                        waiting.begin() + static_cast<std::ptrdiff_t>(n));
+    waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
+    const std::vector<std::size_t> again = AskWave(questions, wave, &outcomes);
+    for (const std::size_t question : again) {
+      if (++n_attempts[question] > options_.n_retries) continue;
+      ++counts_.n_retries;
+      waiting.push_back(question);
+    }
+    if (!again.empty() && !waiting.empty()) std::this_thread::sleep_for(kPause);
+  }
+  for (const Outcome& outcome : outcomes) counts_.n_faults += outcome.chunk.empty() ? 1 : 0;
+  return outcomes;
+}
+
+}  // namespace dp_bench::remote

@@ -1,0 +1,88 @@
+// Asks a policy server for action chunks.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "remote/dialect.h"
+
+namespace dp_bench::remote {
+
+struct PolicyClientOptions {
+  std::string url;
+  std::string api_key;
+  int n_connections = 8;  // asked at the same time
+  int n_retries = 2;      // of a question that was not answered
+  std::chrono::milliseconds connect_time{10000};
+  std::chrono::milliseconds answer_time{30000};
+};
+
+/// A chunk, or why there is none: "policy_timeout: ...", "policy_disconnected: ..." or
+/// "policy_error: ...". These words tell faults of the policy's server from those of an env.
+struct Outcome {
+  std::vector<float> chunk;  // [Ta, Da]
+  std::string fault;
+};
+
+/// Since the start.
+struct ClientCounts {
+  std::uint64_t n_questions = 0;
+  std::uint64_t n_retries = 0;
+  std::uint64_t n_reconnects = 0;
+  std::uint64_t n_timeouts = 0;
+  std::uint64_t n_faults = 0;  // questions without an answer after all
+};
+
+class PolicyClient {
+ public:
+  /// Connects once. Throws Error{kPlugin} if the server is not there or does not greet.
+  PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect> dialect,
+               const PolicySpec& spec);
+
+  /// What the server says about itself.
+  const wire::Map& metadata() const { return metadata_; }
+
+  /// The questions are asked over all connections, without an order.
+  std::vector<Outcome> Ask(std::span<const Question> questions);
+
+  const ClientCounts& counts() const { return counts_; }
+
+ private:
+  // A connection, and the episode that a stateful server knows it by.
+  struct Line {
+    std::unique_ptr<net::Connection> connection;
+    std::optional<std::uint64_t> episode;
+    std::uint64_t last_used = 0;
+  };
+  struct Attempt {
+    std::size_t question = 0;
+    std::size_t line = 0;
+    net::Connection::Clock::time_point until;
+  };
+
+  std::size_t LineFor(const Question& question, std::span<const bool> is_taken);
+  void Open(Line& line);
+  void Send(Line& line, const Question& question, net::Connection::Clock::time_point until);
+  std::string Receive(Line& line, net::Connection::Clock::time_point until, Outcome* outcome);
+  std::vector<std::size_t> AskWave(std::span<const Question> questions,
+                                   std::span<const std::size_t> waiting, std::vector<Outcome>* outcomes);
+  std::string FaultOf(const net::NetError& error);
+  void RequireChunk(const Reply& reply) const;
+
+  PolicyClientOptions options_;
+  std::unique_ptr<Dialect> dialect_;
+  PolicySpec spec_;
+  wire::Map metadata_;
+  std::vector<Line> lines_;
+  std::uint64_t clock_ = 0;
+  ClientCounts counts_;
+};
+
+}  // namespace dp_bench::remote

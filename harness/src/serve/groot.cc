@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/errors.h"
+#include "serve/protocol.h"
+#include "serve/request_fields.h"
+
+namespace dp_bench::serve {
+namespace {
+
+wire::Value ModalityConfig(std::vector<std::string> keys, std::int64_t first, std::int64_t last) {
+  wire::List steps;
+  for (std::int64_t step = first; step <= last; ++step) steps.emplace_back(step);
+  wire::List names(std::make_move_iterator(keys.begin()), std::make_move_iterator(keys.end()));
+  return wire::Map{{"__ModalityConfig_class__", true},
+                   {"as_json", wire::Map{{"delta_indices", std::move(steps)},
+                                         {"modality_keys", std::move(names)}}}};
+}
+
+class Groot final : public Protocol {
+ public:
+  explicit Groot(std::string api_key) : api_key_(std::move(api_key)) {}
+
+  std::unique_ptr<net::Server> MakeServer(const net::ServerOptions& options) const override {
+    return net::MakeZmqServer(options);
+  }
+  std::string_view scheme() const override { return "tcp"; }
+
+  KeyMap DefaultKeys(const PolicySpec& spec) const override {
+    KeyMap keys{.obs = {}, .actions = "action", .ignored = {"language", "annotation"}};
+    for (const KeySpec& key : spec.shape_meta.obs) {
+      const bool is_image = key.type != KeyType::kLowDim;
+      keys.obs.push_back({key, (is_image ? "video/" : "state/") + key.name});
+    }
+    return keys;
+  }
+
+  std::optional<net::Outgoing> Greet(const wire::Map& /*metadata*/) const override {
+    return std::nullopt;
+  }
+
+  Request Read(const wire::Message& message, const wire::Map& metadata) const override {
+    const wire::Map& map = RequireMap(message.value, "a request");
+    if (!api_key_.empty() && !net::SameSecret(api_key_, ReadText(map, "api_token", ""))) {
+      throw DataError("expected the server's key in 'api_token'");
+    }
+    const std::string endpoint = ReadText(map, "endpoint", "get_action");
+    const wire::Value* const data_value = map.Find("data");
+    const wire::Map none;
+    const wire::Map& data = data_value == nullptr || data_value->If<std::monostate>() != nullptr
+                                ? none
+                                : RequireMap(*data_value, "'data'");
+    Request request;
+    if (const wire::Value* const options = data.Find("options");
+        options != nullptr && options->If<wire::Map>() != nullptr) {
+      request.seed = ReadCount(*options->If<wire::Map>(), "seed");
+      request.step = ReadCount(*options->If<wire::Map>(), "step");
+    }
+    if (endpoint == "get_action") {
+      const wire::Value* const observation = data.Find("observation");
+      if (observation == nullptr) throw DataError("'data' has no 'observation'");
+      request.observations.push_back(RequireMap(*observation, "'observation'"));
+    } else if (endpoint == "reset") {
+      request.kind = Request::Kind::kReset;
+    } else if (endpoint == "ping" || endpoint == "get_modality_config") {
+      request.kind = Request::Kind::kSay;
+      request.said = endpoint == "ping" ? wire::Map{{"status", "ok"},
+                                                    {"message", "Server is running"}}
+                                        : Modalities(metadata);
+    } else {
+      throw DataError(
+          "'endpoint': expected get_action, reset, ping or get_modality_config, found '{}'",
+          endpoint);
+    }
+    return request;
+  }
+
+  net::Outgoing Reply(const Request& /*request*/, std::span<const Answer> answers,
+                      const Timing& timing, std::string_view actions_key,
+                      wire::ArrayForm form) const override {
+    Answer answer = answers.front();
+    if (answer.shape.size() == 2) answer.shape.insert(answer.shape.begin(), 1);
+    return Pack(wire::List{wire::Map{{std::string(actions_key), ToArray(answer)}},
+                           wire::Map{{"infer_ms", 1e3 * timing.plan_s}}},
+                form);
+  }
+
+  net::Outgoing ReplyToReset(const Request& /*request*/) const override {
+    return Pack(wire::Map(), wire::ArrayForm::kMsgpackNumpy);
+  }
+
+  net::Outgoing Refuse(const wire::Value& /*id*/, Refusal why,
+                       const std::string& text) const override {
+    return Pack(wire::Map{{"error", fmt::format("{}: {}", Name(why), text)}},
+                wire::ArrayForm::kMsgpackNumpy);
+  }
+
+  std::optional<net::HttpAnswer> Health(std::string_view /*path*/) const override {
+    return std::nullopt;
+  }
+
+ private:
+  // Which keys an observation has, and which steps: 0 is the current one.
+  static wire::Map Modalities(const wire::Map& metadata) {
+    const wire::Map& own = *metadata.Find("dp_bench")->If<wire::Map>();
+    const auto count = [&](std::string_view key) { return *own.Find(key)->If<std::int64_t>(); };
+    const wire::Map& keys = *own.Find("keys")->If<wire::Map>();
+    std::vector<std::string> video;
+    std::vector<std::string> state;
+    for (const auto& [name, entry] : keys.Find("obs")->If<wire::Map>()->entries()) {
+      const bool is_state = *entry.If<wire::Map>()->Find("type")->If<std::string>() == "low_dim";
+      (is_state ? state : video).push_back(name);
+    }
+    const std::int64_t oldest = 1 - count("n_obs_steps");
+    const std::string actions = *keys.Find("actions")->If<std::string>();
+    return {{"video", ModalityConfig(std::move(video), oldest, 0)},
+            {"state", ModalityConfig(std::move(state), oldest, 0)},
+            {"action", ModalityConfig({actions}, 0, count("n_action_steps") - 1)},
+            {"language", ModalityConfig({}, 0, 0)}};
+  }
+
+  std::string api_key_;
+};
+
+}  // namespace
+
+std::unique_ptr<Protocol> MakeGroot(std::string api_key) {
+  return std::make_unique<Groot>(std::move(api_key));
+}
+
+}  // namespace dp_bench::serve

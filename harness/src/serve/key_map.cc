@@ -1,0 +1,81 @@
+#include "serve/key_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/errors.h"
+
+namespace dp_bench::serve {
+namespace {
+
+constexpr const char* kLayouts[] = {"hwc", "chw"};
+
+InputKey ReadInputKey(const Config& config, InputKey key) {
+  key.path = config.Get<std::string>("key", key.path, "Where a message has it");
+  if (key.spec.type != KeyType::kLowDim) {
+    const std::string layout = config.GetChoice(
+        "layout",
+        key.is_channels_first ? std::vector<std::string>{kLayouts[1], kLayouts[0]}
+                              : std::vector<std::string>{kLayouts[0], kLayouts[1]},
+        "Of images: hwc or chw");
+    key.is_channels_first = layout == kLayouts[1];
+  } else if (const auto first = config.GetOptionalInRange(
+                 "first", 0, std::int64_t{1} << 20, "The key begins at this number of the array")) {
+    key.first = *first;
+  }
+  return key;
+}
+
+wire::List ToList(const Shape& shape) {
+  return {shape.begin(), shape.end()};
+}
+
+}  // namespace
+
+KeyMap KeyMap::FromConfig(const Config& config, const KeyMap& defaults) {
+  KeyMap keys = defaults;
+  const Config obs = config.Sub("obs");
+  for (InputKey& key : keys.obs) {
+    if (obs.Has(key.spec.name)) key = ReadInputKey(obs.Sub(key.spec.name), std::move(key));
+  }
+  keys.actions = config.Get<std::string>("actions", keys.actions, "The key of the answer");
+  keys.ignored = config.Get<std::vector<std::string>>("ignored", keys.ignored,
+                                                      "Paths that nobody reads, such as prompt");
+  config.RejectUnread();
+  return keys;
+}
+
+const wire::Value* FindPath(const wire::Map& map, std::string_view path) {
+  if (const wire::Value* const value = map.Find(path)) return value;
+  for (std::size_t slash = path.find('/'); slash != std::string_view::npos;
+       slash = path.find('/', slash + 1)) {
+    const wire::Value* const inner = map.Find(path.substr(0, slash));
+    if (inner == nullptr || inner->If<wire::Map>() == nullptr) continue;
+    if (const auto* const value = FindPath(*inner->If<wire::Map>(), path.substr(slash + 1))) {
+      return value;
+    }
+  }
+  return nullptr;
+}
+
+wire::Map Describe(const KeyMap& keys) {
+  wire::Map obs;
+  for (const InputKey& key : keys.obs) {
+    Shape shape = key.is_channels_first ? key.spec.shape : key.spec.StorageShape();
+    wire::Map entry = {{"key", key.path},
+                       {"type", std::string(Name(key.spec.type))},
+                       {"dtype", std::string(Name(key.spec.dtype))},
+                       {"shape", ToList(shape)}};
+    if (key.spec.type != KeyType::kLowDim) {
+      entry.Add("layout", std::string(kLayouts[key.is_channels_first ? 1 : 0]));
+    }
+    if (key.first) entry.Add("first", *key.first);
+    obs.Add(key.spec.name, std::move(entry));
+  }
+  return {{"obs", std::move(obs)}, {"actions", keys.actions}};
+}
+
+}  // namespace dp_bench::serve

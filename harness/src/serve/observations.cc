@@ -1,0 +1,184 @@
+#include "serve/observations.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/errors.h"
+#include "core/half.h"
+
+namespace dp_bench::serve {
+namespace {
+
+constexpr std::size_t kMaxLeading = 2;  // rows and steps
+
+// Calls `visit` with the path of each value that is no map.
+using VisitLeaf = std::function<void(const std::string& path, const wire::Value& value)>;
+
+void VisitLeaves(const wire::Map& map, const std::string& prefix, const VisitLeaf& visit) {
+  for (const auto& [name, value] : map.entries()) {
+    const std::string path = prefix + name;
+    if (const auto* const inner = value.If<wire::Map>()) {
+      VisitLeaves(*inner, path + "/", visit);
+    } else {
+      visit(path, value);
+    }
+  }
+}
+
+bool IsIgnored(const KeyMap& keys, std::string_view path) {
+  return std::ranges::any_of(keys.ignored, [&](const std::string& ignored) {
+    return path == ignored ||
+           (path.starts_with(ignored) && path.substr(ignored.size()).starts_with('/'));
+  });
+}
+
+[[noreturn]] void ThrowMissing(const KeyMap& keys, const wire::Map& message,
+                               const std::vector<std::string>& missing) {
+  std::vector<std::string> wanted;
+  std::vector<std::string> found;
+  for (const InputKey& key : keys.obs) wanted.push_back(key.path);
+  VisitLeaves(message, "", [&](const std::string& path, const wire::Value&) {
+    found.push_back(path);
+  });
+  throw DataError("the observation has no '{}'; the policy needs '{}', found '{}'",
+                  fmt::join(missing, "', '"), fmt::join(wanted, "', '"), fmt::join(found, "', '"));
+}
+
+void RefuseUnknown(const KeyMap& keys, const wire::Map& message,
+                   const std::set<const wire::Value*>& known) {
+  std::vector<std::string> unknown;
+  VisitLeaves(message, "", [&](const std::string& path, const wire::Value& value) {
+    if (!known.contains(&value) && !IsIgnored(keys, path)) unknown.push_back(path);
+  });
+  if (unknown.empty()) return;
+  std::vector<std::string> wanted;
+  for (const InputKey& key : keys.obs) wanted.push_back(key.path);
+  throw DataError(
+      "the observation has '{}', which the policy does not know; it reads '{}'. If nobody needs "
+      "it, name it in \"ignored\" of --keys",
+      fmt::join(unknown, "', '"), fmt::join(wanted, "', '"));
+}
+
+// The array's dimensions for one step.
+Shape StepShape(const InputKey& key, const wire::NdArray& array) {
+  Shape shape = key.is_channels_first ? key.spec.shape : key.spec.StorageShape();
+  if (key.first && !array.shape.empty()) shape.back() = array.shape.back();
+  return shape;
+}
+
+template <class T, class Convert>
+void ConvertTo(std::span<const std::byte> from, std::vector<float>* to, const Convert& convert) {
+  for (std::size_t i = 0; i < to->size(); ++i) {
+    T value;
+    std::memcpy(&value, from.data() + i * sizeof(T), sizeof(T));
+    (*to)[i] = convert(value);
+  }
+}
+
+}  // namespace
+
+Observations::Observations(const KeyMap& keys, const wire::Map& message) {
+  std::set<const wire::Value*> known;
+  std::vector<std::string> missing;
+  std::vector<std::pair<const InputKey*, const wire::NdArray*>> arrays;
+  for (const InputKey& key : keys.obs) {
+    const wire::Value* const value = FindPath(message, key.path);
+    if (value == nullptr) {
+      missing.push_back(key.path);
+      continue;
+    }
+    known.insert(value);
+    const auto* const array = value->If<wire::NdArray>();
+    if (array == nullptr) {
+      throw DataError("'{}': expected an array, found {}", key.path, wire::Describe(*value));
+    }
+    arrays.emplace_back(&key, array);
+  }
+  if (!missing.empty()) ThrowMissing(keys, message, missing);
+  RefuseUnknown(keys, message, known);
+  for (const auto& [key, array] : arrays) keys_.push_back(Read(*key, *array));
+}
+
+// All arrays agree about rows and steps.
+void Observations::TakeLeading(const InputKey& key, std::span<const std::int64_t> leading) {
+  const std::size_t n_steps = leading.empty() ? 1 : static_cast<std::size_t>(leading.back());
+  const std::size_t n_rows = leading.size() < 2 ? 1 : static_cast<std::size_t>(leading.front());
+  if (n_steps == 0 || n_rows == 0) throw ShapeError("'{}' is empty", key.path);
+  if (!std::exchange(has_leading_, true)) {
+    n_steps_ = n_steps;
+    n_rows_ = n_rows;
+  } else if (n_steps != n_steps_ || n_rows != n_rows_) {
+    throw ShapeError("'{}' has {} rows of {} steps, but another key has {} of {}", key.path, n_rows,
+                     n_steps, n_rows_, n_steps_);
+  }
+}
+
+Observations::Key Observations::Read(const InputKey& key, const wire::NdArray& array) {
+  const Shape step = StepShape(key, array);
+  const std::size_t n_leading = array.shape.size() - std::min(array.shape.size(), step.size());
+  const auto fits = [&] {
+    if (array.shape.size() < step.size() || n_leading > kMaxLeading) return false;
+    if (key.first && *key.first + key.spec.shape.back() > step.back()) return false;
+    return std::equal(step.begin(), step.end(),
+                      array.shape.begin() + static_cast<std::ptrdiff_t>(n_leading));
+  };
+  if (!fits()) {
+    throw ShapeError("'{}' has shape {}, expected {}{}", key.path, ToString(array.shape),
+                     ToString(key.is_channels_first ? key.spec.shape : key.spec.StorageShape()),
+                     key.first ? fmt::format(" from number {} on", *key.first) : "");
+  }
+  TakeLeading(key, std::span(array.shape).first(n_leading));
+
+  const std::byte* data = array.data.get();
+  if (key.spec.type == KeyType::kLowDim) {
+    data = ToFloat32(key, array);
+  } else if (wire::FromNumpyName(array.dtype) != key.spec.dtype) {
+    throw ShapeError("'{}' is {}, expected {}", key.path, array.dtype,
+                     wire::NumpyName(key.spec.dtype));
+  }
+  const auto item = static_cast<std::int64_t>(SizeOf(key.spec.dtype));
+  data += key.first.value_or(0) * item;
+
+  Shape strides(step.size(), item);
+  for (std::size_t i = step.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * step[i + 1];
+  const auto step_bytes = static_cast<std::size_t>(NumElements(step) * item);
+  Shape shape = key.spec.StorageShape();
+  if (key.is_channels_first) strides = {strides[1], strides[2], strides[0]};
+  return {.key = &key,
+          .data = data,
+          .shape = Dims(shape),
+          .strides = Dims(strides),
+          .step_bytes = step_bytes};
+}
+
+const std::byte* Observations::ToFloat32(const InputKey& key, const wire::NdArray& array) {
+  if (array.dtype == "<f4") return array.data.get();
+  std::vector<float>& numbers = converted_.emplace_back();
+  numbers.resize(static_cast<std::size_t>(NumElements(array.shape)));
+  if (array.dtype == "<f8") {
+    ConvertTo<double>(array.bytes(), &numbers, [](double value) { return static_cast<float>(value); });
+  } else if (array.dtype == "<f2") {
+    ConvertTo<std::uint16_t>(array.bytes(), &numbers, &core::FromFloat16);
+  } else {
+    throw ShapeError("'{}' is {}, expected <f4, <f8 or <f2", key.path, array.dtype);
+  }
+  return reinterpret_cast<const std::byte*>(numbers.data());
+}
+
+std::vector<ObsView> Observations::At(std::size_t row, std::size_t step) const {
+  std::vector<ObsView> views;
+  for (const Key& key : keys_) {
+    views.emplace_back(key.key->spec.name, key.data + (row * n_steps_ + step) * key.step_bytes,
+                       key.key->spec.dtype, key.shape, key.strides);
+  }
+  return views;
+}
+
+}  // namespace dp_bench::serve

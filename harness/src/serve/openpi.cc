@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/errors.h"
+#include "serve/protocol.h"
+#include "serve/request_fields.h"
+
+namespace dp_bench::serve {
+namespace {
+
+constexpr std::array<std::string_view, 6> kReserved = {"endpoint", "seed",  "step",
+                                                       "batch",    "session_id", "sampling_params"};
+
+wire::Map WithoutReserved(const wire::Map& message) {
+  wire::Map rest;
+  for (const auto& [key, value] : message.entries()) {
+    if (std::ranges::find(kReserved, key) == kReserved.end()) rest.Add(key, value);
+  }
+  return rest;
+}
+
+std::vector<wire::Map> ReadBatch(const wire::Value& batch) {
+  const auto* const list = batch.If<wire::List>();
+  if (list == nullptr || list->empty()) {
+    throw DataError("'batch': expected a list of observations, found {}", wire::Describe(batch));
+  }
+  std::vector<wire::Map> observations;
+  for (const wire::Value& entry : *list) {
+    observations.push_back(RequireMap(entry, "an observation in 'batch'"));
+  }
+  return observations;
+}
+
+class OpenPi final : public Protocol {
+ public:
+  KeyMap DefaultKeys(const PolicySpec& spec) const override {
+    KeyMap keys{.obs = {}, .actions = "actions", .ignored = {"prompt"}};
+    for (const KeySpec& key : spec.shape_meta.obs) keys.obs.push_back({key, key.name});
+    return keys;
+  }
+
+  std::optional<net::Outgoing> Greet(const wire::Map& metadata) const override {
+    return Pack(metadata, wire::ArrayForm::kOpenPi);
+  }
+
+  Request Read(const wire::Message& message, const wire::Map& /*metadata*/) const override {
+    const wire::Map& map = RequireMap(message.value, "an observation");
+    Request request;
+    const std::string endpoint = ReadText(map, "endpoint", "infer");
+    if (endpoint == "reset") {
+      request.kind = Request::Kind::kReset;
+    } else if (endpoint != "infer") {
+      throw DataError("'endpoint': expected infer or reset, found '{}'", endpoint);
+    }
+    request.session = ReadText(map, "session_id", "");
+    request.seed = ReadCount(map, "seed");
+    request.step = ReadCount(map, "step");
+    if (const wire::Value* const sampling = map.Find("sampling_params");
+        sampling != nullptr && sampling->If<wire::Map>() != nullptr &&
+        !sampling->If<wire::Map>()->empty()) {
+      throw DataError(
+          "'sampling_params': this server samples as the checkpoint says; expected none");
+    }
+    if (request.kind == Request::Kind::kReset) return request;
+    if (const wire::Value* const batch = map.Find("batch")) {
+      request.is_batch = true;
+      request.observations = ReadBatch(*batch);
+    } else {
+      request.observations.push_back(WithoutReserved(map));
+    }
+    return request;
+  }
+
+  net::Outgoing Reply(const Request& request, std::span<const Answer> answers,
+                      const Timing& timing, std::string_view actions_key,
+                      wire::ArrayForm form) const override {
+    wire::List list;
+    for (const Answer& answer : answers) {
+      list.push_back(wire::Map{{std::string(actions_key), ToArray(answer)}});
+    }
+    const wire::Map times = {{"infer_ms", 1e3 * timing.plan_s}, {"queue_ms", 1e3 * timing.queue_s}};
+    wire::Map reply;
+    if (request.is_batch) {
+      reply.Add("batch", std::move(list));
+    } else {
+      reply = std::get<wire::Map>(std::move(list.front()));
+    }
+    reply.Add("server_timing", times);
+    return Pack(reply, form);
+  }
+
+  net::Outgoing ReplyToReset(const Request& /*request*/) const override {
+    return {.bytes = "reset successful", .is_text = true};
+  }
+
+  // openpi's client raises the text of a text frame, and can go on with the connection.
+  net::Outgoing Refuse(const wire::Value& /*id*/, Refusal why,
+                       const std::string& text) const override {
+    return {.bytes = fmt::format("{}: {}", Name(why), text), .is_text = true};
+  }
+
+  std::optional<net::HttpAnswer> Health(std::string_view path) const override {
+    if (path != "/healthz") return std::nullopt;
+    return net::HttpAnswer{.body = "OK\n"};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Protocol> MakeOpenPi() { return std::make_unique<OpenPi>(); }
+
+}  // namespace dp_bench::serve

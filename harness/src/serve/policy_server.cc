@@ -1,0 +1,293 @@
+#include "serve/policy_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/errors.h"
+
+namespace dp_bench::serve {
+namespace {
+
+constexpr std::size_t kMaxSessions = 256;  // of a client
+constexpr std::size_t kTextBytes = std::size_t{1} << 16;
+
+net::ServerOptions WithMessageLimit(net::ServerOptions options, const PolicySpec& spec,
+                                    int n_rows) {
+  options.max_message_bytes = std::min(options.max_message_bytes,
+                                       MaxMessageBytes(spec, static_cast<std::size_t>(n_rows)));
+  return options;
+}
+
+Shape AnswerShape(std::size_t n_rows, const PolicySpec& spec, bool is_single) {
+  Shape shape = {spec.shape_meta.action_dim()};
+  if (!is_single) shape.insert(shape.begin(), spec.horizons.n_action_steps);
+  if (n_rows > 1) shape.insert(shape.begin(), static_cast<std::int64_t>(n_rows));
+  return shape;
+}
+
+}  // namespace
+
+// A request whose rows are being planned.
+struct PolicyServer::Pending {
+  struct Row {
+    std::shared_ptr<Session> session;
+    std::vector<float> actions;
+    PlanOutcome outcome;
+    bool is_planned = false;
+  };
+
+  net::ClientId client = 0;
+  Request request;
+  wire::ArrayForm form = wire::ArrayForm::kOpenPi;
+  std::vector<std::size_t> n_rows;  // of each observation
+  std::vector<Row> rows;
+  std::atomic<std::size_t> n_missing = 0;
+  Batcher::Clock::time_point since = Batcher::Clock::now();
+};
+
+// Numbers may come as float64, and windows have all steps.
+std::size_t MaxMessageBytes(const PolicySpec& spec, std::size_t n_rows) {
+  std::size_t bytes = 0;
+  for (const KeySpec& key : spec.shape_meta.obs) {
+    bytes += key.type == KeyType::kLowDim ? 2 * key.ByteSize() + 1024 : key.ByteSize() + 1024;
+  }
+  return kTextBytes + n_rows * static_cast<std::size_t>(spec.horizons.n_obs_steps) * bytes;
+}
+
+PolicyServer::PolicyServer(std::shared_ptr<control::ChunkPlanner> planner, PolicyInfo info,
+                           std::unique_ptr<Protocol> protocol, KeyMap keys,
+                           PolicyServerOptions options)
+    : info_(std::move(info)),
+      protocol_(std::move(protocol)),
+      keys_(std::move(keys)),
+      options_(std::move(options)),
+      metadata_(Metadata(info_, keys_)),
+      log_(options_.log),
+      server_(protocol_->MakeServer(
+          WithMessageLimit(options_.net, info_.spec, 2 * planner->batch_size()))),
+      batcher_(std::make_unique<Batcher>(std::move(planner), info_.spec, options_.batcher)) {
+  log_.Write("start", {{"port", port()}, {"policy", info_.name},
+                       {"checkpoint_sha256", info_.checkpoint_sha256}});
+  server_->Start(*this);
+}
+
+std::string PolicyServer::address() const {
+  return fmt::format("{}://{}:{}", protocol_->scheme(), options_.net.host, port());
+}
+
+PolicyServer::~PolicyServer() { Stop(std::chrono::milliseconds(0)); }
+
+void PolicyServer::Stop(std::chrono::milliseconds grace) {
+  if (batcher_ == nullptr) return;
+  server_->Stop(grace);
+  batcher_.reset();
+  log_.Write("stop", {{"n_requests", counts_.n_requests}, {"n_answers", counts_.n_answers}});
+}
+
+void PolicyServer::Replace(std::shared_ptr<control::ChunkPlanner> planner, PolicyInfo info) {
+  batcher_->Replace(std::move(planner));
+  server_->Post([this, info = std::move(info)] {
+    info_ = info;
+    metadata_ = Metadata(info_, keys_);
+    ++counts_.n_reloads;
+    log_.Write("reload", {{"checkpoint_sha256", info_.checkpoint_sha256}});
+  });
+}
+
+std::optional<net::Outgoing> PolicyServer::Opened(net::ClientId client) {
+  clients_[client];
+  ++counts_.n_clients;
+  ++counts_.n_open;
+  log_.Write("open", {{"client", client}});
+  return protocol_->Greet(metadata_);
+}
+
+void PolicyServer::Closed(net::ClientId client) {
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  log_.Write("close", {{"client", client},
+                       {"n_requests", found->second.n_requests},
+                       {"n_refused", found->second.n_refused}});
+  clients_.erase(found);
+  --counts_.n_open;
+}
+
+bool PolicyServer::Received(net::ClientId id, net::Bytes bytes) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end()) return false;
+  ++counts_.n_requests;
+  ++found->second.n_requests;
+  counts_.bytes_in += bytes->size();
+  wire::Value request_id;
+  try {
+    const wire::Message message = wire::Read(std::move(bytes));
+    Request request = protocol_->Read(message, metadata_);
+    request_id = request.id;
+    return Handle(id, found->second, message, std::move(request));
+  } catch (const Error& error) {
+    SendRefusal(id, request_id, Refusal::kBadRequest, error.what());
+  } catch (const std::exception& error) {
+    SendRefusal(id, request_id, Refusal::kFailed, error.what());
+  }
+  return true;
+}
+
+bool PolicyServer::Handle(net::ClientId id, Client& client, const wire::Message& message,
+                          Request request) {
+  switch (request.kind) {
+    case Request::Kind::kInfer: return Infer(id, client, message, std::move(request));
+    case Request::Kind::kReset:
+    case Request::Kind::kBegin:
+      ResetSessions(client, request);
+      break;
+    case Request::Kind::kNothing: return false;
+    case Request::Kind::kSay: {
+      net::Outgoing said;
+      wire::Write(request.said, message.array_form.value_or(wire::ArrayForm::kOpenPi), &said.bytes);
+      Send(id, std::move(said));
+      return true;
+    }
+  }
+  if (request.kind == Request::Kind::kBegin) return false;
+  Send(id, protocol_->ReplyToReset(request));
+  return true;
+}
+
+std::shared_ptr<Session> PolicyServer::SessionOf(Client& client, const std::string& name) {
+  std::shared_ptr<Session>& session = client.sessions[name];
+  if (session != nullptr) return session;
+  if (client.sessions.size() > kMaxSessions) {
+    client.sessions.erase(name);
+    throw DataError("this connection has {} sessions already; open another one", kMaxSessions);
+  }
+  session = std::make_shared<Session>(info_.spec);
+  return session;
+}
+
+// Also those of its rows.
+void PolicyServer::ResetSessions(Client& client, const Request& request) {
+  SessionOf(client, request.session)->Reset(request.seed);
+  const std::string rows = request.session + "#";
+  for (const auto& [name, session] : client.sessions) {
+    if (name.starts_with(rows)) session->Reset(request.seed);
+  }
+}
+
+// Everything that may be refused comes first, so that a client can send the same request again.
+bool PolicyServer::Infer(net::ClientId id, Client& client, const wire::Message& message,
+                         Request request) {
+  const bool is_single = protocol_->gives_single_actions();
+  auto pending = std::make_shared<Pending>();
+  pending->client = id;
+  pending->form = message.array_form.value_or(wire::ArrayForm::kOpenPi);
+  std::vector<Observations> observations;
+  for (const wire::Map& map : request.observations) observations.emplace_back(keys_, map);
+  for (std::size_t i = 0; i < observations.size(); ++i) {
+    const std::size_t n = observations[i].n_rows();
+    pending->n_rows.push_back(n);
+    for (std::size_t row = 0; row < n; ++row) {
+      std::string name = request.session;
+      if (request.is_batch || n > 1) name += fmt::format("#{}", pending->rows.size());
+      pending->rows.push_back({.session = SessionOf(client, name)});
+      pending->n_missing += !is_single || !pending->rows.back().session->has_action();
+    }
+  }
+  if (pending->n_missing > 0 && !batcher_->HasRoom(pending->n_missing)) {
+    SendRefusal(id, request.id, Refusal::kOverloaded, OverloadText());
+    return true;
+  }
+
+  std::vector<Batcher::Row> rows;
+  std::size_t next = 0;
+  for (const Observations& observation : observations) {
+    for (std::size_t row = 0; row < observation.n_rows(); ++row, ++next) {
+      Session& session = *pending->rows[next].session;
+      session.Observe(observation, row);
+      const std::span<const float> action = session.NextAction();
+      pending->rows[next].actions.assign(action.begin(), action.end());
+      if (is_single && !action.empty()) continue;
+      pending->rows[next].is_planned = true;
+      rows.push_back({.window = &session.Window(),
+                      .row = session.PlanRowFor(request.seed, request.step),
+                      .done = [this, pending, next](PlanOutcome outcome) {
+                        pending->rows[next].outcome = std::move(outcome);
+                        if (--pending->n_missing > 0) return;
+                        server_->Post([this, pending] { Finish(*pending); });
+                      }});
+    }
+  }
+  pending->request = std::move(request);
+  if (rows.empty()) {
+    Finish(*pending);
+  } else {
+    batcher_->Queue(std::move(rows));
+  }
+  return true;
+}
+
+void PolicyServer::Finish(Pending& pending) {
+  const bool is_single = protocol_->gives_single_actions();
+  Timing timing;
+  for (Pending::Row& row : pending.rows) {
+    if (!row.is_planned) continue;
+    if (row.outcome.chunk.empty()) {
+      SendRefusal(pending.client, pending.request.id, Refusal::kFailed, row.outcome.error);
+      return;
+    }
+    timing.queue_s = std::max(timing.queue_s, row.outcome.queue_s);
+    timing.plan_s = std::max(timing.plan_s, row.outcome.plan_s);
+    if (is_single) {
+      row.session->SetChunk(row.outcome.chunk);
+      const std::span<const float> action = row.session->NextAction();
+      row.actions.assign(action.begin(), action.end());
+    } else {
+      row.actions = std::move(row.outcome.chunk);
+    }
+  }
+  std::vector<Answer> answers;
+  auto row = pending.rows.begin();
+  for (const std::size_t n : pending.n_rows) {
+    Answer& answer = answers.emplace_back();
+    answer.shape = AnswerShape(n, info_.spec, is_single);
+    for (std::size_t i = 0; i < n; ++i, ++row) {
+      answer.actions.insert(answer.actions.end(), row->actions.begin(), row->actions.end());
+    }
+  }
+  counts_.CountAnswer(core::SecondsSince(pending.since));
+  Send(pending.client,
+       protocol_->Reply(pending.request, answers, timing, keys_.actions, pending.form));
+}
+
+void PolicyServer::Send(net::ClientId id, net::Outgoing message) {
+  counts_.bytes_out += message.bytes.size();
+  server_->Send(id, std::move(message));
+}
+
+void PolicyServer::SendRefusal(net::ClientId id, const wire::Value& request_id, Refusal why,
+                               const std::string& text) {
+  ++counts_.n_refused[why];
+  const auto client = clients_.find(id);
+  if (client != clients_.end() && ++client->second.n_refused == 1) {  // others would flood the log
+    log_.Write("refuse", {{"client", id}, {"reason", Name(why)}, {"text", text}});
+  }
+  Send(id, protocol_->Refuse(request_id, why, text));
+}
+
+std::string PolicyServer::OverloadText() const {
+  const BatcherCounts counts = batcher_->counts();
+  return fmt::format(
+      "{} observations wait already; {:.1f} per second arrive, and {:.1f} per second are possible",
+      counts.n_queued, counts.arrivals_per_s, counts.capacity_per_s);
+}
+
+std::optional<net::HttpAnswer> PolicyServer::Get(std::string_view path) {
+  if (path != "/metrics") return protocol_->Health(path);
+  return net::HttpAnswer{.body = PrometheusText(counts_, batcher_->counts(), info_),
+                         .content_type = "text/plain; version=0.0.4"};
+}
+
+}  // namespace dp_bench::serve

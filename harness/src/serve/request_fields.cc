@@ -1,0 +1,41 @@
+#include "serve/request_fields.h"
+
+#include "core/errors.h"
+
+namespace dp_bench::serve {
+
+const wire::Map& RequireMap(const wire::Value& value, std::string_view what) {
+  if (const auto* const map = value.If<wire::Map>()) return *map;
+  throw DataError("expected {}, a map, found {}", what, wire::Describe(value));
+}
+
+std::string ReadText(const wire::Map& map, std::string_view key,
+                     std::optional<std::string> if_absent) {
+  const wire::Value* const value = map.Find(key);
+  if (value == nullptr && if_absent) return *if_absent;
+  if (value != nullptr && value->If<std::string>() != nullptr) return *value->If<std::string>();
+  throw DataError("'{}': expected text, found {}", key,
+                  value == nullptr ? "nothing" : wire::Describe(*value));
+}
+
+std::optional<std::uint64_t> ReadCount(const wire::Map& map, std::string_view key) {
+  const wire::Value* const value = map.Find(key);
+  if (value == nullptr || value->If<std::monostate>() != nullptr) return std::nullopt;
+  if (const auto* const number = value->If<std::int64_t>(); number != nullptr && *number >= 0) {
+    return static_cast<std::uint64_t>(*number);
+  }
+  if (const auto* const number = value->If<std::uint64_t>()) return *number;
+  throw DataError("'{}': expected an integer from 0 on, found {}", key, wire::Describe(*value));
+}
+
+wire::NdArray ToArray(const Answer& answer) {
+  return wire::CopyOf("<f4", answer.shape, std::as_bytes(std::span(answer.actions)));
+}
+
+net::Outgoing Pack(const wire::Value& value, wire::ArrayForm form) {
+  net::Outgoing message;
+  wire::Write(value, form, &message.bytes);
+  return message;
+}
+
+}  // namespace dp_bench::serve

@@ -1,0 +1,62 @@
+// What a server remembers of one episode of one client.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "control/chunk_planner.h"
+#include "control/obs_history.h"
+#include "control/obs_input.h"
+#include "dp_bench/spec.h"
+#include "serve/observations.h"
+
+namespace dp_bench::serve {
+
+/// The last To observations, the rest of a chunk, and the numbers that decide the policy's noise.
+/// Nothing of other sessions is in it, so an answer is a function of weights, observations and
+/// seed.
+class Session {
+ public:
+  explicit Session(const PolicySpec& spec);
+
+  /// A new episode: its seed is this one, or the number of episodes before it.
+  void Reset(std::optional<std::uint64_t> seed);
+
+  /// Takes in the observations of a row. One step joins those that came before; several are all
+  /// that there is, as at the beginning of an episode. Throws Error{kShape} or {kNumeric}; a
+  /// single step is then as if it was not sent, and of several steps some are taken in.
+  void Observe(const Observations& observations, std::size_t row);
+
+  /// The numbers for the noise of the next plan. `step`: the env step that the client says it is
+  /// at; otherwise the observations since the reset are counted.
+  control::PlanRow PlanRowFor(std::optional<std::uint64_t> seed,
+                              std::optional<std::uint64_t> step) const;
+
+  /// [1, To, ...] of each key.
+  const control::ObsBatch& Window();
+
+  bool has_action() const { return next_ < chunk_.size(); }
+
+  /// The next action of the chunk, [Da]; empty if a plan is due.
+  std::span<const float> NextAction();
+
+  /// The chunk that NextAction hands out, [Ta, Da].
+  void SetChunk(std::span<const float> chunk);
+
+ private:
+  PolicySpec spec_;
+  control::ObsInput input_;
+  control::ObsHistory history_;
+  control::ObsBatch window_;
+  bool is_first_ = true;
+  std::uint64_t seed_ = 0;
+  std::uint64_t n_episodes_ = 0;
+  std::uint64_t n_observed_ = 0;
+  std::vector<float> chunk_;
+  std::size_t next_ = 0;  // number of the chunk, not action
+};
+
+}  // namespace dp_bench::serve

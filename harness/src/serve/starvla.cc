@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/errors.h"
+#include "serve/protocol.h"
+#include "serve/request_fields.h"
+
+namespace dp_bench::serve {
+namespace {
+
+class StarVla final : public Protocol {
+ public:
+  KeyMap DefaultKeys(const PolicySpec& spec) const override {
+    KeyMap keys{.obs = {}, .actions = "actions", .ignored = {"lang", "unnorm_key", "prompt"}};
+    for (const KeySpec& key : spec.shape_meta.obs) keys.obs.push_back({key, key.name});
+    return keys;
+  }
+
+  std::optional<net::Outgoing> Greet(const wire::Map& metadata) const override {
+    wire::Map greeting = metadata;
+    greeting.Add("action_chunk_size", *metadata.Find("action_horizon"));
+    greeting.Add("available_unnorm_keys", wire::List());
+    return Pack(greeting, wire::ArrayForm::kOpenPi);
+  }
+
+  Request Read(const wire::Message& message, const wire::Map& /*metadata*/) const override {
+    const wire::Map& map = RequireMap(message.value, "a request");
+    Request request;
+    if (const wire::Value* const id = map.Find("request_id")) request.id = *id;
+    const std::string type = ReadText(map, "type", "infer");
+    if (type == "ping") {
+      request.kind = Request::Kind::kSay;
+      request.said = Envelope("pong", request.id, {});
+      return request;
+    }
+    if (type != "infer" && type != "predict_action") {
+      throw DataError("'type': expected ping, infer or predict_action, found '{}'", type);
+    }
+    const wire::Value* const payload = map.Find("payload");
+    const wire::Map& observation = payload == nullptr ? map : RequireMap(*payload, "the payload");
+    request.seed = ReadCount(observation, "seed");
+    request.step = ReadCount(observation, "step");
+    wire::Map rest;
+    for (const auto& [key, value] : observation.entries()) {
+      if (key != "type" && key != "request_id" && key != "seed" && key != "step") {
+        rest.Add(key, value);
+      }
+    }
+    request.observations.push_back(std::move(rest));
+    return request;
+  }
+
+  net::Outgoing Reply(const Request& request, std::span<const Answer> answers,
+                      const Timing& /*timing*/, std::string_view actions_key,
+                      wire::ArrayForm form) const override {
+    Answer answer = answers.front();
+    if (answer.shape.size() == 2) answer.shape.insert(answer.shape.begin(), 1);
+    return Pack(Envelope("inference_result", request.id,
+                         {{std::string(actions_key), ToArray(answer)}}),
+                form);
+  }
+
+  net::Outgoing ReplyToReset(const Request& request) const override {
+    return Pack(Envelope("reset", request.id, {}), wire::ArrayForm::kOpenPi);
+  }
+
+  net::Outgoing Refuse(const wire::Value& id, Refusal why, const std::string& text) const override {
+    return Pack(wire::Map{{"status", "error"},
+                          {"ok", false},
+                          {"request_id", id},
+                          {"error", wire::Map{{"message", fmt::format("{}: {}", Name(why), text)}}}},
+                wire::ArrayForm::kOpenPi);
+  }
+
+  std::optional<net::HttpAnswer> Health(std::string_view path) const override {
+    if (path != "/healthz") return std::nullopt;
+    return net::HttpAnswer{.body = "OK\n"};
+  }
+
+ private:
+  static wire::Map Envelope(std::string_view type, const wire::Value& id, wire::Map data) {
+    return {{"status", "ok"},
+            {"ok", true},
+            {"type", std::string(type)},
+            {"request_id", id},
+            {"data", std::move(data)}};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Protocol> MakeStarVla() { return std::make_unique<StarVla>(); }
+
+}  // namespace dp_bench::serve

@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "core/errors.h"
+#include "serve/protocol.h"
+#include "serve/request_fields.h"
+
+namespace dp_bench::serve {
+namespace {
+
+constexpr std::string_view kHarnessVersion = "0.8.0";
+constexpr std::int64_t kProtocolVersion = 1;
+
+wire::Map Frame(std::string_view type, wire::Map payload, const wire::Value& seq) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return {{"type", std::string(type)},
+          {"payload", std::move(payload)},
+          {"seq", seq},
+          {"timestamp", std::chrono::duration<double>(now).count()}};
+}
+
+class VlaEval final : public Protocol {
+ public:
+  // Benchmarks send cameras by name, and one vector of all other numbers.
+  KeyMap DefaultKeys(const PolicySpec& spec) const override {
+    KeyMap keys{.obs = {}, .actions = "actions", .ignored = {"task_description"}};
+    std::int64_t first = 0;
+    for (const KeySpec& key : spec.shape_meta.obs) {
+      if (key.type != KeyType::kLowDim) {
+        keys.obs.push_back({key, "images/" + key.name});
+      } else if (key.shape.size() == 1) {
+        keys.obs.push_back({.spec = key, .path = "state", .first = first});
+        first += key.shape[0];
+      } else {
+        keys.obs.push_back({key, key.name});
+      }
+    }
+    return keys;
+  }
+
+  bool gives_single_actions() const override { return true; }
+
+  std::optional<net::Outgoing> Greet(const wire::Map& /*metadata*/) const override {
+    return std::nullopt;
+  }
+
+  Request Read(const wire::Message& message, const wire::Map& metadata) const override {
+    const wire::Map& map = RequireMap(message.value, "a message of vla-eval");
+    const std::string type = ReadText(map, "type");
+    const wire::Value* const payload = map.Find("payload");
+    const wire::Value* const seq = map.Find("seq");
+    if (payload == nullptr || seq == nullptr || seq->If<std::int64_t>() == nullptr) {
+      throw DataError("expected a message with type, payload, seq and timestamp");
+    }
+    Request request;
+    request.id = *seq;
+    if (type == "hello") {
+      request.kind = Request::Kind::kSay;
+      request.said = Frame("hello", Hello(metadata), *seq);
+    } else if (type == "observation") {
+      request.observations.push_back(RequireMap(*payload, "the payload"));
+    } else if (type == "episode_start") {
+      request.kind = Request::Kind::kBegin;
+      const wire::Value* const task = RequireMap(*payload, "the payload").Find("task");
+      if (task != nullptr && task->If<wire::Map>() != nullptr) {
+        request.seed = ReadCount(*task->If<wire::Map>(), "seed");
+      }
+    } else if (type == "episode_end" || type == "error") {
+      request.kind = Request::Kind::kNothing;
+    } else {
+      throw DataError(
+          "'type': expected hello, observation, episode_start, episode_end or error, found '{}'",
+          type);
+    }
+    return request;
+  }
+
+  net::Outgoing Reply(const Request& request, std::span<const Answer> answers,
+                      const Timing& /*timing*/, std::string_view actions_key,
+                      wire::ArrayForm form) const override {
+    return Pack(Frame("action", {{std::string(actions_key), ToArray(answers.front())}}, request.id),
+                form);
+  }
+
+  net::Outgoing ReplyToReset(const Request& request) const override {
+    return Pack(Frame("hello", {}, request.id), wire::ArrayForm::kVlaEval);
+  }
+
+  net::Outgoing Refuse(const wire::Value& id, Refusal why, const std::string& text) const override {
+    const wire::Value seq = id.If<std::int64_t>() != nullptr ? id : wire::Value(std::int64_t{0});
+    const std::string error = fmt::format("observation_failed: {}: {}", Name(why), text);
+    return Pack(Frame("error", {{"error", error}}, seq), wire::ArrayForm::kVlaEval);
+  }
+
+  std::optional<net::HttpAnswer> Health(std::string_view path) const override {
+    if (path == "/health") {
+      return net::HttpAnswer{.body = "{\"status\": \"ok\"}\n", .content_type = "application/json"};
+    }
+    if (path != "/config" && !path.starts_with("/config?")) return std::nullopt;
+    return net::HttpAnswer{.body = "{\"applied\": {}, \"config\": {}}\n",
+                           .content_type = "application/json"};
+  }
+
+ private:
+  static wire::Map Hello(const wire::Map& metadata) {
+    const wire::Value* const own = metadata.Find("dp_bench");
+    return {{"harness_version", std::string(kHarnessVersion)},
+            {"protocol_version", kProtocolVersion},
+            {"model_server", "dp_bench"},
+            {"capabilities", wire::Map()},
+            {"dp_bench", *own}};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Protocol> MakeVlaEval() { return std::make_unique<VlaEval>(); }
+
+}  // namespace dp_bench::serve

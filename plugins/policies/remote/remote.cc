@@ -1,0 +1,156 @@
+// A policy behind a server: the observations of each row are a question, the server's actions the
+// chunk.
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dp_bench/error.h"
+#include "dp_bench/plugin.h"
+#include "dp_bench/policy.h"
+#include "remote/policy_client.h"
+
+namespace dp_bench::remote {
+namespace {
+
+std::chrono::milliseconds Seconds(const Config& params, std::string_view key, double by_default,
+                                  const char* meaning) {
+  const double seconds = params.GetInRange(key, by_default, 0.001, 86400.0, meaning);
+  return std::chrono::milliseconds(std::llround(1e3 * seconds));
+}
+
+PolicyClientOptions ReadOptions(const Config& params) {
+  PolicyClientOptions options;
+  options.url = params.Require<std::string>("url", "of the policy server: ws://127.0.0.1:8000");
+  const auto variable = params.Get<std::string>("api_key_variable", "DP_BENCH_API_KEY",
+                                                "environment variable with the server's key");
+  if (const char* const key = std::getenv(variable.c_str())) options.api_key = key;
+  options.n_connections = static_cast<int>(
+      params.GetInRange("n_connections", std::int64_t{8}, 1, 1024, "asked at the same time"));
+  options.n_retries = static_cast<int>(params.GetInRange(
+      "n_retries", std::int64_t{2}, 0, 1000, "of a question without an answer"));
+  options.connect_time = Seconds(params, "connect_timeout", 10.0, "[s]");
+  options.answer_time = Seconds(params, "timeout", 30.0, "of an answer [s]");
+  return options;
+}
+
+std::unique_ptr<Dialect> ReadDialect(const Config& params, const PolicySpec& spec) {
+  const std::string protocol =
+      params.GetChoice("protocol", {"openpi", "vla_eval", "groot", "starvla"}, "of the server");
+  return MakeDialect(
+      protocol,
+      {.spec = spec,
+       .keys = serve::KeyMap::FromConfig(
+           params.Sub("keys", "where the server wants observations; see docs/serving.md"),
+           DefaultKeys(protocol, spec)),
+       .instruction = params.Get<std::string>("instruction", "", "what to do, in words")});
+}
+
+nlohmann::json ToJson(const wire::Value& value) {
+  if (const auto* const flag = value.If<bool>()) return *flag;
+  if (const auto* const number = value.If<std::int64_t>()) return *number;
+  if (const auto* const number = value.If<std::uint64_t>()) return *number;
+  if (const auto* const number = value.If<double>()) return *number;
+  if (const auto* const text = value.If<std::string>()) return *text;
+  if (const auto* const list = value.If<wire::List>()) {
+    nlohmann::json array = nlohmann::json::array();
+    for (const wire::Value& entry : *list) array.push_back(ToJson(entry));
+    return array;
+  }
+  if (const auto* const map = value.If<wire::Map>()) {
+    nlohmann::json object = nlohmann::json::object();
+    for (const auto& [key, entry] : map->entries()) object[key] = ToJson(entry);
+    return object;
+  }
+  if (value.If<std::monostate>() != nullptr) return nullptr;
+  return wire::Describe(value);
+}
+
+class RemotePolicy final : public Policy {
+ public:
+  RemotePolicy(const Config& params, const PolicySpec& spec)
+      : spec_(spec),
+        url_(params.Require<std::string>("url")),
+        client_(ReadOptions(params), ReadDialect(params, spec), spec) {}
+
+  const PolicySpec& spec() const override { return spec_; }
+  void SetNormalizer(const Normalizer& /*normalizer*/) override {}  // the server's affair
+  bool is_trainable() const override { return false; }
+  torch::nn::Module& module() override { return module_; }
+  std::vector<std::string> RowFaults() const override { return faults_; }
+
+  std::string Provenance() const override {
+    return nlohmann::json{{"url", url_}, {"metadata", ToJson(client_.metadata())}}.dump(
+        -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+
+  LossOutput ComputeLoss(const Batch& /*batch*/, NoiseSource& /*noise*/) override {
+    throw Error(ErrorCode::kUsage, "a remote policy cannot be trained; use eval --policy remote");
+  }
+
+  // Padding rows have the numbers of the first row, which is asked once.
+  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> asked;
+    std::vector<Question> questions;
+    std::vector<std::size_t> question_of_row;
+    for (const NoiseKey& key : noise.rows()) {
+      const auto [found, is_new] = asked.try_emplace({key.seed, key.major}, questions.size());
+      if (is_new) questions.push_back(MakeQuestion(obs, question_of_row.size(), key));
+      question_of_row.push_back(found->second);
+    }
+    const std::vector<Outcome> outcomes = client_.Ask(questions);
+
+    const std::int64_t n_actions = spec_.horizons.n_action_steps;
+    const std::int64_t n_dims = spec_.shape_meta.action_dim();
+    torch::Tensor chunks =
+        torch::full({noise.batch_size(), n_actions, n_dims}, std::numeric_limits<float>::quiet_NaN());
+    faults_.assign(question_of_row.size(), "");
+    for (std::size_t row = 0; row < question_of_row.size(); ++row) {
+      const Outcome& outcome = outcomes[question_of_row[row]];
+      faults_[row] = outcome.fault;
+      if (outcome.chunk.empty()) continue;
+      std::copy(outcome.chunk.begin(), outcome.chunk.end(),
+                chunks.data_ptr<float>() + static_cast<std::int64_t>(row) * n_actions * n_dims);
+    }
+    return chunks;
+  }
+
+ private:
+  // Images come as [B, To, C, H, W], and servers get [To, H, W, C].
+  Question MakeQuestion(const TensorMap& obs, std::size_t row, const NoiseKey& key) const {
+    Question question{.seed = key.seed, .step = key.major};
+    for (const KeySpec& spec : spec_.shape_meta.obs) {
+      torch::Tensor window = obs.find(spec.name)->second[static_cast<std::int64_t>(row)];
+      if (spec.type != KeyType::kLowDim) window = window.permute({0, 2, 3, 1});
+      window = window.to(torch::kCPU).contiguous();
+      Array array(spec.dtype, {window.sizes().begin(), window.sizes().end()});
+      if (array.byte_size() != window.nbytes()) {
+        throw Error(ErrorCode::kInternal, "the observation '" + spec.name + "' has another type");
+      }
+      std::memcpy(array.bytes().data(), window.data_ptr(), window.nbytes());
+      question.obs.emplace(spec.name, std::move(array));
+    }
+    return question;
+  }
+
+  PolicySpec spec_;
+  std::string url_;
+  torch::nn::Module module_{"remote"};
+  PolicyClient client_;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace
+}  // namespace dp_bench::remote
+
+DPB_EXPORT_PLUGIN(
+    dp_bench::Policy, "remote", "1.0.0",
+    (&dp_bench::CreateInstance<dp_bench::Policy, dp_bench::remote::RemotePolicy, dp_bench::Config,
+                               dp_bench::PolicySpec>))

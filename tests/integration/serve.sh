@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# A checkpoint behind `serve`: episodes that ask it are those of eval, bit for bit; faults of the server are no faults of the
+# policy; other projects' clients, as their packages are, get the same actions. The virtual environment of the clients stays
+# in the build folder, so only the first run downloads packages; without them, that part is skipped by name.
+# Usage: serve.sh <dp_bench program> <configs folder> <build folder>
+set -euo pipefail
+root=$(dirname "$(readlink -f "$0")")
+source "$root/expect.sh"
+dp_bench=$1
+models=$(readlink -f "$2/../models")
+clients=$3/python_clients
+enter_scratch_folder
+
+start_server() {  # start_server ARGUMENT...: its address in "$address", its process in "$server"
+  "$dp_bench" serve "$@" --port 0 >address.txt 2>serve.txt &
+  server=$!
+  trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
+  for ((i = 0; i < 600; i++)); do
+    [ -s address.txt ] && break
+    kill -0 $server 2>/dev/null || fail "the server ended: $(cat serve.txt)"
+    sleep 0.1
+  done
+  address=$(cat address.txt)
+}
+
+stop_server() {
+  local status=0
+  kill "-${1:-TERM}" $server
+  wait $server || status=$?
+  [ $status -eq 0 ] || fail "the server ended with $status: $(cat serve.txt)"
+}
+
+runner=(env_runner.n_train=0 env_runner.n_test=6 env_runner.n_videos=0)
+hashes() { python3 -c 'import json, sys
+for line in open(sys.argv[1]): print(json.loads(line)["seed"], json.loads(line)["trace_hash"])' "$1/episodes.jsonl"; }
+
+echo "episodes of a remote policy are those of its checkpoint"
+model=$models/pusht_unet_hybrid
+"$dp_bench" eval --checkpoint "$model" --output own "${runner[@]}" >eval.txt 2>&1 || fail "$(cat eval.txt)"
+for protocol in openpi starvla groot; do
+  start_server --checkpoint "$model" --protocol $protocol --log $protocol.jsonl
+  "$dp_bench" eval --policy remote --env pusht --config-dir "$2" --output $protocol "policy.params.url=$address" \
+    policy.params.protocol=$protocol "${runner[@]}" >eval.txt 2>&1 || fail "$(cat eval.txt serve.txt)"
+  cmp <(hashes own) <(hashes $protocol) || fail "$protocol: other episodes"
+  stop_server
+  [ "$(tail -1 $protocol.jsonl | grep -c '"event":"stop"')" -eq 1 ] || fail "$(cat $protocol.jsonl)"
+done
+grep -q '"checkpoint": null' openpi/manifest.json && grep -q '"deterministic": true' openpi/manifest.json || fail "$(cat openpi/manifest.json)"
+"$dp_bench" compare own openpi >compare.txt 2>&1 || fail "$(cat compare.txt)"
+echo "vla_eval gives one action per message"
+start_server --checkpoint "$model" --protocol vla_eval
+"$dp_bench" eval --policy remote --env pusht --config-dir "$2" --output vla_eval "policy.params.url=$address" n_action_steps=1 \
+  policy.params.protocol=vla_eval 'policy.params.keys={"obs":{"agent_pos":{"key":"state"}}}' "${runner[@]}" >eval.txt 2>&1 ||
+  fail "$(cat eval.txt serve.txt)"
+cmp <(hashes own) <(hashes vla_eval) || fail "vla_eval: other episodes"
+stop_server INT
+
+echo "a run of a remote policy replays and continues"
+start_server --checkpoint "$model"
+"$dp_bench" eval --policy remote --env pusht --config-dir "$2" --output again "policy.params.url=$address" "${runner[@]}" \
+  >eval.txt 2>&1 || fail "$(cat eval.txt)"
+expect_exit 0 "" "$dp_bench" replay --run again --episode 0 --output replayed
+expect_exit 0 "" "$dp_bench" eval --resume again env_runner.n_test=8
+[ "$(wc -l <again/episodes.jsonl)" -eq 8 ] || fail "it was not extended"
+
+expect_exit 2 "has nothing to train" "$dp_bench" train --policy remote --env pusht --config-dir "$2" "policy.params.url=$address" \
+  collect.n_episodes=2
+
+echo "a server that is lost is no failure of the policy"
+"$dp_bench" eval --policy remote --env pusht --config-dir "$2" --output lost "policy.params.url=$address" \
+  policy.params.n_retries=0 policy.params.connect_timeout=1 env_runner.n_train=0 env_runner.n_test=200 env_runner.n_videos=0 \
+  >lost.txt 2>&1 &
+evaluation=$!
+for ((i = 0; i < 600; i++)); do [ -s lost/episodes.partial.jsonl ] && break; sleep 0.1; done
+kill -KILL $server
+status=0
+wait $evaluation || status=$?
+[ $status -eq 5 ] || fail "it ended with $status: $(cat lost.txt)"
+grep -q "policy_disconnected" lost/episodes.jsonl || fail "$(tail -3 lost/episodes.jsonl)"
+grep -q "policy_disconnected" lost.txt || fail "$(cat lost.txt)"
+
+echo "what is refused"
+expect_exit 2 "has weights: give --checkpoint" "$dp_bench" eval --policy transformer --env pusht --config-dir "$2"
+expect_exit 2 "Is it running?" "$dp_bench" eval --policy remote --env pusht --config-dir "$2" policy.params.url=ws://127.0.0.1:1
+expect_exit 2 "expected an address as ws://" "$dp_bench" eval --policy remote --env pusht --config-dir "$2" policy.params.url=http://x
+expect_exit 6 "cannot listen on" "$dp_bench" serve --checkpoint "$model" --host 192.0.2.1
+echo '{"obs": {"agent_pos": {"key": "state", "layout": "chw"}}}' >keys.json
+expect_exit 2 "layout" "$dp_bench" serve --checkpoint "$model" --keys keys.json --port 0
+
+echo "the checkpoint is loaded again on SIGHUP"
+cp -r "$model" changing
+start_server --checkpoint changing
+kill -HUP $server
+for ((i = 0; i < 600; i++)); do [ "$(grep -c "serving" serve.txt)" -eq 2 ] && break; sleep 0.1; done
+[ "$(grep -c "serving" serve.txt)" -eq 2 ] || fail "it did not load again: $(cat serve.txt)"
+echo broken >changing/ema.safetensors
+kill -HUP $server
+for ((i = 0; i < 600; i++)); do grep -q "still served" serve.txt && break; sleep 0.1; done
+grep -q "the old checkpoint is still served" serve.txt || fail "$(cat serve.txt)"
+stop_server
+
+echo "other projects' clients"
+packages="openpi-client==0.1.2 vla-eval==0.8.0 msgpack-numpy==0.4.8 pyzmq==27.1.0 numpy==1.26.4"
+if [ "$(cat "$clients/installed.txt" 2>/dev/null)" != "$packages" ]; then
+  rm -rf "$clients"
+  python3 -m venv "$clients"
+  # shellcheck disable=SC2086
+  if ! "$clients/bin/pip" install --quiet --disable-pip-version-check $packages >pip.txt 2>&1; then
+    echo "SKIPPED: pip cannot install $packages: $(grep -m1 ERROR pip.txt)"
+    exit 77
+  fi
+  echo "$packages" >"$clients/installed.txt"
+fi
+"$clients/bin/python" "$root/serve_clients.py" "$dp_bench" "$model"
