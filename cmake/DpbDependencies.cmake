@@ -16,6 +16,14 @@ pkg_check_modules(blosc REQUIRED IMPORTED_TARGET blosc)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(hdf5 REQUIRED IMPORTED_TARGET hdf5)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
+find_path(DPB_MSGPACK_INCLUDE_DIR msgpack/v2/parse.hpp)  # the C++ headers, by a file that the C library lacks
+if(NOT DPB_MSGPACK_INCLUDE_DIR)
+  message(FATAL_ERROR "The headers of msgpack-cxx 3.3 or later are missing: install libmsgpack-cxx-dev (on Ubuntu 22.04 "
+                      "libmsgpack-dev), or run scripts/setup.sh")
+endif()
+add_library(dpb_msgpack INTERFACE)
+target_include_directories(dpb_msgpack SYSTEM INTERFACE "${DPB_MSGPACK_INCLUDE_DIR}")
+target_compile_definitions(dpb_msgpack INTERFACE MSGPACK_NO_BOOST)
 find_package(glfw3 3.3 REQUIRED)
 find_package(MPI COMPONENTS C)              # optional: training over several processes
 find_package(Arrow)                         # optional: LeRobot datasets

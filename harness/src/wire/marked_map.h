@@ -1,0 +1,49 @@
+// Maps that stand for an array or a number of numpy. A key marks them:
+//   __ndarray__, __npgeneric__   openpi (bytes keys), vla-eval (text keys)
+//   __image__                    vla-eval: pixels, or a PNG or JPEG file
+//   nd                           msgpack-numpy: true for an array, false for a number
+//   __ndarray_class__            GR00T N1.6: a .npy file
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "media/decoded_picture.h"
+#include "wire/message.h"
+
+namespace dp_bench::wire {
+
+/// A key of a map with its value.
+struct Member {
+  std::string key;
+  bool is_text_key = true;
+  Value value;
+  std::optional<std::string_view> bytes;  // within the message; `value` is empty then
+};
+
+/// Reads the marked maps of one message.
+class MarkedMapReader {
+ public:
+  explicit MarkedMapReader(std::shared_ptr<const std::string> message)
+      : message_(std::move(message)) {}
+
+  /// Nothing if no key marks the map. Throws Error if the map is marked and otherwise wrong.
+  std::optional<Value> Read(std::span<const Member> map);
+
+  /// Of the first marked map.
+  std::optional<ArrayForm> form() const { return form_; }
+
+ private:
+  NdArray ReadImage(std::span<const Member> map);
+
+  std::shared_ptr<const std::string> message_;
+  std::optional<ArrayForm> form_;
+  std::int64_t n_decoded_ = 0;  // bytes of pixels, of all images
+  std::unique_ptr<media::PictureDecoder> grey_decoder_;
+};
+
+}  // namespace dp_bench::wire

@@ -1,0 +1,54 @@
+// Messages in MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md) with arrays in
+// the forms of openpi, vla-eval and GR00T. Messages are untrusted: sizes are checked before memory
+// is taken.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "wire/value.h"
+
+namespace dp_bench::wire {
+
+/// How a sender writes arrays.
+enum class ArrayForm {
+  kOpenPi,        // openpi_client.msgpack_numpy: bytes keys __ndarray__, data, dtype, shape
+  kVlaEval,       // vla-eval: the same with text keys
+  kMsgpackNumpy,  // the package msgpack-numpy, GR00T N1.7: bytes keys nd, type, kind, shape, data
+  kNpy,           // GR00T N1.6: {"__ndarray_class__": true, "as_npy": a whole .npy file}
+};
+
+/// Levels of lists and maps in a message.
+inline constexpr int kMaxDepth = 32;
+
+/// Values in a message, keys included; an array's data are one. One byte can be a value, which
+/// takes a hundred bytes of memory.
+inline constexpr std::size_t kMaxValues = 1'000'000;
+
+/// Pixels of all images of a message that are PNG or JPEG files [bytes].
+inline constexpr std::int64_t kMaxDecodedBytes = std::int64_t{256} << 20;
+
+/// Characters of a key that a message to the user shows.
+inline constexpr std::size_t kMaxShown = 40;
+
+struct Message {
+  Value value;
+  std::optional<ArrayForm> array_form;  // of its first array; an answer uses the same
+};
+
+/// Reads one value, whose arrays point into `bytes`. Reads arrays in each form, vla-eval's images
+/// (raw, PNG, JPEG) as arrays |u1 [H, W, C], and numpy's scalars as numbers. Throws Error{kData},
+/// with the place in the message and the byte, for anything that is cut off, too deep, followed by
+/// more bytes, an extension type, a key that is neither text nor bytes or occurs twice, an array
+/// whose data do not fit its shape, big-endian, or of a dtype other than b, i, u and f.
+Message Read(std::shared_ptr<const std::string> bytes);
+
+/// Appends to `bytes`, so that a buffer can be used again. Integers have their shortest form,
+/// numbers are float64, as Python's msgpack writes them.
+void Write(const Value& value, ArrayForm form, std::string* bytes);
+
+}  // namespace dp_bench::wire
