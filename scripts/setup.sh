@@ -24,6 +24,9 @@ packages=(
 # A browser, in which a test opens the pages. Ubuntu has it only as a snap; the test is then skipped.
 if grep -qs '^ID=debian' /etc/os-release; then packages+=(chromium chromium-driver); fi
 
+# msgpack-cxx: headers only
+if grep -qs '^VERSION_ID="22.04"' /etc/os-release; then packages+=(libmsgpack-dev); else packages+=(libmsgpack-cxx-dev); fi
+
 # only for scripts/fuzz.sh; it recommends the runtime of its sanitizers
 if [ -n "${DPB_WITH_CLANG:-}" ]; then packages+=(clang); fi
 

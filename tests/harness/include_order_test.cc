@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 const std::vector<std::string> kLayers = {
     "core",    "config", "ranks",    "plugin",   "media",   "data",    "policy",  "graph",
-    "control", "run",    "rollout",  "planner",  "deploy",  "train",   "compare", "report",
+    "control", "run",    "wire", "rollout",  "planner",  "deploy",  "train",   "compare", "report",
     "interop", "task",   "evaluate", "diagnose", "inspect", "profile", "view",    "app"};
 
 int LayerOf(const std::string& folder) {
