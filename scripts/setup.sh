@@ -18,6 +18,7 @@ packages=(
   libegl-dev libegl1 libegl-mesa0 libgl1-mesa-dri  # rendering without a display
   libblosc-dev libzstd-dev zlib1g-dev libzip-dev libhdf5-dev libssl-dev libkainjow-mustache-dev
   libopenmpi-dev openmpi-bin
+  libzmq3-dev cppzmq-dev  # policy servers of GR00T
   libgtest-dev libgmock-dev libbenchmark-dev xvfb doxygen
 )
 

@@ -17,9 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string> kLayers = {
-    "core",    "config", "ranks",    "plugin",   "media",   "data",    "policy",  "graph",
-    "control", "run",    "wire", "rollout",  "planner",  "deploy",  "train",   "compare", "report",
-    "interop", "task",   "evaluate", "diagnose", "inspect", "profile", "view",    "app"};
+    "core",    "config",   "ranks",    "plugin",  "media",   "data",   "policy",
+    "graph",   "control",  "run",      "wire",    "net",     "serve",  "remote",
+    "rollout", "planner",  "deploy",   "train",   "compare", "report", "interop",
+    "task",    "evaluate", "diagnose", "inspect", "profile", "view",   "app"};
 
 int LayerOf(const std::string& folder) {
   const auto it = std::find(kLayers.begin(), kLayers.end(), folder);
@@ -73,6 +74,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kHeavyLibrar
      {"torch/", "ATen/", "c10/", "dp_bench/policy", "dp_bench/tensor.h", "dp_bench/normalizer.h",
       "dp_bench/noise_scheduler.h"}},
     {"Arrow", {"arrow/", "parquet/"}},
+    {"Boost.Beast", {"boost/asio", "boost/beast"}},
+    {"ZeroMQ", {"zmq"}},
     {"libav", {"libav", "libsw"}},
     {"cairo", {"cairo"}},
     {"MPI", {"mpi.h"}},
@@ -123,7 +126,7 @@ TEST(IncludeOrder, AFolderIncludesOnlyTheHeavyLibrariesOfItsReadme) {
 
 // What a plugin may link: it brings in nothing else of the harness.
 const std::vector<fs::path> kSharedFolders = {"data/reader", "data/zarr", "data/lerobot",
-                                              "data/hdf5"};
+                                              "data/hdf5", "remote"};
 
 bool IsShared(const fs::path& include) {
   return std::ranges::find(kSharedFolders, include.parent_path()) != kSharedFolders.end();

@@ -55,8 +55,8 @@ struct ServedPolicy {
 // Plans once, so that the first client waits no longer than others.
 void WarmUp(planner::CheckpointPlanner& planner) {
   const PolicySpec& spec = planner.spec();
-  const auto obs = control::MakeObsBatch(spec.shape_meta.obs, planner.batch_size(),
-                                         spec.horizons.n_obs_steps);
+  const auto obs =
+      control::MakeObsBatch(spec.shape_meta.obs, planner.batch_size(), spec.horizons.n_obs_steps);
   const control::PlanRow row;
   std::vector<float> actions(static_cast<std::size_t>(
       planner.batch_size() * spec.horizons.n_action_steps * spec.shape_meta.action_dim()));
@@ -66,8 +66,7 @@ void WarmUp(planner::CheckpointPlanner& planner) {
 ServedPolicy LoadServed(const ServeVerbOptions& options) {
   fs::path folder = options.checkpoint;
   ChooseCheckpoint(&folder);
-  const auto weights =
-      options.weights == "ema" ? planner::Weights::kEma : planner::Weights::kModel;
+  const auto weights = options.weights == "ema" ? planner::Weights::kEma : planner::Weights::kModel;
   std::optional<int> micro_batch;
   if (options.micro_batch > 0) micro_batch = options.micro_batch;
   ServedPolicy served;
@@ -127,8 +126,9 @@ int Serve(ServeVerbOptions options) {
 }
 
 void AddLimits(CLI::App* app, ServeVerbOptions* options) {
-  AddNumber(app, "--micro-batch", &options->micro_batch, 0, 1 << 16,
-            "Rows that are planned at once, whose number decides the low bits; 0: as in evaluations");
+  AddNumber(
+      app, "--micro-batch", &options->micro_batch, 0, 1 << 16,
+      "Rows that are planned at once, whose number decides the low bits; 0: as in evaluations");
   AddNumber(app, "--max-wait-ms", &options->max_wait_ms, 0.0, 1000.0,
             "How long a batch waits for clients that asked a moment ago");
   AddNumber(app, "--max-queue", &options->max_queue, 1, 1 << 20,

@@ -21,8 +21,8 @@ namespace dp_bench::evaluate {
 
 struct CheckpointEvaluationOptions {
   task::ExperimentOptions experiment;  // without a config: the checkpoint's
-  std::filesystem::path checkpoint;  // empty: the policy of `experiment`, which has no weights
-  std::filesystem::path output;  // empty: a new run folder
+  std::filesystem::path checkpoint;    // empty: the policy of `experiment`, which has no weights
+  std::filesystem::path output;        // empty: a new run folder
   /// Folder of an interrupted evaluation, or of a run whose evaluation gets more seeds; instead of
   /// checkpoint and output.
   std::filesystem::path resume;

@@ -1,12 +1,11 @@
 // The names of Boost.Asio and Boost.Beast that this folder uses.
 #pragma once
 
-#include <utility>  // before Boost 1.74, which forgets it
-
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
+#include <utility>  // before Boost 1.74, which forgets it
 
 namespace dp_bench::net {
 

@@ -87,9 +87,8 @@ class WebSocketClient final : public Connection {
 
 template <class Work>
 auto WebSocketClient::Then(Work work) {
-  return [this, work](error_code error, auto... result)
-    requires std::invocable<const Work&, decltype(result)...>
-  {
+  return [ this, work ](error_code error,
+                        auto... result) requires std::invocable<const Work&, decltype(result)...> {
     if (error) {
       Break(error == websocket::error::closed ? "the server closed the connection"
                                               : error.message());
@@ -116,7 +115,8 @@ WebSocketClient::WebSocketClient(std::string_view url, const ClientOptions& opti
 
 WebSocketClient::~WebSocketClient() {
   constexpr std::chrono::milliseconds kFarewell{200};
-  asio::post(io_, [this] { stream_.async_close(websocket::close_code::normal, [](error_code) {}); });
+  asio::post(io_,
+             [this] { stream_.async_close(websocket::close_code::normal, [](error_code) {}); });
   {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kFarewell, [this] { return fault_.has_value(); });
@@ -139,8 +139,8 @@ void WebSocketClient::Shake(const ClientOptions& options) {
   stream_.auto_fragment(false);
   stream_.binary(true);
   if (!options.api_key.empty()) {
-    stream_.set_option(
-        websocket::stream_base::decorator([key = options.api_key](websocket::request_type& request) {
+    stream_.set_option(websocket::stream_base::decorator(
+        [key = options.api_key](websocket::request_type& request) {
           request.set(http::field::authorization, "Api-Key " + key);
         }));
   }
@@ -157,15 +157,14 @@ void WebSocketClient::Shake(const ClientOptions& options) {
 void WebSocketClient::Read() {
   buffer_.emplace(incoming_);
   stream_.async_read(*buffer_, Then([this](std::size_t) {
-                       {
-                         const std::lock_guard lock(mutex_);
-                         received_.push_back(
-                             {std::make_shared<const std::string>(std::exchange(incoming_, {})),
-                              stream_.got_text()});
-                       }
-                       changed_.notify_all();
-                       Read();
-                     }));
+    {
+      const std::lock_guard lock(mutex_);
+      received_.push_back(
+          {std::make_shared<const std::string>(std::exchange(incoming_, {})), stream_.got_text()});
+    }
+    changed_.notify_all();
+    Read();
+  }));
 }
 
 void WebSocketClient::Break(const std::string& why) {

@@ -103,7 +103,7 @@ class WebSocketConnection : public std::enable_shared_from_this<WebSocketConnect
   ClientId id_ = 0;  // 0: no client, or not any more
   std::string incoming_;
   std::optional<StringBuffer> buffer_;  // of the read in progress
-  std::optional<std::string> held_;  // arrived before the last one was answered
+  std::optional<std::string> held_;     // arrived before the last one was answered
   bool awaits_answer_ = false;
   bool is_reading_ = false;
   bool is_ending_ = false;
@@ -113,9 +113,8 @@ class WebSocketConnection : public std::enable_shared_from_this<WebSocketConnect
 // Runs `work` for a result without error; any error is the end of the connection.
 template <class Work>
 auto WebSocketConnection::Then(Work work) {
-  return [self = shared_from_this(), work](error_code error, auto... result)
-    requires std::invocable<const Work&, decltype(result)...>
-  {
+  return [ self = shared_from_this(), work ](
+      error_code error, auto... result) requires std::invocable<const Work&, decltype(result)...> {
     if (error) {
       self->Drop();
     } else {
@@ -181,10 +180,10 @@ void WebSocketConnection::AcceptClient() {
   beast::get_lowest_layer(stream_).expires_never();
   error_code ignored;
   beast::get_lowest_layer(stream_).socket().set_option(Tcp::no_delay(true), ignored);
-  stream_.set_option(websocket::stream_base::timeout{
-      .handshake_timeout = server_.options().transfer_time,
-      .idle_timeout = server_.options().idle_time,
-      .keep_alive_pings = true});
+  stream_.set_option(
+      websocket::stream_base::timeout{.handshake_timeout = server_.options().transfer_time,
+                                      .idle_timeout = server_.options().idle_time,
+                                      .keep_alive_pings = true});
   stream_.read_message_max(server_.options().max_message_bytes);
   stream_.auto_fragment(false);
   stream_.async_accept(parser_.get(), Then([this] { Open(); }));
@@ -203,9 +202,9 @@ void WebSocketConnection::Read() {
   constexpr std::size_t kMaxRead = 1U << 20U;
   buffer_.emplace(incoming_);
   stream_.async_read_some(*buffer_, kMaxRead, Then([this](std::size_t n) {
-                            is_reading_ = false;
-                            Take(n);
-                          }));
+    is_reading_ = false;
+    Take(n);
+  }));
 }
 
 void WebSocketConnection::Take(std::size_t n_new) {

@@ -11,8 +11,8 @@ namespace dp_bench::net {
 namespace {
 
 int MillisecondsUntil(Connection::Clock::time_point until) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-      until - Connection::Clock::now());
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(until - Connection::Clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
 }
 

@@ -110,8 +110,8 @@ void ZmqServer::Loop() {
     zmq::poll(items, std::chrono::milliseconds(end_ ? 10 : 1000));
     RunPosted();
     if (end_) {
-      const bool is_busy = std::ranges::any_of(
-          peers_, [](const auto& peer) { return peer.second.awaits_answer; });
+      const bool is_busy =
+          std::ranges::any_of(peers_, [](const auto& peer) { return peer.second.awaits_answer; });
       if (!is_busy || SteadyClock::now() >= *end_) return;
     } else {
       ReceiveAll();

@@ -90,6 +90,11 @@ Leaves LeavesOf(const DialectOptions& options, const Question& question, std::in
   return leaves;
 }
 
+wire::Value Number(std::uint64_t number) {
+  if (number <= static_cast<std::uint64_t>(INT64_MAX)) return static_cast<std::int64_t>(number);
+  return number;
+}
+
 std::string Packed(const wire::Value& value, wire::ArrayForm form) {
   std::string bytes;
   wire::Write(value, form, &bytes);
@@ -166,11 +171,6 @@ class MetadataFirst : public Dialect {
     return leaves;
   }
 
-  static wire::Value Number(std::uint64_t number) {
-    if (number <= static_cast<std::uint64_t>(INT64_MAX)) return static_cast<std::int64_t>(number);
-    return number;
-  }
-
  private:
   bool is_own_ = false;
 };
@@ -233,11 +233,9 @@ class VlaEvalDialect final : public Dialect {
   bool is_stateful() const override { return true; }
 
   std::optional<std::string> Begin(const Question& question) const override {
-    wire::Map task = {{"name", options().instruction}};
-    if (question.seed <= static_cast<std::uint64_t>(INT64_MAX)) {
-      task.Add("seed", static_cast<std::int64_t>(question.seed));
-    }
-    return Frame("episode_start", {{"task", std::move(task)}});
+    return Frame(
+        "episode_start",
+        {{"task", wire::Map{{"name", options().instruction}, {"seed", Number(question.seed)}}}});
   }
 
   std::string Ask(const Question& question) const override {
@@ -293,8 +291,7 @@ class GrootDialect final : public Dialect {
     if (!options().instruction.empty()) {
       leaves.emplace_back("language/task", wire::List{wire::List{options().instruction}});
     }
-    const wire::Map noise = {{"seed", static_cast<std::int64_t>(question.seed)},
-                             {"step", static_cast<std::int64_t>(question.step)}};
+    const wire::Map noise = {{"seed", Number(question.seed)}, {"step", Number(question.step)}};
     return Packed(wire::Map{{"endpoint", "get_action"},
                             {"data", wire::Map{{"observation", ToMap(std::move(leaves), true)},
                                                {"options", noise}}}},
@@ -304,7 +301,8 @@ class GrootDialect final : public Dialect {
   // [action, info]
   Reply Read(const net::Incoming& answer) const override {
     const wire::Message message = wire::Read(answer.bytes);
-    if (const auto* const map = message.value.If<wire::Map>()) return Refused(TextOf(*map, "error"));
+    if (const auto* const map = message.value.If<wire::Map>())
+      return Refused(TextOf(*map, "error"));
     const auto* const list = message.value.If<wire::List>();
     if (list == nullptr || list->empty()) {
       throw DataError("expected a list of actions and info, found {}",

@@ -12,18 +12,12 @@
 #include "dp_bench/array.h"
 #include "dp_bench/spec.h"
 #include "net/client.h"
+#include "remote/remote_client.h"
 #include "serve/key_map.h"
 #include "wire/message.h"
 #include "wire/value.h"
 
 namespace dp_bench::remote {
-
-/// An observation window of one episode: each key [To, storage shape].
-struct Question {
-  ArrayMap obs;
-  std::uint64_t seed = 0;  // of the episode
-  std::uint64_t step = 0;  // env steps since its beginning
-};
 
 /// What came back: actions, or why there are none.
 struct Reply {

@@ -90,8 +90,8 @@ std::string PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* 
     return reply.is_overloaded ? outcome->fault : "";
   }
   RequireChunk(reply);
-  const auto n = static_cast<std::size_t>(spec_.horizons.n_action_steps *
-                                          spec_.shape_meta.action_dim());
+  const auto n =
+      static_cast<std::size_t>(spec_.horizons.n_action_steps * spec_.shape_meta.action_dim());
   outcome->fault.clear();
   outcome->chunk.assign(reply.actions.begin(),
                         reply.actions.begin() + static_cast<std::ptrdiff_t>(n));

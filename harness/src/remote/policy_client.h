@@ -24,13 +24,6 @@ struct PolicyClientOptions {
   std::chrono::milliseconds answer_time{30000};
 };
 
-/// A chunk, or why there is none: "policy_timeout: ...", "policy_disconnected: ..." or
-/// "policy_error: ...". These words tell faults of the policy's server from those of an env.
-struct Outcome {
-  std::vector<float> chunk;  // [Ta, Da]
-  std::string fault;
-};
-
 /// Since the start.
 struct ClientCounts {
   std::uint64_t n_questions = 0;
@@ -72,7 +65,8 @@ class PolicyClient {
   void Send(Line& line, const Question& question, net::Connection::Clock::time_point until);
   std::string Receive(Line& line, net::Connection::Clock::time_point until, Outcome* outcome);
   std::vector<std::size_t> AskWave(std::span<const Question> questions,
-                                   std::span<const std::size_t> waiting, std::vector<Outcome>* outcomes);
+                                   std::span<const std::size_t> waiting,
+                                   std::vector<Outcome>* outcomes);
   std::string FaultOf(const net::NetError& error);
   void RequireChunk(const Reply& reply) const;
 

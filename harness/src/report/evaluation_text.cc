@@ -101,8 +101,8 @@ Json SplitJson(std::span<const run::EpisodeRecord> records, std::string_view spl
   json["n_failed"] = summary.n_failed;
   json["n_steps"] = summary.n_steps;
   if (summary.n_policy_faults > 0) {
-    json["policy_faults"] = compare::WilsonInterval(
-        summary.n_success, summary.n_episodes - summary.n_policy_faults);
+    json["policy_faults"] =
+        compare::WilsonInterval(summary.n_success, summary.n_episodes - summary.n_policy_faults);
     json["policy_faults"]["n_faults"] = summary.n_policy_faults;
   }
   json["n_stale_steps"] = summary.n_stale_steps > 0 ? Json(summary.n_stale_steps) : Json();

@@ -34,10 +34,10 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
 std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records);
 
 /// For each split that ran: <split>/mean_score, success_rate, n_episodes, n_success, n_failed,
-/// n_policy_faults and n_stale_steps if not 0, <split>/mean_<metric> over the episodes that have the metric, and per
-/// seed <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are sorted.
-/// test/n_selection_seeds: test seeds on which the training was evaluated, if any. With a `run_id`
-/// (run/manifest.h) also the id and the SHA-256 of EpisodesJsonl.
+/// n_policy_faults and n_stale_steps if not 0, <split>/mean_<metric> over the episodes that have
+/// the metric, and per seed <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are
+/// sorted. test/n_selection_seeds: test seeds on which the training was evaluated, if any. With a
+/// `run_id` (run/manifest.h) also the id and the SHA-256 of EpisodesJsonl.
 std::string EvalLogJson(const RunResult& result, int n_selection_seeds = 0,
                         const std::string& run_id = "");
 

@@ -61,8 +61,8 @@ std::string HashRecords(std::span<const EpisodeRecord> records) {
 }
 
 bool IsPolicyFault(std::string_view failure_reason) {
-  constexpr std::string_view kFaults[] = {"policy_timeout: ", "policy_disconnected: ",
-                                          "policy_error: "};
+  constexpr std::string_view kFaults[] = {
+      "policy_timeout: ", "policy_disconnected: ", "policy_error: "};
   return std::ranges::any_of(kFaults, [&](std::string_view fault) {
     return failure_reason.find(fault) != std::string_view::npos;
   });

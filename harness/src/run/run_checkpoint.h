@@ -27,7 +27,7 @@ ChosenCheckpoint FindCheckpoint(const std::filesystem::path& path,
 /// The checkpoint and weights of an evaluation.
 struct CheckpointChoice {
   std::filesystem::path folder;  // empty: a policy without weights
-  std::string weights;  // "ema" or "model"
+  std::string weights;           // "ema" or "model"
 };
 
 /// What the run with this manifest evaluated; none if the manifest does not say.

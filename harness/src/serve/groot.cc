@@ -65,9 +65,9 @@ class Groot final : public Protocol {
       request.kind = Request::Kind::kReset;
     } else if (endpoint == "ping" || endpoint == "get_modality_config") {
       request.kind = Request::Kind::kSay;
-      request.said = endpoint == "ping" ? wire::Map{{"status", "ok"},
-                                                    {"message", "Server is running"}}
-                                        : Modalities(metadata);
+      request.said = endpoint == "ping"
+                         ? wire::Map{{"status", "ok"}, {"message", "Server is running"}}
+                         : Modalities(metadata);
     } else {
       throw DataError(
           "'endpoint': expected get_action, reset, ping or get_modality_config, found '{}'",

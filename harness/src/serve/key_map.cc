@@ -13,14 +13,15 @@ namespace {
 
 constexpr const char* kLayouts[] = {"hwc", "chw"};
 
-InputKey ReadInputKey(const Config& config, InputKey key) {
+InputKey ReadInputKey(const Config& config, const InputKey& by_default) {
+  InputKey key = by_default;
   key.path = config.Get<std::string>("key", key.path, "Where a message has it");
   if (key.spec.type != KeyType::kLowDim) {
-    const std::string layout = config.GetChoice(
-        "layout",
-        key.is_channels_first ? std::vector<std::string>{kLayouts[1], kLayouts[0]}
-                              : std::vector<std::string>{kLayouts[0], kLayouts[1]},
-        "Of images: hwc or chw");
+    const std::string layout =
+        config.GetChoice("layout",
+                         key.is_channels_first ? std::vector<std::string>{kLayouts[1], kLayouts[0]}
+                                               : std::vector<std::string>{kLayouts[0], kLayouts[1]},
+                         "Of images: hwc or chw");
     key.is_channels_first = layout == kLayouts[1];
   } else if (const auto first = config.GetOptionalInRange(
                  "first", 0, std::int64_t{1} << 20, "The key begins at this number of the array")) {
@@ -29,9 +30,7 @@ InputKey ReadInputKey(const Config& config, InputKey key) {
   return key;
 }
 
-wire::List ToList(const Shape& shape) {
-  return {shape.begin(), shape.end()};
-}
+wire::List ToList(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 }  // namespace
 
@@ -39,7 +38,7 @@ KeyMap KeyMap::FromConfig(const Config& config, const KeyMap& defaults) {
   KeyMap keys = defaults;
   const Config obs = config.Sub("obs");
   for (InputKey& key : keys.obs) {
-    if (obs.Has(key.spec.name)) key = ReadInputKey(obs.Sub(key.spec.name), std::move(key));
+    if (obs.Has(key.spec.name)) key = ReadInputKey(obs.Sub(key.spec.name), key);
   }
   keys.actions = config.Get<std::string>("actions", keys.actions, "The key of the answer");
   keys.ignored = config.Get<std::vector<std::string>>("ignored", keys.ignored,

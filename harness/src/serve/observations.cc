@@ -44,9 +44,8 @@ bool IsIgnored(const KeyMap& keys, std::string_view path) {
   std::vector<std::string> wanted;
   std::vector<std::string> found;
   for (const InputKey& key : keys.obs) wanted.push_back(key.path);
-  VisitLeaves(message, "", [&](const std::string& path, const wire::Value&) {
-    found.push_back(path);
-  });
+  VisitLeaves(message, "",
+              [&](const std::string& path, const wire::Value&) { found.push_back(path); });
   throw DataError("the observation has no '{}'; the policy needs '{}', found '{}'",
                   fmt::join(missing, "', '"), fmt::join(wanted, "', '"), fmt::join(found, "', '"));
 }
@@ -163,7 +162,8 @@ const std::byte* Observations::ToFloat32(const InputKey& key, const wire::NdArra
   std::vector<float>& numbers = converted_.emplace_back();
   numbers.resize(static_cast<std::size_t>(NumElements(array.shape)));
   if (array.dtype == "<f8") {
-    ConvertTo<double>(array.bytes(), &numbers, [](double value) { return static_cast<float>(value); });
+    ConvertTo<double>(array.bytes(), &numbers,
+                      [](double value) { return static_cast<float>(value); });
   } else if (array.dtype == "<f2") {
     ConvertTo<std::uint16_t>(array.bytes(), &numbers, &core::FromFloat16);
   } else {

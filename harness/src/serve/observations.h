@@ -33,8 +33,8 @@ class Observations {
   struct Key {
     const InputKey* key;
     const std::byte* data;
-    Dims shape;                 // of a step, in storage order
-    Dims strides;               // [bytes]
+    Dims shape;                  // of a step, in storage order
+    Dims strides;                // [bytes]
     std::size_t step_bytes = 0;  // from one step to the next
   };
 

@@ -11,7 +11,7 @@
 namespace dp_bench::serve {
 namespace {
 
-constexpr std::array<std::string_view, 6> kReserved = {"endpoint", "seed",  "step",
+constexpr std::array<std::string_view, 6> kReserved = {"endpoint", "seed",       "step",
                                                        "batch",    "session_id", "sampling_params"};
 
 wire::Map WithoutReserved(const wire::Map& message) {
@@ -74,9 +74,8 @@ class OpenPi final : public Protocol {
     return request;
   }
 
-  net::Outgoing Reply(const Request& request, std::span<const Answer> answers,
-                      const Timing& timing, std::string_view actions_key,
-                      wire::ArrayForm form) const override {
+  net::Outgoing Reply(const Request& request, std::span<const Answer> answers, const Timing& timing,
+                      std::string_view actions_key, wire::ArrayForm form) const override {
     wire::List list;
     for (const Answer& answer : answers) {
       list.push_back(wire::Map{{std::string(actions_key), ToArray(answer)}});

@@ -17,8 +17,8 @@ constexpr std::size_t kTextBytes = std::size_t{1} << 16;
 
 net::ServerOptions WithMessageLimit(net::ServerOptions options, const PolicySpec& spec,
                                     int n_rows) {
-  options.max_message_bytes = std::min(options.max_message_bytes,
-                                       MaxMessageBytes(spec, static_cast<std::size_t>(n_rows)));
+  options.max_message_bytes =
+      std::min(options.max_message_bytes, MaxMessageBytes(spec, static_cast<std::size_t>(n_rows)));
   return options;
 }
 
@@ -70,8 +70,9 @@ PolicyServer::PolicyServer(std::shared_ptr<control::ChunkPlanner> planner, Polic
       server_(protocol_->MakeServer(
           WithMessageLimit(options_.net, info_.spec, 2 * planner->batch_size()))),
       batcher_(std::make_unique<Batcher>(std::move(planner), info_.spec, options_.batcher)) {
-  log_.Write("start", {{"port", port()}, {"policy", info_.name},
-                       {"checkpoint_sha256", info_.checkpoint_sha256}});
+  log_.Write(
+      "start",
+      {{"port", port()}, {"policy", info_.name}, {"checkpoint_sha256", info_.checkpoint_sha256}});
   server_->Start(*this);
 }
 
@@ -139,12 +140,14 @@ bool PolicyServer::Received(net::ClientId id, net::Bytes bytes) {
 bool PolicyServer::Handle(net::ClientId id, Client& client, const wire::Message& message,
                           Request request) {
   switch (request.kind) {
-    case Request::Kind::kInfer: return Infer(id, client, message, std::move(request));
+    case Request::Kind::kInfer:
+      return Infer(id, client, message, std::move(request));
     case Request::Kind::kReset:
     case Request::Kind::kBegin:
       ResetSessions(client, request);
       break;
-    case Request::Kind::kNothing: return false;
+    case Request::Kind::kNothing:
+      return false;
     case Request::Kind::kSay: {
       net::Outgoing said;
       wire::Write(request.said, message.array_form.value_or(wire::ArrayForm::kOpenPi), &said.bytes);

@@ -7,9 +7,12 @@ namespace dp_bench::serve {
 
 std::string_view Name(Refusal refusal) {
   switch (refusal) {
-    case Refusal::kBadRequest: return "bad_request";
-    case Refusal::kOverloaded: return "overloaded";
-    case Refusal::kFailed: return "failed";
+    case Refusal::kBadRequest:
+      return "bad_request";
+    case Refusal::kOverloaded:
+      return "overloaded";
+    case Refusal::kFailed:
+      return "failed";
   }
   return "";
 }

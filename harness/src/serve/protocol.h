@@ -37,8 +37,8 @@ struct Request {
 
   Kind kind = Kind::kInfer;
   std::vector<wire::Map> observations;  // one may have several rows
-  bool is_batch = false;                       // answered as a list
-  std::string session;                         // of several in one connection
+  bool is_batch = false;                // answered as a list
+  std::string session;                  // of several in one connection
   std::optional<std::uint64_t> seed;
   std::optional<std::uint64_t> step;
   wire::Value id;  // comes back in the answer

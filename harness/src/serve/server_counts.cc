@@ -50,8 +50,9 @@ std::string PrometheusText(const ServerCounts& counts, const BatcherCounts& batc
   AddMetric("clients_total", "counter", "Clients so far", counts.n_clients, &page);
   AddMetric("clients", "gauge", "Clients now", counts.n_open, &page);
   AddMetric("requests_total", "counter", "Messages of clients", counts.n_requests, &page);
-  page += "# HELP dp_bench_refused_total Requests without actions\n"
-          "# TYPE dp_bench_refused_total counter\n";
+  page +=
+      "# HELP dp_bench_refused_total Requests without actions\n"
+      "# TYPE dp_bench_refused_total counter\n";
   for (const Refusal why : {Refusal::kBadRequest, Refusal::kOverloaded, Refusal::kFailed}) {
     const auto found = counts.n_refused.find(why);
     page += fmt::format("dp_bench_refused_total{{reason=\"{}\"}} {}\n", Name(why),

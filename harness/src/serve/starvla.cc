@@ -56,9 +56,9 @@ class StarVla final : public Protocol {
                       wire::ArrayForm form) const override {
     Answer answer = answers.front();
     if (answer.shape.size() == 2) answer.shape.insert(answer.shape.begin(), 1);
-    return Pack(Envelope("inference_result", request.id,
-                         {{std::string(actions_key), ToArray(answer)}}),
-                form);
+    return Pack(
+        Envelope("inference_result", request.id, {{std::string(actions_key), ToArray(answer)}}),
+        form);
   }
 
   net::Outgoing ReplyToReset(const Request& request) const override {
@@ -66,11 +66,12 @@ class StarVla final : public Protocol {
   }
 
   net::Outgoing Refuse(const wire::Value& id, Refusal why, const std::string& text) const override {
-    return Pack(wire::Map{{"status", "error"},
-                          {"ok", false},
-                          {"request_id", id},
-                          {"error", wire::Map{{"message", fmt::format("{}: {}", Name(why), text)}}}},
-                wire::ArrayForm::kOpenPi);
+    return Pack(
+        wire::Map{{"status", "error"},
+                  {"ok", false},
+                  {"request_id", id},
+                  {"error", wire::Map{{"message", fmt::format("{}: {}", Name(why), text)}}}},
+        wire::ArrayForm::kOpenPi);
   }
 
   std::optional<net::HttpAnswer> Health(std::string_view path) const override {

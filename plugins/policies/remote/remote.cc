@@ -3,11 +3,10 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include <cmath>
-#include <cstdlib>
+#include <algorithm>
+#include <cstring>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,70 +14,14 @@
 #include "dp_bench/error.h"
 #include "dp_bench/plugin.h"
 #include "dp_bench/policy.h"
-#include "remote/policy_client.h"
+#include "remote/remote_client.h"
 
 namespace dp_bench::remote {
 namespace {
 
-std::chrono::milliseconds Seconds(const Config& params, std::string_view key, double by_default,
-                                  const char* meaning) {
-  const double seconds = params.GetInRange(key, by_default, 0.001, 86400.0, meaning);
-  return std::chrono::milliseconds(std::llround(1e3 * seconds));
-}
-
-PolicyClientOptions ReadOptions(const Config& params) {
-  PolicyClientOptions options;
-  options.url = params.Require<std::string>("url", "of the policy server: ws://127.0.0.1:8000");
-  const auto variable = params.Get<std::string>("api_key_variable", "DP_BENCH_API_KEY",
-                                                "environment variable with the server's key");
-  if (const char* const key = std::getenv(variable.c_str())) options.api_key = key;
-  options.n_connections = static_cast<int>(
-      params.GetInRange("n_connections", std::int64_t{8}, 1, 1024, "asked at the same time"));
-  options.n_retries = static_cast<int>(params.GetInRange(
-      "n_retries", std::int64_t{2}, 0, 1000, "of a question without an answer"));
-  options.connect_time = Seconds(params, "connect_timeout", 10.0, "[s]");
-  options.answer_time = Seconds(params, "timeout", 30.0, "of an answer [s]");
-  return options;
-}
-
-std::unique_ptr<Dialect> ReadDialect(const Config& params, const PolicySpec& spec) {
-  const std::string protocol =
-      params.GetChoice("protocol", {"openpi", "vla_eval", "groot", "starvla"}, "of the server");
-  return MakeDialect(
-      protocol,
-      {.spec = spec,
-       .keys = serve::KeyMap::FromConfig(
-           params.Sub("keys", "where the server wants observations; see docs/serving.md"),
-           DefaultKeys(protocol, spec)),
-       .instruction = params.Get<std::string>("instruction", "", "what to do, in words")});
-}
-
-nlohmann::json ToJson(const wire::Value& value) {
-  if (const auto* const flag = value.If<bool>()) return *flag;
-  if (const auto* const number = value.If<std::int64_t>()) return *number;
-  if (const auto* const number = value.If<std::uint64_t>()) return *number;
-  if (const auto* const number = value.If<double>()) return *number;
-  if (const auto* const text = value.If<std::string>()) return *text;
-  if (const auto* const list = value.If<wire::List>()) {
-    nlohmann::json array = nlohmann::json::array();
-    for (const wire::Value& entry : *list) array.push_back(ToJson(entry));
-    return array;
-  }
-  if (const auto* const map = value.If<wire::Map>()) {
-    nlohmann::json object = nlohmann::json::object();
-    for (const auto& [key, entry] : map->entries()) object[key] = ToJson(entry);
-    return object;
-  }
-  if (value.If<std::monostate>() != nullptr) return nullptr;
-  return wire::Describe(value);
-}
-
 class RemotePolicy final : public Policy {
  public:
-  RemotePolicy(const Config& params, const PolicySpec& spec)
-      : spec_(spec),
-        url_(params.Require<std::string>("url")),
-        client_(ReadOptions(params), ReadDialect(params, spec), spec) {}
+  RemotePolicy(const Config& params, const PolicySpec& spec) : spec_(spec), client_(params, spec) {}
 
   const PolicySpec& spec() const override { return spec_; }
   void SetNormalizer(const Normalizer& /*normalizer*/) override {}  // the server's affair
@@ -86,10 +29,7 @@ class RemotePolicy final : public Policy {
   torch::nn::Module& module() override { return module_; }
   std::vector<std::string> RowFaults() const override { return faults_; }
 
-  std::string Provenance() const override {
-    return nlohmann::json{{"url", url_}, {"metadata", ToJson(client_.metadata())}}.dump(
-        -1, ' ', false, nlohmann::json::error_handler_t::replace);
-  }
+  std::string Provenance() const override { return client_.Provenance(); }
 
   LossOutput ComputeLoss(const Batch& /*batch*/, NoiseSource& /*noise*/) override {
     throw Error(ErrorCode::kUsage, "a remote policy cannot be trained; use eval --policy remote");
@@ -109,8 +49,8 @@ class RemotePolicy final : public Policy {
 
     const std::int64_t n_actions = spec_.horizons.n_action_steps;
     const std::int64_t n_dims = spec_.shape_meta.action_dim();
-    torch::Tensor chunks =
-        torch::full({noise.batch_size(), n_actions, n_dims}, std::numeric_limits<float>::quiet_NaN());
+    torch::Tensor chunks = torch::full({noise.batch_size(), n_actions, n_dims},
+                                       std::numeric_limits<float>::quiet_NaN());
     faults_.assign(question_of_row.size(), "");
     for (std::size_t row = 0; row < question_of_row.size(); ++row) {
       const Outcome& outcome = outcomes[question_of_row[row]];
@@ -141,16 +81,14 @@ class RemotePolicy final : public Policy {
   }
 
   PolicySpec spec_;
-  std::string url_;
   torch::nn::Module module_{"remote"};
-  PolicyClient client_;
+  RemoteClient client_;
   std::vector<std::string> faults_;
 };
 
 }  // namespace
 }  // namespace dp_bench::remote
 
-DPB_EXPORT_PLUGIN(
-    dp_bench::Policy, "remote", "1.0.0",
-    (&dp_bench::CreateInstance<dp_bench::Policy, dp_bench::remote::RemotePolicy, dp_bench::Config,
-                               dp_bench::PolicySpec>))
+DPB_EXPORT_PLUGIN(dp_bench::Policy, "remote", "1.0.0",
+                  (&dp_bench::CreateInstance<dp_bench::Policy, dp_bench::remote::RemotePolicy,
+                                             dp_bench::Config, dp_bench::PolicySpec>))

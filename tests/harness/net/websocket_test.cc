@@ -193,7 +193,8 @@ TEST_F(WebSocket, ServesPages) {
   Start({});
   EXPECT_THAT(HttpGet(server_->port(), "/metrics"), HasSubstr("fine\n"));
   EXPECT_THAT(HttpGet(server_->port(), "/other"), StartsWith("HTTP/1.1 404"));
-  EXPECT_THAT(Speak(server_->port(), "POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(Speak(server_->port(), "POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n"),
+              StartsWith("HTTP/1.1 405"));
 }
 
 TEST_F(WebSocket, RefusesWebPages) {
@@ -201,7 +202,8 @@ TEST_F(WebSocket, RefusesWebPages) {
   const std::string upgrade =
       "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
-  EXPECT_THAT(Speak(server_->port(), upgrade + "Origin: http://evil.example\r\n\r\n"), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(Speak(server_->port(), upgrade + "Origin: http://evil.example\r\n\r\n"),
+              StartsWith("HTTP/1.1 403"));
   EXPECT_EQ(handler_.n_opened_, 0);
 }
 
@@ -234,8 +236,9 @@ TEST_F(WebSocket, DropsThoseWhoSendNoRequest) {
 TEST_F(WebSocket, SurvivesWhatIsNoHttp) {
   Start({});
   EXPECT_EQ(Speak(server_->port(), std::string("\x16\x03\x01\x02\0garbage\r\n\r\n", 16)), "");
-  EXPECT_THAT(Speak(server_->port(), "GET / HTTP/1.1\r\nX: " + std::string(100000, 'y') + "\r\n\r\n"),
-              testing::Not(StartsWith("HTTP/1.1 101")));
+  EXPECT_THAT(
+      Speak(server_->port(), "GET / HTTP/1.1\r\nX: " + std::string(100000, 'y') + "\r\n\r\n"),
+      testing::Not(StartsWith("HTTP/1.1 101")));
   auto client = Connect();
   EXPECT_EQ(Ask(*client, "a"), "<a>");
 }
@@ -285,8 +288,7 @@ TEST_F(WebSocket, TimesOut) {
 
 TEST(WebSocketAddress, MustBeOne) {
   for (const char* const url : {"http://127.0.0.1", "ws://", "127.0.0.1:8000", "ws://:80"}) {
-    EXPECT_THAT(MessageOf(ErrorCode::kUsage,
-                        [&] { ConnectWebSocket(url, {}, Clock::now() + 1s); }),
+    EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { ConnectWebSocket(url, {}, Clock::now() + 1s); }),
                 HasSubstr("expected an address as ws://"));
   }
 }

@@ -24,12 +24,13 @@ using testing::StartsWith;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-const PolicySpec kSpec{
-    .shape_meta = {.obs = {{.name = "image", .type = KeyType::kRgb, .shape = {3, 2, 4},
-                            .dtype = DType::kUInt8},
-                           {.name = "pos", .shape = {2}}},
-                   .action = {.name = "action", .shape = {2}}},
-    .horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 3}};
+const PolicySpec kSpec{.shape_meta = {.obs = {{.name = "image",
+                                               .type = KeyType::kRgb,
+                                               .shape = {3, 2, 4},
+                                               .dtype = DType::kUInt8},
+                                              {.name = "pos", .shape = {2}}},
+                                      .action = {.name = "action", .shape = {2}}},
+                       .horizons = {.horizon = 8, .n_obs_steps = 2, .n_action_steps = 3}};
 
 // Action i of a row: 1000 seed + 100 env_step + 10 times the oldest pos[0] + the latest pos[0], and
 // the sum of the latest image.
@@ -238,9 +239,10 @@ TEST_F(PolicyServerTest, ConvertsDoubles) {
   Start();
   auto client = Client();
   const double pos[] = {1.5, 0.0};
-  EXPECT_EQ(Actions(client.Ask({{"image", Image(0)},
-                                {"pos", wire::CopyOf("<f8", {2}, std::as_bytes(std::span(pos)))}}))[0],
-            16.5F);
+  EXPECT_EQ(
+      Actions(client.Ask({{"image", Image(0)},
+                          {"pos", wire::CopyOf("<f8", {2}, std::as_bytes(std::span(pos)))}}))[0],
+      16.5F);
 }
 
 TEST_F(PolicyServerTest, KeepsSessionsApart) {
@@ -271,19 +273,22 @@ TEST_F(PolicyServerTest, RefusesByName) {
   EXPECT_THAT(client.Error({{"pos", Pos(0)}}),
               StartsWith("bad_request: the observation has no 'image'; the policy needs 'image', "
                          "'pos', found 'pos'"));
-  EXPECT_THAT(client.Error(With(Obs(0), "wrist", Image(0))), HasSubstr("the observation has 'wrist'"));
+  EXPECT_THAT(client.Error(With(Obs(0), "wrist", Image(0))),
+              HasSubstr("the observation has 'wrist'"));
   EXPECT_THAT(client.Error({{"image", Image(0)}, {"pos", std::int64_t{1}}}),
               HasSubstr("'pos': expected an array"));
   const float three[] = {0, 0, 0};
   EXPECT_THAT(client.Error({{"image", Image(0)},
                             {"pos", wire::CopyOf("<f4", {3}, std::as_bytes(std::span(three)))}}),
               HasSubstr("'pos' has shape [3], expected [2]"));
-  EXPECT_THAT(client.Error({{"image", Pos(0)}, {"pos", Pos(0)}}), HasSubstr("'image' has shape [2]"));
+  EXPECT_THAT(client.Error({{"image", Pos(0)}, {"pos", Pos(0)}}),
+              HasSubstr("'image' has shape [2]"));
   EXPECT_THAT(client.Error({{"image", Image(0)}, {"pos", Pos(NAN)}}), HasSubstr("pos"));
   EXPECT_THAT(client.Error(With(Obs(0), "seed", std::int64_t{-1})), HasSubstr("'seed'"));
   EXPECT_THAT(client.Error({{"endpoint", "kill"}}), HasSubstr("'endpoint'"));
-  EXPECT_THAT(client.Error(With(Obs(0), "sampling_params", wire::Map{{"num_inference_steps", 3.0}})),
-              HasSubstr("sampling_params"));
+  EXPECT_THAT(
+      client.Error(With(Obs(0), "sampling_params", wire::Map{{"num_inference_steps", 3.0}})),
+      HasSubstr("sampling_params"));
   EXPECT_EQ(Actions(client.Ask(Obs(1)))[0], 11) << "a refused request changed the session";
 }
 
@@ -318,10 +323,10 @@ TEST_F(PolicyServerTest, RefusesMoreThanItsQueueHolds) {
     if (page.find("dp_bench_queued_rows 2") != std::string::npos) break;
     std::this_thread::sleep_for(1ms);
   }
-  EXPECT_THAT(clients[3].Error(Obs(1)),
-              StartsWith("overloaded: 2 observations wait already; "));
+  EXPECT_THAT(clients[3].Error(Obs(1)), StartsWith("overloaded: 2 observations wait already; "));
   planner_->Hold(false);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(Actions(clients[static_cast<std::size_t>(i)].Receive())[0], 11);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(Actions(clients[static_cast<std::size_t>(i)].Receive())[0], 11);
   EXPECT_EQ(Actions(clients[3].Ask(Obs(1)))[0], 11) << "what was refused was remembered";
 }
 
@@ -373,7 +378,8 @@ TEST_F(PolicyServerTest, ChangesThePolicyAndKeepsSessions) {
   EXPECT_EQ(Actions(client.Ask(Obs(1)))[0], 11);
   auto next = std::make_shared<SumPlanner>();
   next->gain_ = 0.5F;
-  server_->Replace(next, {.name = "sum", .checkpoint_sha256 = "def", .spec = kSpec, .micro_batch = 4});
+  server_->Replace(next,
+                   {.name = "sum", .checkpoint_sha256 = "def", .spec = kSpec, .micro_batch = 4});
   EXPECT_EQ(Actions(client.Ask(Obs(2)))[0], 112.5F);
   const auto newcomer = Client();
   const auto& own = *newcomer.metadata().Find("dp_bench")->If<wire::Map>();
@@ -386,10 +392,10 @@ TEST_F(PolicyServerTest, CountsForPrometheus) {
   client.Ask(Obs(1));
   client.Ask({});
   const std::string page = HttpGet(server_->port(), "/metrics");
-  for (const std::string line : {"dp_bench_requests_total 2\n", "dp_bench_clients_total 1\n",
-                                 "dp_bench_refused_total{reason=\"bad_request\"} 1\n",
-                                 "dp_bench_answer_seconds_count 1\n",
-                                 "dp_bench_policy{policy=\"sum\",checkpoint_sha256=\"abc\"} 1\n"}) {
+  for (const std::string line :
+       {"dp_bench_requests_total 2\n", "dp_bench_clients_total 1\n",
+        "dp_bench_refused_total{reason=\"bad_request\"} 1\n", "dp_bench_answer_seconds_count 1\n",
+        "dp_bench_policy{policy=\"sum\",checkpoint_sha256=\"abc\"} 1\n"}) {
     EXPECT_THAT(page, HasSubstr(line));
   }
 }

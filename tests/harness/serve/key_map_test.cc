@@ -1,0 +1,116 @@
+// Where a message has the observations: from a file, and in messages.
+#include "serve/key_map.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "serve/observations.h"
+#include "serve/protocol.h"
+#include "support/error_of.h"
+
+namespace dp_bench::serve {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const PolicySpec kNamed{
+    .shape_meta = {
+        .obs = {{.name = "cam", .type = KeyType::kRgb, .shape = {3, 1, 2}, .dtype = DType::kUInt8},
+                {.name = "grip", .shape = {1}},
+                {.name = "joints", .shape = {2}}},
+        .action = {.name = "action", .shape = {3}}}};
+
+KeyMap FromText(const std::string& text, const std::string& protocol = "openpi") {
+  return KeyMap::FromConfig(Config::FromJson(text),
+                            MakeProtocol(protocol, "")->DefaultKeys(kNamed));
+}
+
+wire::NdArray Floats(const std::vector<float>& numbers) {
+  return wire::CopyOf("<f4", {static_cast<std::int64_t>(numbers.size())},
+                      std::as_bytes(std::span(numbers)));
+}
+
+wire::NdArray Bytes(Shape shape, const std::vector<std::uint8_t>& numbers) {
+  return wire::CopyOf("|u1", std::move(shape), std::as_bytes(std::span(numbers)));
+}
+
+std::vector<float> FloatsAt(const Observations& observations, std::size_t key) {
+  const ObsView view = observations.At(0, 0).at(key);
+  std::vector<float> numbers(static_cast<std::size_t>(view.shape.values()[0]));
+  std::memcpy(numbers.data(), view.data, numbers.size() * sizeof(float));
+  return numbers;
+}
+
+TEST(KeyMap, DefaultsAreThoseOfTheProtocol) {
+  const auto paths = [](const std::string& protocol) {
+    std::vector<std::string> names;
+    for (const InputKey& key : FromText("{}", protocol).obs) names.push_back(key.path);
+    return names;
+  };
+  EXPECT_THAT(paths("openpi"), ElementsAre("cam", "grip", "joints"));
+  EXPECT_THAT(paths("starvla"), ElementsAre("cam", "grip", "joints"));
+  EXPECT_THAT(paths("groot"), ElementsAre("video/cam", "state/grip", "state/joints"));
+  EXPECT_THAT(paths("vla_eval"), ElementsAre("images/cam", "state", "state"));
+  EXPECT_EQ(FromText("{}", "vla_eval").obs[2].first, 1);
+}
+
+TEST(KeyMap, ReadsPathsLayoutsAndParts) {
+  const KeyMap keys = FromText(R"({"obs": {"cam": {"key": "images/top", "layout": "chw"},
+      "grip": {"key": "observation/state", "first": 2},
+      "joints": {"key": "observation/state", "first": 0}}, "actions": "acts"})");
+  EXPECT_EQ(keys.actions, "acts");
+  // planes of red 1 2, green 3 4, blue 5 6
+  const wire::Map message = {{"images", wire::Map{{"top", Bytes({3, 1, 2}, {1, 2, 3, 4, 5, 6})}}},
+                             {"observation/state", Floats({7, 8, 9})},
+                             {"prompt", "go"}};
+  const Observations observations(keys, message);
+  EXPECT_THAT(FloatsAt(observations, 1), ElementsAre(9));
+  EXPECT_THAT(FloatsAt(observations, 2), ElementsAre(7, 8));
+  const ObsView cam = observations.At(0, 0).at(0);
+  EXPECT_THAT(cam.shape.values(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(cam.strides.values(), ElementsAre(2, 1, 2));
+}
+
+TEST(KeyMap, RefusesWhatItDoesNotKnow) {
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [] { FromText(R"({"obs": {"wrist": {}}})"); }),
+              HasSubstr("wrist"));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kConfig, [] { FromText(R"({"obs": {"grip": {"layout": "chw"}}})"); }),
+      HasSubstr("layout"));
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kConfig, [] { FromText(R"({"obs": {"cam": {"layout": "whc"}}})"); }),
+      HasSubstr("layout"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [] { MakeProtocol("grpc", ""); }),
+              HasSubstr("openpi, vla_eval, groot and starvla"));
+}
+
+TEST(KeyMap, FindsKeysWithSlashesBeforeNestedOnes) {
+  const wire::Map map = {{"a/b", 1.0}, {"a", wire::Map{{"b", 2.0}, {"c/d", 3.0}}}};
+  EXPECT_EQ(*FindPath(map, "a/b")->If<double>(), 1.0);
+  EXPECT_EQ(*FindPath(map, "a/c/d")->If<double>(), 3.0);
+  EXPECT_EQ(FindPath(map, "a/c"), nullptr);
+}
+
+TEST(KeyMap, RefusesAnArrayThatIsTooShortForItsPart) {
+  const KeyMap keys = FromText(R"({"obs": {"grip": {"key": "s", "first": 2},
+                                           "joints": {"key": "s", "first": 0}}})");
+  const wire::Map message = {{"cam", Bytes({1, 2, 3}, {0, 0, 0, 0, 0, 0})}, {"s", Floats({1, 2})}};
+  EXPECT_THAT(MessageOf(ErrorCode::kShape, [&] { Observations(keys, message); }),
+              HasSubstr("'s' has shape [2], expected [1] from number 2 on"));
+}
+
+TEST(KeyMap, RefusesKeysWithDifferentSteps) {
+  const std::vector<float> four(4);
+  const wire::Map message = {
+      {"cam", Bytes({2, 1, 2, 3}, std::vector<std::uint8_t>(12))},
+      {"grip", Floats({1})},
+      {"joints", wire::CopyOf("<f4", {2, 2}, std::as_bytes(std::span(four)))}};
+  EXPECT_THAT(MessageOf(ErrorCode::kShape, [&] { Observations(FromText("{}"), message); }),
+              HasSubstr("'grip' has 1 rows of 1 steps, but another key has 1 of 2"));
+}
+
+}  // namespace
+}  // namespace dp_bench::serve
