@@ -26,6 +26,7 @@
 #include "run/film_notes.h"
 #include "run/planning.h"
 #include "train/train_state.h"
+#include "wire/message.h"
 
 namespace dp_bench {
 namespace {
@@ -33,6 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using namespace std::string_literals;
+using namespace std::string_view_literals;
 
 constexpr std::size_t kMaxBytes = 1 << 20;
 
@@ -287,6 +289,46 @@ void AddChunks(const fs::path& root) {
   }
 }
 
+// One of each kind of value; arrays in each form, images, numbers of numpy.
+void AddMessages(const fs::path& root) {
+  using wire::List;
+  using wire::Map;
+  const Corpus corpus(root / "wire");
+  const std::vector<std::byte> bytes(24, std::byte{1});
+  const wire::Value values = Map{{"endpoint", "get_action"},
+                                 {"state", wire::CopyOf("<f4", {1, 6}, bytes)},
+                                 {"image", wire::CopyOf("|u1", {2, 4, 3}, bytes)},
+                                 {"list", List{-1, 300, 0.5, true, std::monostate(), bytes}},
+                                 {"options", Map()}};
+  const auto add = [&](const std::string& name, const wire::Value& value, wire::ArrayForm form) {
+    std::string message;
+    wire::Write(value, form, &message);
+    corpus.Add(name, message);
+  };
+  add("openpi", values, wire::ArrayForm::kOpenPi);
+  add("vla_eval", values, wire::ArrayForm::kVlaEval);
+  add("msgpack_numpy", values, wire::ArrayForm::kMsgpackNumpy);
+  add("npy", values, wire::ArrayForm::kNpy);
+
+  constexpr std::string_view kPng =  // one grey pixel
+      "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\0\0\0\0:~\x9bU\0\0\0\nIDATx\xda"
+      "c`\0\0\0\2\0\1\xe5'\xde\xfc\0\0\0\0IEND\xae"
+      "B`\x82"sv;
+  const auto file = std::as_bytes(std::span(kPng));
+  const auto image = [](std::string format, wire::Bytes data, List shape) {
+    return Map{{"__image__", true},
+               {"format", std::move(format)},
+               {"data", std::move(data)},
+               {"shape", std::move(shape)},
+               {"dtype", "|u1"}};
+  };
+  const wire::Value marked =
+      List{image("raw", bytes, {2, 4, 3}), image("png", {file.begin(), file.end()}, {1, 1, 1}),
+           Map{{"__npgeneric__", true}, {"data", 1.5}, {"dtype", "<f4"}},
+           Map{{"nd", false}, {"type", "<i8"}, {"data", wire::Bytes(8)}}};
+  add("marked", marked, wire::ArrayForm::kVlaEval);
+}
+
 void MakeCorpus(const fs::path& root) {
   const core::TemporaryFolder scratch;
   Corpus(root / "config").Add("experiment", kConfig + "\0training.lr=2e-4"s);
@@ -296,6 +338,7 @@ void MakeCorpus(const fs::path& root) {
   AddReplay(root, scratch.path());
   AddChunks(root);
   AddShards(root);
+  AddMessages(root);
 }
 
 }  // namespace

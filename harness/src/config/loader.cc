@@ -17,6 +17,7 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/utf8.h"
 
 namespace dp_bench::config {
 
@@ -368,15 +369,6 @@ std::vector<std::string> OverrideKeys(std::string_view path, const std::string& 
   return keys;
 }
 
-// Neither the key nor the value could be written into a resolved config.
-void RequireUtf8(const std::string& override_text) {
-  try {
-    Json(override_text).dump();
-  } catch (const Json::exception&) {
-    throw UsageError("an override is not valid UTF-8");
-  }
-}
-
 Json ParseValue(const std::string& text, const Json* existing, const std::string& origin) {
   Json value = text;
   // the value is parsed like a file, with the same limits and check for duplicate keys
@@ -412,7 +404,8 @@ void SetOrigins(const Json& value, const std::string& place, const std::string& 
 }  // namespace
 
 void ApplyOverride(const std::string& override_text, JsonSource* source) {
-  RequireUtf8(override_text);
+  // or else neither the key nor the value could be written into a resolved config
+  if (!core::IsUtf8(override_text)) throw UsageError("an override is not valid UTF-8");
   const std::size_t equals = override_text.find('=');
   if (equals == std::string::npos) {
     throw UsageError("override '{}': expected key.key=value", override_text);

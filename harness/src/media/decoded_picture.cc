@@ -50,8 +50,8 @@ void CopyPlane(const AVFrame& frame, bool is_swapped, std::span<float> out) {
 }  // namespace
 
 struct DecodedPicture::Conversion {
-  // What the scaler depends on: size, format, colour space, colour range.
-  using Settings = std::tuple<int, int, int, int, int>;
+  // What the scaler depends on: size, formats, colour space, colour range.
+  using Settings = std::tuple<int, int, int, int, int, int>;
 
   AvFramePtr frame;
   int quality = SWS_BILINEAR;  // flags of the scaler
@@ -79,18 +79,23 @@ int DecodedPicture::width() const { return frame()->width; }
 int DecodedPicture::height() const { return frame()->height; }
 int DecodedPicture::grey_bits() const { return Describe(*frame()).comp[0].depth; }
 
-void DecodedPicture::ToRgb(std::span<std::uint8_t> out) {
+void DecodedPicture::ToRgb(std::span<std::uint8_t> out) { Convert(AV_PIX_FMT_RGB24, 3, out); }
+void DecodedPicture::ToRgba(std::span<std::uint8_t> out) { Convert(AV_PIX_FMT_RGBA, 4, out); }
+
+void DecodedPicture::Convert(int format, int n_channels, std::span<std::uint8_t> out) {
   Conversion& c = *conversion_;
   const AVFrame& in = *c.frame;
-  DPB_ASSERT(out.size() == std::size_t{3} * static_cast<std::size_t>(in.width) *
+  DPB_ASSERT(out.size() == static_cast<std::size_t>(n_channels) *
+                               static_cast<std::size_t>(in.width) *
                                static_cast<std::size_t>(in.height));
-  const Conversion::Settings settings = {in.width, in.height, in.format, in.colorspace,
-                                         in.color_range};
+  const Conversion::Settings settings = {in.width, in.height,     in.format,
+                                         format,   in.colorspace, in.color_range};
   if (c.scaler == nullptr || c.settings != settings) {
-    c.scaler.reset(AvCheckNotNull(
-        sws_getContext(in.width, in.height, static_cast<AVPixelFormat>(in.format), in.width,
-                       in.height, AV_PIX_FMT_RGB24, c.quality, nullptr, nullptr, nullptr),
-        fmt::format("sws_getContext({})", Describe(in).name)));
+    c.scaler.reset(
+        AvCheckNotNull(sws_getContext(in.width, in.height, static_cast<AVPixelFormat>(in.format),
+                                      in.width, in.height, static_cast<AVPixelFormat>(format),
+                                      c.quality, nullptr, nullptr, nullptr),
+                       fmt::format("sws_getContext({})", Describe(in).name)));
     if (IsYuv(Describe(in))) {
       constexpr int kOne = 1 << 16;  // contrast and saturation are fixed-point numbers
       sws_setColorspaceDetails(c.scaler.get(), sws_getCoefficients(in.colorspace),
@@ -100,7 +105,7 @@ void DecodedPicture::ToRgb(std::span<std::uint8_t> out) {
     c.settings = settings;
   }
   const std::array<std::uint8_t*, 1> planes = {out.data()};
-  const std::array<int, 1> strides = {3 * in.width};
+  const std::array<int, 1> strides = {n_channels * in.width};
   AvCheck(
       sws_scale(c.scaler.get(), in.data, in.linesize, 0, in.height, planes.data(), strides.data()),
       "sws_scale");

@@ -30,6 +30,9 @@ class DecodedPicture {
   /// PyAV and torchcodec. Throws Error{kMedia} for a format that cannot be converted.
   void ToRgb(std::span<std::uint8_t> out);
 
+  /// The same with opacity as a fourth byte: 255 if the image has none.
+  void ToRgba(std::span<std::uint8_t> out);
+
   /// Writes [height, width] numbers. With more than 8 bits, and for grey of 8 bits: as stored. For
   /// colours of 8 bits: the mean of red, green and blue.
   void ToGrey(std::span<float> out);
@@ -41,6 +44,7 @@ class DecodedPicture {
   struct Conversion;
 
   AVFrame* frame() const;
+  void Convert(int format, int n_channels, std::span<std::uint8_t> out);
 
   /// From now on, ToRgb interpolates chroma as the decoders of JPEG do.
   void InterpolateChroma();

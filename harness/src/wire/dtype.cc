@@ -1,14 +1,14 @@
 #include "wire/dtype.h"
 
-#include "core/console.h"
 #include "core/errors.h"
+#include "wire/shown.h"
 
 namespace dp_bench::wire {
 
 NumpyType ParseNumpyType(std::string_view name) {
   const auto refuse = [name](std::string_view why) {
     return DataError("dtype '{}' {}; expected b1, i1 to i8, u1 to u8 or f2 to f8, little endian",
-                     core::Printable(name.substr(0, 40)), why);
+                     Shown(name), why);
   };
   if (name.size() != 3) throw refuse("is not supported");
   NumpyType type = {.name = std::string(name), .kind = name[1]};

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/console.h"
 #include "core/errors.h"
 #include "core/half.h"
 #include "wire/array_data.h"
 #include "wire/dtype.h"
 #include "wire/npy.h"
+#include "wire/shown.h"
 
 namespace dp_bench::wire {
 namespace {
@@ -44,7 +44,7 @@ class MarkedMap {
     }
     std::vector<std::string> found;
     for (const Member& member : members_.first(std::min<std::size_t>(members_.size(), 8))) {
-      found.push_back(core::Printable(member.key.substr(0, 40)));
+      found.push_back(Shown(member.key));
     }
     throw DataError("a map with the key {} needs the keys {}; it has {}", mark_,
                     fmt::join(needed, ", "), fmt::join(found, ", "));
@@ -231,49 +231,55 @@ NdArray MarkedMapReader::ReadImage(std::span<const Member> map) {
                     ToString(shape));
   }
   if (format == "raw") {
-    if (std::ranges::find(map, "dtype"sv, &Member::key) != map.end() &&
-        marked.TypeAt("dtype").name != "|u1") {
-      marked.Refuse("dtype", "|u1");
-    }
-    return ArrayIn(file, ParseNumpyType("|u1"), std::move(shape), message_);
+    marked.RequireKeys({"format", "data", "shape", "dtype"});
+    const NumpyType type = marked.TypeAt("dtype");
+    if (type.name != "|u1") throw DataError("'dtype': expected |u1, found {}", type.name);
+    return ArrayIn(file, type, std::move(shape), message_);
   }
   if (format != "png" && format != "jpeg") {
-    throw DataError("'format': expected raw, png or jpeg, found '{:.40}'", core::Printable(format));
+    throw DataError("'format': expected raw, png or jpeg, found '{}'", Shown(format));
   }
   if (!file.starts_with(format == "png" ? "\x89PNG\r\n\x1a\n"sv : "\xff\xd8\xff"sv)) {
     throw DataError("'data': expected a {} file, found {} bytes of something else", format,
                     file.size());
   }
-  if (shape[2] != 1 && shape[2] != 3) {
-    throw DataError("'shape': expected an image of 1 or 3 channels, found {}", ToString(shape));
+  return Decoded(std::as_bytes(std::span(file)), std::move(shape));
+}
+
+NdArray MarkedMapReader::Decoded(std::span<const std::byte> file, Shape shape) {
+  const std::int64_t n_channels = shape[2];
+  if (n_channels != 1 && n_channels != 3 && n_channels != 4) {
+    throw DataError("'shape': expected an image of 1, 3 or 4 channels, found {}", ToString(shape));
   }
-  std::int64_t n_bytes = 0;
-  if (std::max(shape[0], shape[1]) > kMaxDecodedBytes ||
-      (n_bytes = shape[0] * shape[1] * shape[2]) > kMaxDecodedBytes - n_decoded_) {
-    throw DataError("an image of {} pixels: the images of a message may have {} MiB together",
+  // the sides alone first, so that the product cannot overflow
+  const bool is_possible = std::max(shape[0], shape[1]) <= kMaxDecodedBytes;
+  const std::int64_t n_bytes = is_possible ? shape[0] * shape[1] * n_channels : 0;
+  if (!is_possible || n_bytes > kMaxDecodedBytes - n_decoded_) {
+    throw DataError("an image {}: the images of a message may have {} MiB together",
                     ToString(shape), kMaxDecodedBytes >> 20);
   }
   n_decoded_ += n_bytes;
-  const auto height = static_cast<int>(shape[0]);
-  const auto width = static_cast<int>(shape[1]);
-  const std::span<const std::byte> data = std::as_bytes(std::span(file));
+  if (decoder_ == nullptr) decoder_ = std::make_unique<media::PictureDecoder>();
+  media::DecodedPicture& picture =
+      decoder_->Decode(file, static_cast<int>(shape[1]), static_cast<int>(shape[0]));
   const auto size = static_cast<std::size_t>(n_bytes);
-  if (shape[2] == 3) {
-    std::shared_ptr<std::byte[]> memory(new std::byte[size]);
-    media::DecodeRgb(data, width, height, {memory.get(), size});
-    return {"|u1", std::move(shape), std::shared_ptr<const std::byte>(memory, memory.get())};
+  const std::shared_ptr<std::uint8_t[]> pixels(new std::uint8_t[size]);
+  if (n_channels == 3) {
+    picture.ToRgb({pixels.get(), size});
+  } else if (n_channels == 4) {
+    picture.ToRgba({pixels.get(), size});
+  } else {
+    if (picture.grey_bits() != 8) {
+      throw DataError("expected an image of 8 bits per channel, found {}", picture.grey_bits());
+    }
+    std::vector<float> grey(size);
+    picture.ToGrey(grey);
+    std::ranges::transform(grey, pixels.get(), [](float level) {
+      return static_cast<std::uint8_t>(std::lround(level));
+    });
   }
-  if (grey_decoder_ == nullptr) grey_decoder_ = std::make_unique<media::PictureDecoder>();
-  media::DecodedPicture& picture = grey_decoder_->Decode(data, width, height);
-  if (picture.grey_bits() != 8) {
-    throw DataError("expected an image of 8 bits per channel, found {}", picture.grey_bits());
-  }
-  std::vector<float> grey(size);
-  picture.ToGrey(grey);
-  std::vector<std::byte> pixels(size);
-  std::ranges::transform(grey, pixels.begin(),
-                         [](float level) { return static_cast<std::byte>(std::lround(level)); });
-  return CopyOf("|u1", std::move(shape), pixels);
+  const auto* data = reinterpret_cast<const std::byte*>(pixels.get());
+  return {"|u1", std::move(shape), std::shared_ptr<const std::byte>(pixels, data)};
 }
 
 }  // namespace dp_bench::wire

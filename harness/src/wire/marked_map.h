@@ -39,11 +39,12 @@ class MarkedMapReader {
 
  private:
   NdArray ReadImage(std::span<const Member> map);
+  NdArray Decoded(std::span<const std::byte> file, Shape shape);
 
   std::shared_ptr<const std::string> message_;
   std::optional<ArrayForm> form_;
   std::int64_t n_decoded_ = 0;  // bytes of pixels, of all images
-  std::unique_ptr<media::PictureDecoder> grey_decoder_;
+  std::unique_ptr<media::PictureDecoder> decoder_;
 };
 
 }  // namespace dp_bench::wire

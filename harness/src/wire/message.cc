@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/console.h"
 #include "core/errors.h"
 #include "core/utf8.h"
 #include "wire/marked_map.h"
+#include "wire/shown.h"
 
 namespace dp_bench::wire {
 namespace {
@@ -85,10 +85,9 @@ class ValueBuilder : public msgpack::null_visitor {
   std::string Place() const {
     std::string place;
     for (const Level& level : levels_) {
-      if (level.is_map && level.members.empty()) break;
+      if (is_key_ && &level == &levels_.back()) break;
       if (!place.empty()) place += '.';
-      place += level.is_map ? core::Printable(level.members.back().key.substr(0, kMaxShown))
-                            : std::to_string(level.list.size());
+      place += level.is_map ? Shown(level.members.back().key) : std::to_string(level.list.size());
     }
     return place.empty() ? "" : place + ": ";
   }
@@ -155,18 +154,12 @@ class ValueBuilder : public msgpack::null_visitor {
 };
 
 void RequireDistinctKeys(std::span<const Member> members) {
-  constexpr std::size_t kMany = 16;
-  std::vector<std::string_view> keys(members.size());
-  std::ranges::transform(members, keys.begin(),
-                         [](const Member& member) { return std::string_view(member.key); });
-  if (members.size() > kMany) std::ranges::sort(keys);
-  for (std::size_t i = 1; i < keys.size(); ++i) {
-    const auto first =
-        members.size() > kMany ? keys.begin() + static_cast<std::ptrdiff_t>(i) - 1 : keys.begin();
-    const auto end = keys.begin() + static_cast<std::ptrdiff_t>(i);
-    if (std::find(first, end, keys[i]) == end) continue;
-    throw DataError("the key '{}' occurs twice", core::Printable(keys[i].substr(0, kMaxShown)));
-  }
+  std::vector<std::string_view> keys;
+  keys.reserve(members.size());
+  for (const Member& member : members) keys.push_back(member.key);
+  std::ranges::sort(keys);
+  const auto repeated = std::ranges::adjacent_find(keys);
+  if (repeated != keys.end()) throw DataError("the key '{}' occurs twice", Shown(*repeated));
 }
 
 bool ValueBuilder::end_map() {
@@ -179,7 +172,13 @@ bool ValueBuilder::end_map() {
   } catch (const Error& error) {
     Fail("{}", error.what());
   }
-  if (marked) return Put(*std::move(marked));
+  if (marked) {
+    // or else the array could not be written in another form, with its shape as a list
+    if (marked->If<NdArray>() != nullptr && levels_.size() + 2 > std::size_t{kMaxDepth}) {
+      Fail("nested deeper than {} levels", kMaxDepth);
+    }
+    return Put(*std::move(marked));
+  }
   std::vector<Map::Entry> entries;
   entries.reserve(level.members.size());
   for (Member& member : level.members) {

@@ -22,7 +22,8 @@ enum class ArrayForm {
   kNpy,           // GR00T N1.6: {"__ndarray_class__": true, "as_npy": a whole .npy file}
 };
 
-/// Levels of lists and maps in a message.
+/// Levels of lists and maps in a message. An array is two of them, so that it can be written in
+/// each form.
 inline constexpr int kMaxDepth = 32;
 
 /// Values in a message, keys included; an array's data are one. One byte can be a value, which
@@ -32,23 +33,24 @@ inline constexpr std::size_t kMaxValues = 1'000'000;
 /// Pixels of all images of a message that are PNG or JPEG files [bytes].
 inline constexpr std::int64_t kMaxDecodedBytes = std::int64_t{256} << 20;
 
-/// Characters of a key that a message to the user shows.
-inline constexpr std::size_t kMaxShown = 40;
-
 struct Message {
   Value value;
-  std::optional<ArrayForm> array_form;  // of its first array; an answer uses the same
+
+  /// Of its first array or number of numpy; an answer uses the same.
+  std::optional<ArrayForm> array_form;
 };
 
-/// Reads one value, whose arrays point into `bytes`. Reads arrays in each form, vla-eval's images
+/// Reads one value, whose arrays point into `bytes` (those that are a PNG or JPEG file, or an .npy
+/// file in Fortran's order, have memory of their own). Reads arrays in each form, vla-eval's images
 /// (raw, PNG, JPEG) as arrays |u1 [H, W, C], and numpy's scalars as numbers. Throws Error{kData},
-/// with the place in the message and the byte, for anything that is cut off, too deep, followed by
-/// more bytes, an extension type, a key that is neither text nor bytes or occurs twice, an array
-/// whose data do not fit its shape, big-endian, or of a dtype other than b, i, u and f.
+/// with the place in the message, for anything that is cut off, larger than the limits above,
+/// followed by more bytes, an extension type, a key that is neither text nor bytes or occurs twice,
+/// an array whose data do not fit its shape, big-endian, or of a dtype other than b, i, u and f.
 Message Read(std::shared_ptr<const std::string> bytes);
 
-/// Appends to `bytes`, so that a buffer can be used again. Integers have their shortest form,
-/// numbers are float64, as Python's msgpack writes them.
+/// Appends to `bytes`, so that a buffer can be used again. Keys are text, integers have their
+/// shortest form, numbers are float64, as Python's msgpack writes them. Throws Error{kData} if a
+/// text, list or array has more than 4 GiB.
 void Write(const Value& value, ArrayForm form, std::string* bytes);
 
 }  // namespace dp_bench::wire

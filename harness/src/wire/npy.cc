@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "core/console.h"
 #include "core/errors.h"
 #include "wire/array_data.h"
 #include "wire/dtype.h"
+#include "wire/shown.h"
 
 namespace dp_bench::wire {
 namespace {
@@ -63,8 +63,8 @@ class NpyHeaderParser {
   [[noreturn]] void Refuse() const {
     throw DataError(
         "expected the header {{'descr': ..., 'fortran_order': ..., 'shape': (...)}} of a .npy "
-        "file, found {:.120}",
-        core::Printable(text_.substr(0, 120)));
+        "file, found {}",
+        Shown(text_, 120));
   }
 
   void SkipSpace() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size())); }

@@ -74,6 +74,8 @@ const Value* Map::Find(std::string_view key) const {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
+bool Map::empty() const { return entries_.empty(); }
+
 void Map::Add(std::string key, Value value) {
   DPB_ASSERT(Find(key) == nullptr);
   entries_.emplace_back(std::move(key), std::move(value));

@@ -57,7 +57,7 @@ class Map {
   void Add(std::string key, Value value);
 
   const std::vector<Entry>& entries() const { return entries_; }
-  bool empty() const { return entries_.empty(); }
+  bool empty() const;
 
  private:
   std::vector<Entry> entries_;

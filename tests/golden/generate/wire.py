@@ -56,6 +56,8 @@ def image_map(image_format, array):
 
 
 gradient = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
+smooth = np.stack(np.meshgrid(np.arange(0, 256, 16), np.arange(0, 256, 8)) + [np.full((32, 16), 100)], axis=2).astype(np.uint8)
+jpeg_pixels = msgpack.unpackb(bytes.fromhex(image_map("jpeg", smooth)), object_hook=vla_eval.decode_ndarray)["image"]
 rgba = np.arange(4 * 6 * 4, dtype=np.uint8).reshape(4, 6, 4)
 integers = [0, 127, 128, 255, 256, 65535, 65536, 2**32 - 1, 2**32, 2**63 - 1, 2**64 - 1, -1, -32, -33, -128, -129, -32768, -32769, -(2**31),
             -(2**31) - 1, -(2**63)]
@@ -88,7 +90,7 @@ read_only = {
     "msgpack_numpy_bool_scalar": numpy_pack(np.bool_(True)).hex(),
     "fortran_npy": npy_pack(np.asfortranarray(np.arange(6, dtype=np.int32).reshape(2, 3))).hex(),
     "float32": msgpack.packb(1.5, use_single_float=True).hex(),
-    "png": image_map("png", gradient), "rgba_png": image_map("png", rgba), "jpeg": image_map("jpeg", gradient),
+    "png": image_map("png", gradient), "rgba_png": image_map("png", rgba), "jpeg": image_map("jpeg", smooth), "jpeg_pixels": jpeg_pixels.tobytes().hex(),
 }
 
 versions = {name: importlib.metadata.version(name) for name in PACKAGES}

@@ -100,6 +100,19 @@ Tiff FloatTiffOf(const std::vector<float>& values, bool is_big_endian = false) {
   return tiff;
 }
 
+TEST(DecodedPicture, OpacityIsFullIfTheImageHasNone) {
+  const RgbImage image = Gradient(5, 3, 1);
+  PictureDecoder decoder;
+  const std::string png = EncodePng(image);
+  DecodedPicture& picture = decoder.Decode(Bytes(png), 5, 3);
+  const std::vector<std::uint8_t> rgb = Rgb(picture);
+  std::vector<std::uint8_t> rgba(std::size_t{4} * 5 * 3);
+  picture.ToRgba(rgba);
+  for (std::size_t i = 0; i < rgba.size(); ++i) {
+    EXPECT_EQ(rgba[i], i % 4 == 3 ? 255 : rgb[i / 4 * 3 + i % 4]) << i;
+  }
+}
+
 TEST(DecodedPicture, PngIsLossless) {
   PictureDecoder decoder;
   // one after another: the second must not depend on the first

@@ -10,7 +10,7 @@
 
 #include "support/hex.h"
 #include "support/json_golden.h"
-#include "values.h"
+#include "support/wire_values.h"
 
 namespace dp_bench::wire {
 namespace {

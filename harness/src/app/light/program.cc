@@ -16,6 +16,7 @@
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
+#include "core/utf8.h"
 #include "dp_bench/build_id.h"
 #include "plugin/open_call.h"
 
@@ -33,12 +34,6 @@ void SettleStandardStreams() {
     const int opened = open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
     if (opened >= 0 && opened != stream) close(opened);
   }
-}
-
-bool IsUtf8(const std::string& text) {
-  using Json = nlohmann::json;
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::ignore) ==
-         Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string WithoutForeignBytes(std::string text) {
@@ -68,7 +63,7 @@ void RequireUtf8(int argc, char** argv) {
           "have here. Was the output of another command taken for a name?",
           i, line);
     }
-    if (IsUtf8(argv[i])) continue;
+    if (core::IsUtf8(argv[i])) continue;
     throw UsageError(
         "argument {}, '{}', is not UTF-8. Paths and values are written into "
         "JSON files, which must be UTF-8; rename the file.",
