@@ -26,6 +26,10 @@ if(CCACHE)
   add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endif()
 
+# GCC looks for garbage again and again in the memory that the precompiled headers fill: a tenth of its time. Without, a
+# compilation takes 7 to 12 % more memory, at most 2 GB.
+add_compile_options($<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=2000000>)
+
 # With contraction, the bits of a simulation would depend on whether the compiler finds an FMA.
 add_library(dpb_compile_options INTERFACE)
 target_compile_options(dpb_compile_options INTERFACE

@@ -2,8 +2,8 @@
 # Builds <build>/plugins/libdpb_<kind>_<name>.so with one exported symbol, an object library
 # dpb_<kind>_<name>_objects for unit tests, and registers the tests conformance.<kind>.<name> (with the
 # params in the plugin's conformance.json, if it has one) and exports.<kind>.<name>. OBS: what a policy can
-# observe, one conformance test each; conformance.<variant>.json repeats them with other params. WITHOUT_CONFORMANCE:
-# another test checks the plugin.
+# observe, one conformance test each; conformance.<variant>.json repeats them with other params, or only the
+# first of them if it sets an objective. WITHOUT_CONFORMANCE: another test checks the plugin.
 function(dpb_add_plugin)
   cmake_parse_arguments(PLUGIN "WITHOUT_CONFORMANCE" "KIND;NAME" "SOURCES;LINK;OBS" ${ARGN})
   if(NOT DPB_PLUGINS STREQUAL "all" AND NOT PLUGIN_NAME IN_LIST DPB_PLUGINS)

@@ -44,6 +44,7 @@ if(OpenVINO_FOUND)
   dpb_harness_library(dp_bench_openvino)
   set_target_properties(dp_bench_openvino PROPERTIES CXX_VISIBILITY_PRESET hidden)
   target_link_libraries(dp_bench_openvino PRIVATE dp_bench_policy openvino::runtime)
+  dpb_reuse_torch_headers(dp_bench_openvino)
   add_dependencies(dp_bench_planner dp_bench_openvino)
 endif()
 

@@ -144,7 +144,7 @@ echo "memory that runs out is said without a backtrace, and what to do"
 for verb in train "inspect --batch-size 1048576"; do
   status=0
   # shellcheck disable=SC2086
-  (ulimit -v 6000000; exec "$dp_bench" $verb "${small[@]}" policy.params.down_dims='[2048,4096]' collect.n_episodes=4 \
+  (ulimit -v 2400000; exec "$dp_bench" $verb "${small[@]}" policy.params.down_dims='[1024,2048]' collect.n_episodes=4 \
     dataloader.batch_size=1000) >out.txt 2>&1 || status=$?
   [ "$status" -eq 71 ] || fail "$verb without memory ended with $status: $(tail -c 2000 out.txt)"
   grep -q "out of memory" out.txt && grep -q "batch_size" out.txt || fail "$(cat out.txt)"
@@ -159,12 +159,20 @@ expected=no
 grep -q "\"mixed_precision\": \"$expected\"" precise/config.json || fail "$(cat precise/config.json)"
 
 echo "a signal ends a verb that keeps nothing at once, and leaves nothing"
-signalled() {  # signalled SIGNAL SECONDS COMMAND...: the exit status, within two seconds of the signal
-  local signal=$1 seconds=$2
+wait_for_episode() {  # wait_for_episode RUN CHILD: until its first episode has ended
+  until grep -qs trace_hash "$1/episodes.partial.jsonl"; do
+    kill -0 "$2" || fail "$1 ended before its first episode"
+    sleep 0.05
+  done
+}
+# signalled SIGNAL WHEN COMMAND...: the exit status, within two seconds of the signal, which comes after WHEN seconds, or
+# after the first episode of the run folder WHEN
+signalled() {
+  local signal=$1 when=$2
   shift 2
   env --default-signal=INT "$@" >signalled.txt 2>&1 &  # a script's background ignores it
   local child=$! status=0
-  sleep "$seconds"
+  case $when in [0-9]*) sleep "$when" ;; *) wait_for_episode "$when" "$child" ;; esac
   local sent=$(date +%s%N)
   kill "-$signal" "$child" || fail "$* ended before the signal: $(cat signalled.txt)"
   wait "$child" || status=$?
@@ -180,23 +188,23 @@ profile=("$dp_bench" profile "${small[@]}" collect.n_episodes=4 --steps 10000 da
 
 echo "an evaluation that is interrupted while it loads is one that can be resumed"
 for seconds in 0.6 1.2; do
-  status=$(signalled INT $seconds "${evaluate[@]}" env_runner.n_test=400 env_runner.n_videos=0 --output "early_$seconds")
+  status=$(signalled INT $seconds "${evaluate[@]}" env_runner.n_test=200 env_runner.n_videos=0 --output "early_$seconds")
   if [ "$status" -eq 130 ]; then  # the program was not loaded yet
     [ ! -e "early_$seconds/config.json" ] || fail "a part of an evaluation"
   else
     [ "$status" -eq 75 ] || fail "it ended with $status: $(cat signalled.txt)"
     "$dp_bench" eval --resume "early_$seconds" >out.txt 2>&1 || fail "$(cat out.txt)"
-    [ "$(wc -l <"early_$seconds/episodes.jsonl")" -eq 400 ] || fail "it did not run the rest: $(cat out.txt)"
+    [ "$(wc -l <"early_$seconds/episodes.jsonl")" -eq 200 ] || fail "it did not run the rest: $(cat out.txt)"
   fi
 done
 
 echo "SIGHUP interrupts like SIGTERM, but not under nohup"
 endless=("${evaluate[@]}" env_runner.n_test=100000 env_runner.n_videos=0)
-[ "$(signalled HUP 5 "${endless[@]}" --output hung_up)" -eq 75 ] || fail "$(cat signalled.txt)"
+[ "$(signalled HUP hung_up "${endless[@]}" --output hung_up)" -eq 75 ] || fail "$(cat signalled.txt)"
 grep -q "continue with --resume" signalled.txt || fail "$(cat signalled.txt)"
 nohup "${endless[@]}" --output nohup >nohup.txt 2>&1 &
 child=$!
-sleep 4
+wait_for_episode nohup "$child"
 kill -HUP "$child"
 sleep 1
 kill -TERM "$child" || fail "SIGHUP ended it under nohup: $(cat nohup.txt)"

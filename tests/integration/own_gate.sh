@@ -27,11 +27,15 @@ evaluate() {  # evaluate CHECKPOINT OUTPUT N_TEST
   "$dp_bench" eval --checkpoint "$1" --output "$2" env_runner.n_train=0 env_runner.n_videos=0 \
     env_runner.test_start_seed=500000 env_runner.n_test="$3" >eval.txt 2>&1 || fail "$(cat eval.txt)"
 }
-evaluate "$policy" candidate 50
-n_run=$(wc -l <pusht_unet_hybrid/episodes.jsonl)
-cmp <(head -n "$n_run" candidate/episodes.jsonl) <(head -n 50 pusht_unet_hybrid/episodes.jsonl) || fail "the gate ran other episodes"
 OMP_NUM_THREADS=1 evaluate "$policy" one_thread 8
-cmp <(head -n 8 candidate/episodes.jsonl) one_thread/episodes.jsonl || fail "one thread changed the episodes"
+cmp <(head -n 8 pusht_unet_hybrid/episodes.jsonl) one_thread/episodes.jsonl || fail "one thread changed the episodes"
+status=0
+"$dp_bench" gate --baseline "$policy/baseline.json" --candidate one_thread >gate.txt 2>&1 || status=$?
+case $status in
+  0) grep "PASS" gate.txt ;;
+  3) echo "too few episodes to compare with another outcome class" ;;
+  *) fail "the gate of a finished evaluation ended with $status: $(cat gate.txt)" ;;
+esac
 
 echo "a policy with damaged weights fails"
 mkdir damaged
@@ -60,6 +64,6 @@ del manifest["sha256"]  # its own, over the rest
 manifest["sha256"] = hashlib.sha256(json.dumps(manifest, indent=1, sort_keys=True).encode()).hexdigest()
 manifest_path.write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
 PYTHON
-evaluate damaged worse 50
+evaluate damaged worse 20  # as good as none succeeds; ten lost seeds are proof
 expect_exit 1 "FAIL" "$dp_bench" gate --baseline "$policy/baseline.json" --candidate worse
 head -1 out.txt

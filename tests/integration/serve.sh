@@ -58,6 +58,16 @@ for line in open(sys.argv[1]): row = json.loads(line); print(row["seed"], row["n
 cmp <(outcomes own) <(outcomes vla_eval) || fail "vla_eval: other episodes"  # a trace also has the plans, of which there are more
 stop_server INT
 
+echo "the certificate of a policy"
+start_server --checkpoint "$model"
+expect_exit 0 "a function of (observation, seed): verified" "$dp_bench" doctor --url "$address" --env pusht --config-dir "$2"
+grep -q "8 at once" out.txt || fail "$(cat out.txt)"
+"$dp_bench" doctor --url "$address" --env pusht --config-dir "$2" --json | python3 -c '
+import json, sys
+found = json.load(sys.stdin)
+assert found["deterministic"] and found["latency_ms"]["p50"] > 0 and len(found["throughput"]) == 4, found' || fail "--json"
+stop_server
+
 echo "a run of a remote policy replays and continues"
 start_server --checkpoint "$model"
 "$dp_bench" eval --policy remote --env pusht --config-dir "$2" --output again "policy.params.url=$address" "${runner[@]}" \

@@ -15,6 +15,8 @@
 #include "core/json.h"
 #include "core/stop_signal.h"
 #include "dp_bench/policy.h"
+#include "evaluate/certify_policy.h"
+#include "planner/policy_planner.h"
 #include "planner/policy_weights.h"
 #include "run/checkpoint.h"
 #include "run/manifest.h"
@@ -90,6 +92,10 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
   if (!options_.resume.empty()) resumed = TakeFromFolder(&options_);
   if (options_.experiment.config.empty() && !options_.checkpoint.empty()) {
     options_.experiment.config = options_.checkpoint / run::kConfigFile;
+  }
+  if (options_.resume.empty() && options_.checkpoint.empty()) {
+    // CertifiedPolicy says more, and refuses nothing
+    options_.experiment.overrides.push_back("env_runner.check_batch_invariance=false");
   }
   if (options_.resume.empty()) ProvideRealtimeLatency(&options_, ranks_);
   is_of_training_ = resumed && !run::EvaluatedCheckpoint(resumed->manifest);
@@ -199,6 +205,29 @@ std::string CheckpointEvaluation::ContinueHead(const std::string& manifest) {
   return with_id;
 }
 
+// A policy of others may not be a function of the seed. Then its episodes are compared unpaired,
+// like those of an env that is not.
+std::string CheckpointEvaluation::CertifiedPolicy(const std::string& manifest) {
+  std::vector<control::RecordedObs> rows;
+  for (const int episode : {0, 1}) {
+    if (episode >= static_cast<int>(runner().jobs().size())) break;
+    if (auto row = runner().FirstObservation(episode)) rows.push_back(std::move(*row));
+  }
+  if (rows.empty()) return manifest;
+  const auto config = control::EnvRunnerConfig::FromConfig(experiment_->config().Sub("env_runner"));
+  planner::PolicyPlanner planner(*policy_, experiment_->device(), config.micro_batch);
+  const run::DeterminismCertificate certificate =
+      PolicyCertificate(planner, experiment_->spec(), rows);
+  if (!certificate.difference) {
+    core::LogInfo("the policy is a function of (observation, seed): verified");
+    return manifest;
+  }
+  core::LogWarning(run::Describe(certificate) + "; comparisons treat its episodes as unpaired");
+  nlohmann::json json = nlohmann::json::parse(manifest);
+  json[run::kDeterminismKey] = run::ToJson(certificate);
+  return json.dump(2) + "\n";
+}
+
 // The manifest has the hash of the config, so it is written first.
 void CheckpointEvaluation::WriteHead() {
   std::optional<run::CheckpointChoice> checkpoint;  // the manifest of a training names none
@@ -211,6 +240,7 @@ void CheckpointEvaluation::WriteHead() {
         task::WarnOfChangedPlugins(options_.checkpoint, manifest);
       }
       manifest = task::WithCertificate(*experiment_, manifest);
+      if (options_.checkpoint.empty()) manifest = CertifiedPolicy(manifest);
     }
     manifest = ranks_.FromRoot(manifest);
     manifest = task::WriteRunHead(folder(), manifest, experiment_->config(), ranks_);

@@ -66,6 +66,7 @@ class CheckpointEvaluation {
  private:
   void OpenFolder();
   void LoadPolicy();
+  std::string CertifiedPolicy(const std::string& manifest);
   void WriteHead();
   void RequireExtension(const run::RunFolder& run) const;
   void FindEpisodes(const run::RunFolder& run);

@@ -40,7 +40,7 @@ class Groot final : public Protocol {
     return std::nullopt;
   }
 
-  Request Read(const wire::Message& message, const wire::Map& metadata) const override {
+  ClientRequest Read(const wire::Message& message, const wire::Map& metadata) const override {
     const wire::Map& map = RequireMap(message.value, "a request");
     if (!api_key_.empty() && !net::SameSecret(api_key_, ReadText(map, "api_token", ""))) {
       throw DataError("expected the server's key in 'api_token'");
@@ -51,7 +51,7 @@ class Groot final : public Protocol {
     const wire::Map& data = data_value == nullptr || data_value->If<std::monostate>() != nullptr
                                 ? none
                                 : RequireMap(*data_value, "'data'");
-    Request request;
+    ClientRequest request;
     if (const wire::Value* const options = data.Find("options");
         options != nullptr && options->If<wire::Map>() != nullptr) {
       request.seed = ReadCount(*options->If<wire::Map>(), "seed");
@@ -62,9 +62,9 @@ class Groot final : public Protocol {
       if (observation == nullptr) throw DataError("'data' has no 'observation'");
       request.observations.push_back(RequireMap(*observation, "'observation'"));
     } else if (endpoint == "reset") {
-      request.kind = Request::Kind::kReset;
+      request.kind = ClientRequest::Kind::kReset;
     } else if (endpoint == "ping" || endpoint == "get_modality_config") {
-      request.kind = Request::Kind::kSay;
+      request.kind = ClientRequest::Kind::kSay;
       request.said = endpoint == "ping"
                          ? wire::Map{{"status", "ok"}, {"message", "Server is running"}}
                          : Modalities(metadata);
@@ -76,17 +76,17 @@ class Groot final : public Protocol {
     return request;
   }
 
-  net::Outgoing Reply(const Request& /*request*/, std::span<const Answer> answers,
+  net::Outgoing Reply(const ClientRequest& /*request*/, std::span<const ClientAnswer> answers,
                       const Timing& timing, std::string_view actions_key,
                       wire::ArrayForm form) const override {
-    Answer answer = answers.front();
+    ClientAnswer answer = answers.front();
     if (answer.shape.size() == 2) answer.shape.insert(answer.shape.begin(), 1);
     return Pack(wire::List{wire::Map{{std::string(actions_key), ToArray(answer)}},
                            wire::Map{{"infer_ms", 1e3 * timing.plan_s}}},
                 form);
   }
 
-  net::Outgoing ReplyToReset(const Request& /*request*/) const override {
+  net::Outgoing ReplyToReset(const ClientRequest& /*request*/) const override {
     return Pack(wire::Map(), wire::ArrayForm::kMsgpackNumpy);
   }
 

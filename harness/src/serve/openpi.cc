@@ -46,12 +46,12 @@ class OpenPi final : public Protocol {
     return Pack(metadata, wire::ArrayForm::kOpenPi);
   }
 
-  Request Read(const wire::Message& message, const wire::Map& /*metadata*/) const override {
+  ClientRequest Read(const wire::Message& message, const wire::Map& /*metadata*/) const override {
     const wire::Map& map = RequireMap(message.value, "an observation");
-    Request request;
+    ClientRequest request;
     const std::string endpoint = ReadText(map, "endpoint", "infer");
     if (endpoint == "reset") {
-      request.kind = Request::Kind::kReset;
+      request.kind = ClientRequest::Kind::kReset;
     } else if (endpoint != "infer") {
       throw DataError("'endpoint': expected infer or reset, found '{}'", endpoint);
     }
@@ -64,7 +64,7 @@ class OpenPi final : public Protocol {
       throw DataError(
           "'sampling_params': this server samples as the checkpoint says; expected none");
     }
-    if (request.kind == Request::Kind::kReset) return request;
+    if (request.kind == ClientRequest::Kind::kReset) return request;
     if (const wire::Value* const batch = map.Find("batch")) {
       request.is_batch = true;
       request.observations = ReadBatch(*batch);
@@ -74,10 +74,11 @@ class OpenPi final : public Protocol {
     return request;
   }
 
-  net::Outgoing Reply(const Request& request, std::span<const Answer> answers, const Timing& timing,
-                      std::string_view actions_key, wire::ArrayForm form) const override {
+  net::Outgoing Reply(const ClientRequest& request, std::span<const ClientAnswer> answers,
+                      const Timing& timing, std::string_view actions_key,
+                      wire::ArrayForm form) const override {
     wire::List list;
-    for (const Answer& answer : answers) {
+    for (const ClientAnswer& answer : answers) {
       list.push_back(wire::Map{{std::string(actions_key), ToArray(answer)}});
     }
     const wire::Map times = {{"infer_ms", 1e3 * timing.plan_s}, {"queue_ms", 1e3 * timing.queue_s}};
@@ -91,7 +92,7 @@ class OpenPi final : public Protocol {
     return Pack(reply, form);
   }
 
-  net::Outgoing ReplyToReset(const Request& /*request*/) const override {
+  net::Outgoing ReplyToReset(const ClientRequest& /*request*/) const override {
     return {.bytes = "reset successful", .is_text = true};
   }
 

@@ -41,7 +41,7 @@ struct PolicyServer::Pending {
   };
 
   net::ClientId client = 0;
-  Request request;
+  ClientRequest request;
   wire::ArrayForm form = wire::ArrayForm::kOpenPi;
   std::vector<std::size_t> n_rows;  // of each observation
   std::vector<Row> rows;
@@ -126,7 +126,7 @@ bool PolicyServer::Received(net::ClientId id, net::Bytes bytes) {
   wire::Value request_id;
   try {
     const wire::Message message = wire::Read(std::move(bytes));
-    Request request = protocol_->Read(message, metadata_);
+    ClientRequest request = protocol_->Read(message, metadata_);
     request_id = request.id;
     return Handle(id, found->second, message, std::move(request));
   } catch (const Error& error) {
@@ -138,24 +138,24 @@ bool PolicyServer::Received(net::ClientId id, net::Bytes bytes) {
 }
 
 bool PolicyServer::Handle(net::ClientId id, Client& client, const wire::Message& message,
-                          Request request) {
+                          ClientRequest request) {
   switch (request.kind) {
-    case Request::Kind::kInfer:
+    case ClientRequest::Kind::kInfer:
       return Infer(id, client, message, std::move(request));
-    case Request::Kind::kReset:
-    case Request::Kind::kBegin:
+    case ClientRequest::Kind::kReset:
+    case ClientRequest::Kind::kBegin:
       ResetSessions(client, request);
       break;
-    case Request::Kind::kNothing:
+    case ClientRequest::Kind::kNothing:
       return false;
-    case Request::Kind::kSay: {
+    case ClientRequest::Kind::kSay: {
       net::Outgoing said;
       wire::Write(request.said, message.array_form.value_or(wire::ArrayForm::kOpenPi), &said.bytes);
       Send(id, std::move(said));
       return true;
     }
   }
-  if (request.kind == Request::Kind::kBegin) return false;
+  if (request.kind == ClientRequest::Kind::kBegin) return false;
   Send(id, protocol_->ReplyToReset(request));
   return true;
 }
@@ -172,7 +172,7 @@ std::shared_ptr<Session> PolicyServer::SessionOf(Client& client, const std::stri
 }
 
 // Also those of its rows.
-void PolicyServer::ResetSessions(Client& client, const Request& request) {
+void PolicyServer::ResetSessions(Client& client, const ClientRequest& request) {
   SessionOf(client, request.session)->Reset(request.seed);
   const std::string rows = request.session + "#";
   for (const auto& [name, session] : client.sessions) {
@@ -182,7 +182,7 @@ void PolicyServer::ResetSessions(Client& client, const Request& request) {
 
 // Everything that may be refused comes first, so that a client can send the same request again.
 bool PolicyServer::Infer(net::ClientId id, Client& client, const wire::Message& message,
-                         Request request) {
+                         ClientRequest request) {
   const bool is_single = protocol_->gives_single_actions();
   auto pending = std::make_shared<Pending>();
   pending->client = id;
@@ -251,10 +251,10 @@ void PolicyServer::Finish(Pending& pending) {
       row.actions = std::move(row.outcome.chunk);
     }
   }
-  std::vector<Answer> answers;
+  std::vector<ClientAnswer> answers;
   auto row = pending.rows.begin();
   for (const std::size_t n : pending.n_rows) {
-    Answer& answer = answers.emplace_back();
+    ClientAnswer& answer = answers.emplace_back();
     answer.shape = AnswerShape(n, info_.spec, is_single);
     for (std::size_t i = 0; i < n; ++i, ++row) {
       answer.actions.insert(answer.actions.end(), row->actions.begin(), row->actions.end());

@@ -62,9 +62,10 @@ class PolicyServer final : public net::Handler {
   };
   struct Pending;
 
-  bool Handle(net::ClientId id, Client& client, const wire::Message& message, Request request);
-  bool Infer(net::ClientId id, Client& client, const wire::Message& message, Request request);
-  void ResetSessions(Client& client, const Request& request);
+  bool Handle(net::ClientId id, Client& client, const wire::Message& message,
+              ClientRequest request);
+  bool Infer(net::ClientId id, Client& client, const wire::Message& message, ClientRequest request);
+  void ResetSessions(Client& client, const ClientRequest& request);
   std::shared_ptr<Session> SessionOf(Client& client, const std::string& name);
   void Finish(Pending& pending);
   void SendRefusal(net::ClientId id, const wire::Value& request_id, Refusal why,

@@ -26,7 +26,7 @@ struct PolicyInfo {
 };
 
 /// What a message asks for.
-struct Request {
+struct ClientRequest {
   enum class Kind {
     kInfer,    // an answer with actions
     kReset,    // a new episode, acknowledged
@@ -51,7 +51,7 @@ enum class Refusal { kBadRequest, kOverloaded, kFailed };
 std::string_view Name(Refusal refusal);  // "bad_request", ...
 
 /// The actions for one observation.
-struct Answer {
+struct ClientAnswer {
   Shape shape;                 // [Ta, Da], [Da], or with rows in front
   std::vector<float> actions;  // in raw units
 };
@@ -82,12 +82,12 @@ class Protocol {
   virtual std::optional<net::Outgoing> Greet(const wire::Map& metadata) const = 0;
 
   /// Throws Error{kData} for what is no request.
-  virtual Request Read(const wire::Message& message, const wire::Map& metadata) const = 0;
+  virtual ClientRequest Read(const wire::Message& message, const wire::Map& metadata) const = 0;
 
-  virtual net::Outgoing Reply(const Request& request, std::span<const Answer> answers,
+  virtual net::Outgoing Reply(const ClientRequest& request, std::span<const ClientAnswer> answers,
                               const Timing& timing, std::string_view actions_key,
                               wire::ArrayForm form) const = 0;
-  virtual net::Outgoing ReplyToReset(const Request& request) const = 0;
+  virtual net::Outgoing ReplyToReset(const ClientRequest& request) const = 0;
   virtual net::Outgoing Refuse(const wire::Value& id, Refusal why,
                                const std::string& text) const = 0;
 

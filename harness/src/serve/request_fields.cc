@@ -28,7 +28,7 @@ std::optional<std::uint64_t> ReadCount(const wire::Map& map, std::string_view ke
   throw DataError("'{}': expected an integer from 0 on, found {}", key, wire::Describe(*value));
 }
 
-wire::NdArray ToArray(const Answer& answer) {
+wire::NdArray ToArray(const ClientAnswer& answer) {
   return wire::CopyOf("<f4", answer.shape, std::as_bytes(std::span(answer.actions)));
 }
 

@@ -24,7 +24,7 @@ std::string ReadText(const wire::Map& map, std::string_view key,
 std::optional<std::uint64_t> ReadCount(const wire::Map& map, std::string_view key);
 
 /// The actions as <f4.
-wire::NdArray ToArray(const Answer& answer);
+wire::NdArray ToArray(const ClientAnswer& answer);
 
 net::Outgoing Pack(const wire::Value& value, wire::ArrayForm form);
 

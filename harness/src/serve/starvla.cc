@@ -24,13 +24,13 @@ class StarVla final : public Protocol {
     return Pack(greeting, wire::ArrayForm::kOpenPi);
   }
 
-  Request Read(const wire::Message& message, const wire::Map& /*metadata*/) const override {
+  ClientRequest Read(const wire::Message& message, const wire::Map& /*metadata*/) const override {
     const wire::Map& map = RequireMap(message.value, "a request");
-    Request request;
+    ClientRequest request;
     if (const wire::Value* const id = map.Find("request_id")) request.id = *id;
     const std::string type = ReadText(map, "type", "infer");
     if (type == "ping") {
-      request.kind = Request::Kind::kSay;
+      request.kind = ClientRequest::Kind::kSay;
       request.said = Envelope("pong", request.id, {});
       return request;
     }
@@ -51,17 +51,17 @@ class StarVla final : public Protocol {
     return request;
   }
 
-  net::Outgoing Reply(const Request& request, std::span<const Answer> answers,
+  net::Outgoing Reply(const ClientRequest& request, std::span<const ClientAnswer> answers,
                       const Timing& /*timing*/, std::string_view actions_key,
                       wire::ArrayForm form) const override {
-    Answer answer = answers.front();
+    ClientAnswer answer = answers.front();
     if (answer.shape.size() == 2) answer.shape.insert(answer.shape.begin(), 1);
     return Pack(
         Envelope("inference_result", request.id, {{std::string(actions_key), ToArray(answer)}}),
         form);
   }
 
-  net::Outgoing ReplyToReset(const Request& request) const override {
+  net::Outgoing ReplyToReset(const ClientRequest& request) const override {
     return Pack(Envelope("reset", request.id, {}), wire::ArrayForm::kOpenPi);
   }
 

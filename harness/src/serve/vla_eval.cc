@@ -46,7 +46,7 @@ class VlaEval final : public Protocol {
     return std::nullopt;
   }
 
-  Request Read(const wire::Message& message, const wire::Map& metadata) const override {
+  ClientRequest Read(const wire::Message& message, const wire::Map& metadata) const override {
     const wire::Map& map = RequireMap(message.value, "a message of vla-eval");
     const std::string type = ReadText(map, "type");
     const wire::Value* const payload = map.Find("payload");
@@ -54,21 +54,21 @@ class VlaEval final : public Protocol {
     if (payload == nullptr || seq == nullptr || seq->If<std::int64_t>() == nullptr) {
       throw DataError("expected a message with type, payload, seq and timestamp");
     }
-    Request request;
+    ClientRequest request;
     request.id = *seq;
     if (type == "hello") {
-      request.kind = Request::Kind::kSay;
+      request.kind = ClientRequest::Kind::kSay;
       request.said = Frame("hello", Hello(metadata), *seq);
     } else if (type == "observation") {
       request.observations.push_back(RequireMap(*payload, "the payload"));
     } else if (type == "episode_start") {
-      request.kind = Request::Kind::kBegin;
+      request.kind = ClientRequest::Kind::kBegin;
       const wire::Value* const task = RequireMap(*payload, "the payload").Find("task");
       if (task != nullptr && task->If<wire::Map>() != nullptr) {
         request.seed = ReadCount(*task->If<wire::Map>(), "seed");
       }
     } else if (type == "episode_end" || type == "error") {
-      request.kind = Request::Kind::kNothing;
+      request.kind = ClientRequest::Kind::kNothing;
     } else {
       throw DataError(
           "'type': expected hello, observation, episode_start, episode_end or error, found '{}'",
@@ -77,14 +77,14 @@ class VlaEval final : public Protocol {
     return request;
   }
 
-  net::Outgoing Reply(const Request& request, std::span<const Answer> answers,
+  net::Outgoing Reply(const ClientRequest& request, std::span<const ClientAnswer> answers,
                       const Timing& /*timing*/, std::string_view actions_key,
                       wire::ArrayForm form) const override {
     return Pack(Frame("action", {{std::string(actions_key), ToArray(answers.front())}}, request.id),
                 form);
   }
 
-  net::Outgoing ReplyToReset(const Request& request) const override {
+  net::Outgoing ReplyToReset(const ClientRequest& request) const override {
     return Pack(Frame("hello", {}, request.id), wire::ArrayForm::kVlaEval);
   }
 

@@ -6,11 +6,13 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/errors.h"
 #include "core/half.h"
+#include "media/decoded_picture.h"
 #include "wire/array_data.h"
 #include "wire/dtype.h"
 #include "wire/npy.h"
@@ -247,22 +249,21 @@ NdArray MarkedMapReader::ReadImage(std::span<const Member> map) {
 }
 
 NdArray MarkedMapReader::Decoded(std::span<const std::byte> file, Shape shape) {
-  const std::int64_t n_channels = shape[2];
+  const auto [height, width, n_channels] = std::tuple(shape[0], shape[1], shape[2]);
   if (n_channels != 1 && n_channels != 3 && n_channels != 4) {
     throw DataError("'shape': expected an image of 1, 3 or 4 channels, found {}", ToString(shape));
   }
   // the sides alone first, so that the product cannot overflow
-  const bool is_possible = std::max(shape[0], shape[1]) <= kMaxDecodedBytes;
-  const std::int64_t n_bytes = is_possible ? shape[0] * shape[1] * n_channels : 0;
-  if (!is_possible || n_bytes > kMaxDecodedBytes - n_decoded_) {
-    throw DataError("an image {}: the images of a message may have {} MiB together",
-                    ToString(shape), kMaxDecodedBytes >> 20);
+  if (std::max(height, width) > kMaxDecodedPixels ||
+      height * width > kMaxDecodedPixels - n_decoded_) {
+    throw DataError("an image {}: the images of a message may have {} megapixels together",
+                    ToString(shape), kMaxDecodedPixels >> 20);
   }
-  n_decoded_ += n_bytes;
-  if (decoder_ == nullptr) decoder_ = std::make_unique<media::PictureDecoder>();
+  n_decoded_ += height * width;
+  thread_local media::PictureDecoder decoder;  // opening a codec takes longer than a small image
   media::DecodedPicture& picture =
-      decoder_->Decode(file, static_cast<int>(shape[1]), static_cast<int>(shape[0]));
-  const auto size = static_cast<std::size_t>(n_bytes);
+      decoder.Decode(file, static_cast<int>(width), static_cast<int>(height));
+  const auto size = static_cast<std::size_t>(height * width * n_channels);
   const std::shared_ptr<std::uint8_t[]> pixels(new std::uint8_t[size]);
   if (n_channels == 3) {
     picture.ToRgb({pixels.get(), size});

@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 
-#include "media/decoded_picture.h"
 #include "wire/message.h"
 
 namespace dp_bench::wire {
@@ -43,8 +42,7 @@ class MarkedMapReader {
 
   std::shared_ptr<const std::string> message_;
   std::optional<ArrayForm> form_;
-  std::int64_t n_decoded_ = 0;  // bytes of pixels, of all images
-  std::unique_ptr<media::PictureDecoder> decoder_;
+  std::int64_t n_decoded_ = 0;  // pixels of all images
 };
 
 }  // namespace dp_bench::wire

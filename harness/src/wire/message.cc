@@ -18,8 +18,8 @@ namespace {
 // maps stay views until the map ends, because they may be the data of an array.
 class ValueBuilder : public msgpack::null_visitor {
  public:
-  explicit ValueBuilder(const std::shared_ptr<const std::string>& message)
-      : size_(message->size()), marked_(message) {}
+  explicit ValueBuilder(std::shared_ptr<const std::string> message)
+      : size_(message->size()), marked_(std::move(message)) {}
 
   // NOLINTBEGIN(readability-identifier-naming): the names that msgpack-cxx calls
   bool visit_nil() { return Put({}); }
@@ -191,13 +191,14 @@ bool ValueBuilder::end_map() {
 }  // namespace
 
 Message Read(std::shared_ptr<const std::string> bytes) {
-  if (bytes->empty()) throw DataError("expected a message, found no bytes");
-  ValueBuilder builder(bytes);
+  const std::string_view message = *bytes;
+  if (message.empty()) throw DataError("expected a message, found no bytes");
+  ValueBuilder builder(std::move(bytes));
   std::size_t n_read = 0;
-  msgpack::parse(bytes->data(), bytes->size(), n_read, builder);
-  if (n_read < bytes->size()) {
+  msgpack::parse(message.data(), message.size(), n_read, builder);
+  if (n_read < message.size()) {
     throw DataError("expected one value, found {} bytes after it, from byte {} on",
-                    bytes->size() - n_read, n_read);
+                    message.size() - n_read, n_read);
   }
   return builder.Take();
 }

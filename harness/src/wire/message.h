@@ -30,8 +30,8 @@ inline constexpr int kMaxDepth = 32;
 /// takes a hundred bytes of memory.
 inline constexpr std::size_t kMaxValues = 1'000'000;
 
-/// Pixels of all images of a message that are PNG or JPEG files [bytes].
-inline constexpr std::int64_t kMaxDecodedBytes = std::int64_t{256} << 20;
+/// Pixels of all images of a message that are PNG or JPEG files.
+inline constexpr std::int64_t kMaxDecodedPixels = std::int64_t{64} << 20;
 
 struct Message {
   Value value;

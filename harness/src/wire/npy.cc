@@ -151,10 +151,10 @@ NdArray ReadNpy(std::string_view file, const std::shared_ptr<const void>& owner)
   if (!file.starts_with(kNpyMagic) || file.size() < kLength) {
     throw DataError("expected a .npy file, found {} bytes of something else", file.size());
   }
-  const int version = file[kVersion];
-  if (version < 1 || version > 3 || file[kVersion + 1] != 0) {
-    throw DataError("expected a .npy file of version 1.0, 2.0 or 3.0, found {}.{}", version,
-                    int{file[kVersion + 1]});
+  const int version = static_cast<unsigned char>(file[kVersion]);
+  const int minor = static_cast<unsigned char>(file[kVersion + 1]);
+  if (version < 1 || version > 3 || minor != 0) {
+    throw DataError("expected a .npy file of version 1.0, 2.0 or 3.0, found {}.{}", version, minor);
   }
   const std::size_t length_size = version == 1 ? 2 : 4;
   if (file.size() < kLength + length_size) throw DataError("the .npy file is cut off");

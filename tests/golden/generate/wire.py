@@ -90,7 +90,8 @@ read_only = {
     "msgpack_numpy_bool_scalar": numpy_pack(np.bool_(True)).hex(),
     "fortran_npy": npy_pack(np.asfortranarray(np.arange(6, dtype=np.int32).reshape(2, 3))).hex(),
     "float32": msgpack.packb(1.5, use_single_float=True).hex(),
-    "png": image_map("png", gradient), "rgba_png": image_map("png", rgba), "jpeg": image_map("jpeg", smooth), "jpeg_pixels": jpeg_pixels.tobytes().hex(),
+    "png": image_map("png", gradient),
+    "rgba_png": image_map("png", rgba), "jpeg": image_map("jpeg", smooth), "jpeg_pixels": jpeg_pixels.tobytes().hex(),
 }
 
 versions = {name: importlib.metadata.version(name) for name in PACKAGES}

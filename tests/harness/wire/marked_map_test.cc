@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "media/png.h"
 #include "support/error_of.h"
 #include "support/hex.h"
 #include "support/json_golden.h"
@@ -231,16 +232,25 @@ TEST(MarkedMap, ImagesMustHaveTheirShape) {
   EXPECT_EQ(RefusalOf(raw), "expected 4 bytes for |u1 [1, 1, 4], found 3");
 }
 
-TEST(MarkedMap, ImagesTogetherHaveALimit) {
+TEST(MarkedMap, ALargeImageIsRefusedByItsShape) {
   const std::string png = FromHex(JsonGolden("tensorboard_events")["png"]);
-  constexpr std::int64_t kLargest = 1 << 14;
-  EXPECT_EQ(RefusalOf(ImageMapOf("png", png, {kLargest, kLargest, 3})),
-            "an image [16384, 16384, 3]: the images of a message may have 256 MiB together");
+  EXPECT_EQ(RefusalOf(ImageMapOf("png", png, {8193, 8192, 3})),
+            "an image [8193, 8192, 3]: the images of a message may have 64 megapixels together");
   EXPECT_EQ(RefusalOf(ImageMapOf("png", png, {INT64_MAX, INT64_MAX, 3})),
             "an image [9223372036854775807, 9223372036854775807, 3]: the images of a message may "
-            "have 256 MiB together");
-  EXPECT_EQ(RefusalOf(ImageMapOf("png", png, {100, 100, 3})),
-            "expected a png file of 100 x 100 pixels, found 3 x 2");
+            "have 64 megapixels together");
+}
+
+TEST(MarkedMap, ImagesHaveALimitTogether) {
+  constexpr int kSide = 4096;
+  const Map image = ImageMapOf("png", media::EncodePng(RgbImage(kSide, kSide)), {kSide, kSide, 1});
+  EXPECT_NO_THROW(ReadMap({{"a", List(4, image)}}));
+  EXPECT_EQ(MessageOf(ErrorCode::kData,
+                      [&] {
+                        ReadMap({{"a", List(5, image)}});
+                      }),
+            "a.4: an image [4096, 4096, 1]: the images of a message may have 64 megapixels "
+            "together");
 }
 
 TEST(MarkedMap, PngFilesOfFourChannelsKeepTheirLast) {

@@ -1,0 +1,124 @@
+// dp_bench doctor --url: what can be said about a policy behind a server.
+#include "app/policy_doctor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/communicator.h"
+#include "core/console.h"
+#include "core/errors.h"
+#include "core/temporary_folder.h"
+#include "dp_bench/policy.h"
+#include "evaluate/certify_policy.h"
+#include "evaluate/evaluation.h"
+#include "planner/policy_planner.h"
+#include "run/planning.h"
+#include "task/experiment.h"
+
+namespace dp_bench::app {
+namespace {
+
+constexpr double kMeasuredSeconds = 1.0;
+constexpr int kMostClients = 8;
+
+std::vector<control::RecordedObs> FirstObservations(const task::Experiment& experiment) {
+  const core::TemporaryFolder folder;
+  core::SingleProcess ranks;
+  const evaluate::Evaluation evaluation(experiment, ranks, folder.path());
+  std::vector<control::RecordedObs> rows;
+  for (const int episode : {0, 1}) {
+    if (auto row = evaluation.runner().FirstObservation(episode)) rows.push_back(std::move(*row));
+  }
+  if (rows.empty()) throw EnvError("the env could not be reset, so there is nothing to ask about");
+  return rows;
+}
+
+// Answers per second to `n_clients` questions at once.
+double AnswersPerSecond(Policy& policy, const task::Experiment& experiment,
+                        const control::RecordedObs& row, int n_clients) {
+  planner::PolicyPlanner planner(policy, experiment.device(), n_clients);
+  const PolicySpec& spec = experiment.spec();
+  const auto n = static_cast<std::size_t>(n_clients);
+  control::ObsBatch obs =
+      control::MakeObsBatch(spec.shape_meta.obs, n_clients, spec.horizons.n_obs_steps);
+  for (auto& [key, array] : obs) {
+    std::ranges::copy(row.obs.find(key)->second.bytes(), array.bytes().begin());
+  }
+  control::RepeatFirstRow(1, &obs);
+  std::vector<control::PlanRow> rows(n);
+  for (std::size_t i = 0; i < n; ++i) rows[i].seed = i;
+  std::vector<float> actions(
+      n * static_cast<std::size_t>(spec.horizons.n_action_steps * spec.shape_meta.action_dim()));
+  planner.Plan(obs, rows, actions);  // opens the connections
+  const auto start = std::chrono::steady_clock::now();
+  std::uint64_t n_answers = 0;
+  while (core::SecondsSince(start) < kMeasuredSeconds) {
+    for (control::PlanRow& asked : rows) ++asked.env_step;
+    planner.Plan(obs, rows, actions);
+    n_answers += n;
+  }
+  return static_cast<double>(n_answers) / core::SecondsSince(start);
+}
+
+task::ExperimentOptions WithPolicy(const PolicyDoctorOptions& options) {
+  task::ExperimentOptions experiment = options.experiment;
+  experiment.policy = "remote";
+  const std::vector<std::string> fixed = {
+      "policy.params.url=" + options.url, "policy.params.protocol=" + options.protocol,
+      "env_runner.n_train=0", "env_runner.n_test=2", "env_runner.n_videos=0"};
+  experiment.overrides.insert(experiment.overrides.begin(), fixed.begin(), fixed.end());
+  return experiment;
+}
+
+void PrintText(const nlohmann::json& found) {
+  const auto text = [&](const char* key) { return found.at(key).get<std::string>(); };
+  core::PrintResult("{:<12} {}\n", "certificate", text("certificate"));
+  const nlohmann::json& latency = found.at("latency_ms");
+  core::PrintResult("{:<12} p50 {:.2f} ms, p95 {:.2f} ms, p99 {:.2f} ms\n", "latency",
+                    latency.at("p50").get<double>(), latency.at("p95").get<double>(),
+                    latency.at("p99").get<double>());
+  for (const nlohmann::json& row : found.at("throughput")) {
+    core::PrintResult("{:<12} {} at once: {:.1f} answers/s\n", "throughput",
+                      row.at("n_clients").get<int>(), row.at("answers_per_s").get<double>());
+  }
+}
+
+}  // namespace
+
+int ExaminePolicy(const PolicyDoctorOptions& options) {
+  const task::Experiment experiment(WithPolicy(options));
+  const std::unique_ptr<Policy> policy = experiment.CreateWithoutWeights();
+  const std::vector<control::RecordedObs> rows = FirstObservations(experiment);
+  planner::PolicyPlanner planner(*policy, experiment.device(), kMostClients);
+  const auto difference = evaluate::CertifyPolicy(planner, experiment.spec(), rows);
+  const run::LatencySummary latency = run::SummarizeLatency(
+      evaluate::MeasurePlanningAlone(*policy, experiment.device(), rows).chunk_s);
+  nlohmann::json found = {
+      {"policy", nlohmann::json::parse(policy->Provenance())},
+      {"deterministic", !difference},
+      {"certificate",
+       difference ? fmt::format("not a function of (observation, seed): {}, step {} first differs "
+                                "in {}",
+                                difference->condition, difference->step, difference->key)
+                  : "a function of (observation, seed): verified"},
+      {"latency_ms",
+       {{"p50", 1e3 * latency.p50_s}, {"p95", 1e3 * latency.p95_s}, {"p99", 1e3 * latency.p99_s}}},
+      {"throughput", nlohmann::json::array()}};
+  for (int n = 1; n <= kMostClients; n *= 2) {
+    const double rate = AnswersPerSecond(*policy, experiment, rows.front(), n);
+    found["throughput"].push_back({{"n_clients", n}, {"answers_per_s", rate}});
+  }
+  if (options.as_json) {
+    core::PrintResult("{}\n", found.dump(2));
+  } else {
+    PrintText(found);
+  }
+  return difference ? 1 : 0;
+}
+
+}  // namespace dp_bench::app

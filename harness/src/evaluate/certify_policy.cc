@@ -1,0 +1,126 @@
+#include "evaluate/certify_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "control/obs_history.h"
+#include "core/errors.h"
+
+namespace dp_bench::evaluate {
+namespace {
+
+constexpr std::size_t kMaxCompanions = 7;
+constexpr int kQuestionsBetween = 7;  // not a multiple of the lengths that queues have
+
+// Asks the policy questions, up to a batch of them at once.
+class Interviewer {
+ public:
+  Interviewer(control::ChunkPlanner& planner, const PolicySpec& spec,
+              std::span<const control::RecordedObs> rows)
+      : planner_(planner),
+        rows_(rows),
+        batch_size_(static_cast<std::size_t>(planner.batch_size())),
+        n_dims_(static_cast<std::size_t>(spec.shape_meta.action_dim())),
+        chunk_size_(static_cast<std::size_t>(spec.horizons.n_action_steps) * n_dims_),
+        obs_(control::MakeObsBatch(spec.shape_meta.obs, planner.batch_size(),
+                                   spec.horizons.n_obs_steps)),
+        actions_(batch_size_ * chunk_size_) {}
+
+  std::size_t n_companions() const { return std::min(batch_size_ - 1, kMaxCompanions); }
+
+  // The chunk of rows[0], asked at `place` among `n_others` other questions.
+  std::vector<float> Ask(std::size_t n_others = 0, std::size_t place = 0) {
+    std::vector<control::PlanRow> asked;
+    for (std::size_t i = 0; i <= n_others; ++i) {
+      asked.push_back(i == place ? Copy(rows_[0], i) : CopyOther(i));
+    }
+    return Plan(asked, place);
+  }
+
+  void AskOther() {
+    const control::PlanRow row = CopyOther(0);
+    Plan({&row, 1}, 0);
+  }
+
+  std::optional<run::SeedDifference> Compare(const std::string& condition,
+                                             const std::vector<float>& wanted,
+                                             const std::vector<float>& found) const {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (std::memcmp(&wanted[i], &found[i], sizeof(float)) == 0) continue;
+      return run::SeedDifference{.condition = "the policy asked " + condition,
+                                 .step = static_cast<int>(i / n_dims_),
+                                 .key = fmt::format("action[{}]", i % n_dims_)};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<float> Plan(std::span<const control::PlanRow> asked, std::size_t place) {
+    control::RepeatFirstRow(asked.size(), &obs_);
+    planner_.Plan(obs_, asked, actions_);
+    if (const std::string fault = planner_.FaultOf(place); !fault.empty()) {
+      throw EnvError("the policy was asked for its certificate: {}", fault);
+    }
+    const auto chunk = std::span(actions_).subspan(place * chunk_size_, chunk_size_);
+    return {chunk.begin(), chunk.end()};
+  }
+
+  control::PlanRow Copy(const control::RecordedObs& row, std::size_t place) {
+    for (auto& [key, array] : obs_) {
+      const auto from = row.obs.find(key)->second.bytes();
+      std::ranges::copy(from, array.bytes().subspan(place * from.size()).begin());
+    }
+    return row.row;
+  }
+
+  // No two of them are alike.
+  control::PlanRow CopyOther(std::size_t place) {
+    const std::size_t n = ++n_others_;
+    control::PlanRow row = Copy(rows_[n % rows_.size()], place);
+    row.seed += 1000000 + n;
+    return row;
+  }
+
+  control::ChunkPlanner& planner_;
+  std::span<const control::RecordedObs> rows_;
+  std::size_t batch_size_;
+  std::size_t n_dims_;
+  std::size_t chunk_size_;
+  control::ObsBatch obs_;
+  std::vector<float> actions_;
+  std::size_t n_others_ = 0;
+};
+
+}  // namespace
+
+std::optional<run::SeedDifference> CertifyPolicy(control::ChunkPlanner& planner,
+                                                 const PolicySpec& spec,
+                                                 std::span<const control::RecordedObs> rows) {
+  Interviewer interviewer(planner, spec, rows);
+  const std::vector<float> wanted = interviewer.Ask();
+  if (auto difference = interviewer.Compare("again", wanted, interviewer.Ask())) return difference;
+  for (int i = 0; i < kQuestionsBetween; ++i) interviewer.AskOther();
+  if (auto difference = interviewer.Compare("after others", wanted, interviewer.Ask())) {
+    return difference;
+  }
+  const std::size_t n = interviewer.n_companions();
+  if (auto difference = interviewer.Compare("beside others", wanted, interviewer.Ask(n, 0))) {
+    return difference;
+  }
+  return interviewer.Compare("beside others, as the last", wanted, interviewer.Ask(n, n));
+}
+
+run::DeterminismCertificate PolicyCertificate(control::ChunkPlanner& planner,
+                                              const PolicySpec& spec,
+                                              std::span<const control::RecordedObs> rows) {
+  return {.first_seed = rows.front().row.seed,
+          .n_seeds = static_cast<int>(rows.size()),
+          .n_steps = spec.horizons.n_action_steps,
+          .difference = CertifyPolicy(planner, spec, rows)};
+}
+
+}  // namespace dp_bench::evaluate

@@ -1,0 +1,27 @@
+// Checks that a policy's answers are a function of (observation, seed): the premise of comparing its
+// episodes by seed. Meant for policies behind a server.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "control/chunk_planner.h"
+#include "dp_bench/spec.h"
+#include "run/manifest.h"
+
+namespace dp_bench::evaluate {
+
+/// Asks for the chunk of rows[0] again, after other rows, beside others, and at another place among
+/// them, and compares bit by bit. Returns the first difference: its step is that of the chunk, its
+/// key "action[2]". The other questions are `rows` with other seeds. Throws Error{kEnv} if a
+/// question is not answered, and what the planner throws.
+std::optional<run::SeedDifference> CertifyPolicy(control::ChunkPlanner& planner,
+                                                 const PolicySpec& spec,
+                                                 std::span<const control::RecordedObs> rows);
+
+/// The same as a certificate for the manifest of a run.
+run::DeterminismCertificate PolicyCertificate(control::ChunkPlanner& planner,
+                                              const PolicySpec& spec,
+                                              std::span<const control::RecordedObs> rows);
+
+}  // namespace dp_bench::evaluate
