@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -12,11 +13,12 @@ import urllib.request
 import numpy as np
 import pytest
 
-import dp_bench
 from dp_bench.serving import make_server, pack, unpack
 
 pytest.importorskip("msgpack")
 client = pytest.importorskip("websockets.sync.client")
+
+EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 
 # made with openpi_client.msgpack_numpy 0.1.2 and msgpack 1.2.4
 GOLDEN = [
@@ -236,21 +238,61 @@ def test_says_what_to_install(tmp_path):
     assert "pip install 'dp_bench[serve]'" in result.stderr
 
 
-def test_a_started_program_tells_its_port():
-    example = pathlib.Path(__file__).parents[1] / "examples/policy_scripted.py"
+@contextlib.contextmanager
+def started(file, *arguments):
+    """Starts a program as dp_bench does, and gives a connection to it."""
     end, given = os.pipe()
     environment = os.environ | {"DP_BENCH_PORT_FD": str(given)}
-    with subprocess.Popen([sys.executable, example], env=environment, pass_fds=[given]) as program:
+    with subprocess.Popen([sys.executable, file, *arguments], env=environment, pass_fds=[given]) as program:
         os.close(given)
         with open(end) as pipe:
             port = int(pipe.read())
         with client.connect(f"ws://127.0.0.1:{port}", compression=None, proxy=None) as connection:
             connection.recv()
-            observation = {"agent_pos": np.zeros((2, 2), np.float32), "keypoint": np.full((2, 9, 2), 80, np.float32)}
-            actions = ask(connection, observation)["actions"]
+            yield connection
         program.terminate()
+
+
+def pusht(block):
+    return {"agent_pos": np.zeros((2, 2), np.float32), "keypoint": np.full((2, 9, 2), block, np.float32)}
+
+
+def test_a_started_program_tells_its_port():
+    with started(EXAMPLES / "policy_scripted.py") as connection:
+        actions = ask(connection, pusht(80))["actions"]
     np.testing.assert_array_equal(actions, np.repeat(np.arange(10, 81, 10, np.float32)[:, None], 2, axis=1))
 
 
-def test_is_in_the_package():
-    assert dp_bench.serve_policy is not None
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_a_network_from_a_file_acts(tmp_path):
+    file = tmp_path / "mlp.pt"
+    subprocess.run([sys.executable, EXAMPLES / "policy_mlp.py", file, "--make"], check=True)
+    with started(EXAMPLES / "policy_mlp.py", file) as connection:
+        first, again, other = (ask(connection, pusht(block))["actions"] for block in (80, 80, 300))
+    assert first.shape == (8, 2) and (first > 0).all() and (first < 512).all()
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("lerobot") is None, reason="lerobot is not installed")
+@pytest.mark.parametrize("name", ["act", "diffusion"])
+def test_policies_of_lerobot_act(name):
+    n_obs_steps = 2 if name == "diffusion" else 1
+    observation = {
+        key: np.full((n_obs_steps, n), 80, np.float32) for key, n in (("agent_pos", 2), ("environment_state", 16))
+    }
+    with started(EXAMPLES / "policy_lerobot.py", name) as connection:
+        first, again, later = (ask(connection, observation, seed=1, step=step)["actions"] for step in (0, 0, 8))
+    assert first.shape[0] >= 8 and first.shape[1] == 2
+    np.testing.assert_array_equal(first, again)
+    assert (first != later).any() == (name == "diffusion")
+
+
+def test_episodes_share_the_planted_queue():
+    with started(pathlib.Path(__file__).parent / "shared_queue_policy.py") as connection:
+        alone = [ask(connection, pusht(80), seed=1, step=step)["actions"][0, 0] for step in (0, 8)]
+        mixed = [
+            ask(connection, pusht(block), seed=block, step=step)["actions"][0, 0] for block, step in ((80, 0), (300, 8))
+        ]
+    assert alone == [80, 80]
+    assert mixed == [80, 80]  # the second is about a block at 300
