@@ -60,6 +60,7 @@ function(dpb_add_test)
                                           dpb_compile_options)
   target_compile_options(${target} PRIVATE -O1)
   if(dp_bench_all IN_LIST TEST_LINK)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 24)  # LibTorch's headers cost 4 s in each unit
     dpb_reuse_torch_headers(${target})
   else()
     dpb_reuse_test_headers(${target})

@@ -73,6 +73,7 @@ class Batcher {
   /// The next batches are planned by this one, of the same spec and batch size.
   void Replace(std::shared_ptr<control::ChunkPlanner> planner);
 
+  std::size_t batch_size() const { return batch_size_; }
   BatcherCounts counts() const;
 
  private:

@@ -12,7 +12,8 @@
 namespace dp_bench::serve {
 namespace {
 
-constexpr std::size_t kMaxSessions = 256;  // of a client
+constexpr std::size_t kMaxSessions = 256;                    // of a client
+constexpr std::size_t kSessionBytes = std::size_t{2} << 30;  // of all clients
 constexpr std::size_t kTextBytes = std::size_t{1} << 16;
 
 net::ServerOptions WithMessageLimit(net::ServerOptions options, const PolicySpec& spec,
@@ -20,6 +21,16 @@ net::ServerOptions WithMessageLimit(net::ServerOptions options, const PolicySpec
   options.max_message_bytes =
       std::min(options.max_message_bytes, MaxMessageBytes(spec, static_cast<std::size_t>(n_rows)));
   return options;
+}
+
+// A session keeps a window twice. Every client gets one.
+std::size_t SessionLimit(const PolicySpec& spec, int max_clients) {
+  std::size_t bytes = 1;
+  for (const KeySpec& key : spec.shape_meta.obs) {
+    bytes += 2 * static_cast<std::size_t>(spec.horizons.n_obs_steps) * key.ByteSize();
+  }
+  return std::clamp<std::size_t>(kSessionBytes / static_cast<std::size_t>(max_clients) / bytes, 1,
+                                 kMaxSessions);
 }
 
 Shape AnswerShape(std::size_t n_rows, const PolicySpec& spec, bool is_single) {
@@ -67,8 +78,9 @@ PolicyServer::PolicyServer(std::shared_ptr<control::ChunkPlanner> planner, Polic
       options_(std::move(options)),
       metadata_(Metadata(info_, keys_)),
       log_(options_.log),
-      server_(protocol_->MakeServer(
-          WithMessageLimit(options_.net, info_.spec, 2 * planner->batch_size()))),
+      max_sessions_(SessionLimit(info_.spec, options_.net.max_clients)),
+      server_(
+          protocol_->MakeServer(WithMessageLimit(options_.net, info_.spec, planner->batch_size()))),
       batcher_(std::make_unique<Batcher>(std::move(planner), info_.spec, options_.batcher)) {
   log_.Write(
       "start",
@@ -163,12 +175,21 @@ bool PolicyServer::Handle(net::ClientId id, Client& client, const wire::Message&
 std::shared_ptr<Session> PolicyServer::SessionOf(Client& client, const std::string& name) {
   std::shared_ptr<Session>& session = client.sessions[name];
   if (session != nullptr) return session;
-  if (client.sessions.size() > kMaxSessions) {
+  if (client.sessions.size() > max_sessions_) {
     client.sessions.erase(name);
-    throw DataError("this connection has {} sessions already; open another one", kMaxSessions);
+    throw DataError("this connection has {} sessions already; open another one", max_sessions_);
   }
   session = std::make_shared<Session>(info_.spec);
   return session;
+}
+
+// More would delay other clients by more than one plan.
+void PolicyServer::RequireOneBatch(std::span<const Observations> observations) const {
+  std::size_t n = 0;
+  for (const Observations& observation : observations) n += observation.n_rows();
+  if (n <= batcher_->batch_size()) return;
+  throw DataError("the request has {} rows, expected at most {} (serve --micro-batch)", n,
+                  batcher_->batch_size());
 }
 
 // Also those of its rows.
@@ -189,6 +210,7 @@ bool PolicyServer::Infer(net::ClientId id, Client& client, const wire::Message& 
   pending->form = message.array_form.value_or(wire::ArrayForm::kOpenPi);
   std::vector<Observations> observations;
   for (const wire::Map& map : request.observations) observations.emplace_back(keys_, map);
+  RequireOneBatch(observations);
   for (std::size_t i = 0; i < observations.size(); ++i) {
     const std::size_t n = observations[i].n_rows();
     pending->n_rows.push_back(n);

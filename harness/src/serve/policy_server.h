@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,7 @@ class PolicyServer final : public net::Handler {
   bool Handle(net::ClientId id, Client& client, const wire::Message& message,
               ClientRequest request);
   bool Infer(net::ClientId id, Client& client, const wire::Message& message, ClientRequest request);
+  void RequireOneBatch(std::span<const Observations> observations) const;
   void ResetSessions(Client& client, const ClientRequest& request);
   std::shared_ptr<Session> SessionOf(Client& client, const std::string& name);
   void Finish(Pending& pending);
@@ -81,6 +83,7 @@ class PolicyServer final : public net::Handler {
   ServerCounts counts_;
   ServerLog log_;
   std::map<net::ClientId, Client> clients_;
+  std::size_t max_sessions_;             // of a client
   std::unique_ptr<net::Server> server_;  // its thread uses all of the above
   std::unique_ptr<Batcher> batcher_;     // its thread uses the server
 };

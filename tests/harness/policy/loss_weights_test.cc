@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 // Both start from alphas_cumprod in float32. Near 1 its rounding is 1e-4 of 1 - alphas_cumprod, so
 // of the SNR; relative to the weight.
-constexpr double kTolerance = 3e-4;
+constexpr double kWeightTolerance = 3e-4;
 
 torch::Tensor WeightsOf(const std::string& params) {
   const Config config = Config::FromJson(params, "policy.json");
@@ -35,7 +35,7 @@ TEST(TimestepWeights, EqualThoseOfDiffusersForEachPredictionType) {
     ASSERT_EQ(found.sizes(), torch::IntArrayRef({static_cast<std::int64_t>(expected.size())}));
     for (std::size_t t = 0; t < expected.size(); ++t) {
       EXPECT_NEAR(found[static_cast<std::int64_t>(t)].item<double>(), expected[t],
-                  kTolerance * expected[t])
+                  kWeightTolerance * expected[t])
           << params << " at " << t;
     }
     ++n_cases;

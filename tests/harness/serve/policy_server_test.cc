@@ -267,6 +267,24 @@ TEST_F(PolicyServerTest, AnswersBatches) {
   EXPECT_EQ(Actions(*list[1].If<wire::Map>())[0], 22);
 }
 
+TEST_F(PolicyServerTest, RefusesMoreRowsThanABatchHas) {
+  Start();
+  auto client = Client();
+  const wire::Map five = {{"batch", wire::List{Obs(1), Obs(2), Obs(3), Obs(4), Obs(5)}}};
+  EXPECT_THAT(client.Error(five), HasSubstr("the request has 5 rows, expected at most 4"));
+}
+
+TEST_F(PolicyServerTest, LimitsTheSessionsOfAClient) {
+  Start();
+  auto client = Client();
+  for (int i = 0; i < 256; ++i) {
+    EXPECT_EQ(client.Error({{"endpoint", "reset"}, {"session_id", std::to_string(i)}}),
+              "reset successful");
+  }
+  EXPECT_THAT(client.Error({{"endpoint", "reset"}, {"session_id", "one more"}}),
+              HasSubstr("256 sessions already"));
+}
+
 TEST_F(PolicyServerTest, RefusesByName) {
   Start();
   auto client = Client();

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr double kFloatTolerance = 1e-6;  // float32 arithmetic on values around 1
-constexpr int kNumSteps = 8;
+constexpr int kNumUpdates = 8;
 
 torch::Tensor GoldenTensor(const std::string& name) {
   return ToTensor(Golden("training").tensors.at(name));
@@ -52,7 +52,7 @@ struct Problem {
 
 TEST(AdamW, StepsEqualThoseOfTorchOptim) {
   Problem problem;
-  for (int step = 0; step < kNumSteps; ++step) {
+  for (int step = 0; step < kNumUpdates; ++step) {
     problem.Step(step);
     const std::string k = std::to_string(step + 1);
     EXPECT_LE(Difference(problem.weight, GoldenTensor("adamw.weight." + k)), kFloatTolerance) << k;
@@ -75,7 +75,7 @@ void ExpectContinuesFromItsState(const auto& make) {
     second.weight.copy_(first.weight);
     second.bias.copy_(first.bias);
   }
-  for (int step = 4; step < kNumSteps; ++step) {
+  for (int step = 4; step < kNumUpdates; ++step) {
     straight.Step(step);
     second.Step(step);
   }
@@ -148,7 +148,7 @@ class EveryOptimizer : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryOptimizer, StepsEqualThoseOfTorchOptim) {
   GoldenRun run(GetParam());
-  for (int step = 0; step < kNumSteps; ++step) {
+  for (int step = 0; step < kNumUpdates; ++step) {
     run.Step(step);
     const std::string k = std::to_string(step + 1);
     EXPECT_LE(Difference(run.weight, run.Value("weight." + k)), kFloatTolerance) << k;

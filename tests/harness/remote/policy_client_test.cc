@@ -1,0 +1,213 @@
+// A client of policy servers that answer late, wrongly or not at all.
+#include "remote/policy_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <thread>
+
+#include "net/server.h"
+#include "serve/protocol.h"
+#include "support/error_of.h"
+
+namespace dp_bench::remote {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+using namespace std::chrono_literals;
+
+const PolicySpec kServed{.shape_meta = {.obs = {{.name = "pos", .shape = {2}}},
+                                        .action = {.name = "action", .shape = {1}}},
+                         .horizons = {.horizon = 4, .n_obs_steps = 2, .n_action_steps = 2}};
+
+// A server that greets with `metadata` and answers each message as `answer` says; nothing: never.
+class ScriptedServer final : public net::Handler {
+ public:
+  using Answer = std::function<std::optional<net::Outgoing>(const wire::Map&)>;
+
+  explicit ScriptedServer(Answer answer, wire::Map metadata = {})
+      : answer_(std::move(answer)),
+        metadata_(std::move(metadata)),
+        server_(net::MakeWebSocketServer({})) {
+    server_->Start(*this);
+  }
+  ~ScriptedServer() override { server_->Stop(0ms); }
+
+  std::string url() const { return "ws://127.0.0.1:" + std::to_string(server_->port()); }
+
+  std::optional<net::Outgoing> Opened(net::ClientId client) override {
+    ++n_opened_;
+    clients_.insert(client);
+    return Packed(metadata_);
+  }
+  bool Received(net::ClientId client, net::Bytes bytes) override {
+    ++n_asked_;
+    const wire::Message message = wire::Read(std::move(bytes));
+    auto answer = answer_(*message.value.If<wire::Map>());
+    if (answer) server_->Send(client, std::move(*answer));
+    return true;
+  }
+  void Closed(net::ClientId) override {}
+  std::optional<net::HttpAnswer> Get(std::string_view) override { return std::nullopt; }
+
+  static net::Outgoing Packed(const wire::Map& map) {
+    net::Outgoing message;
+    wire::Write(map, wire::ArrayForm::kOpenPi, &message.bytes);
+    return message;
+  }
+
+  std::atomic<int> n_opened_ = 0;
+  std::atomic<int> n_asked_ = 0;
+
+ private:
+  Answer answer_;
+  wire::Map metadata_;
+  std::set<net::ClientId> clients_;
+  std::unique_ptr<net::Server> server_;
+};
+
+net::Outgoing Chunk(const std::vector<float>& actions, Shape shape) {
+  return ScriptedServer::Packed(
+      {{"actions", wire::CopyOf("<f4", std::move(shape), std::as_bytes(std::span(actions)))}});
+}
+
+std::unique_ptr<PolicyClient> ClientOf(const ScriptedServer& server,
+                                       PolicyClientOptions options = {}) {
+  options.url = server.url();
+  options.answer_time = 200ms;
+  return std::make_unique<PolicyClient>(
+      options,
+      MakeDialect("openpi",
+                  {.spec = kServed, .keys = DefaultKeys("openpi", kServed), .instruction = "push"}),
+      kServed);
+}
+
+std::vector<Question> Questions(std::size_t n) {
+  std::vector<Question> questions(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    Array pos(DType::kFloat32, {2, 2});
+    for (std::size_t j = 0; j < 4; ++j) pos.as<float>()[j] = static_cast<float>(10 * i + j);
+    questions[i].obs.emplace("pos", std::move(pos));
+    questions[i].seed = i;
+  }
+  return questions;
+}
+
+std::vector<float> Numbers(const wire::Map& message) {
+  const auto& array = *message.Find("pos")->If<wire::NdArray>();
+  std::vector<float> numbers(array.byte_size() / sizeof(float));
+  std::memcpy(numbers.data(), array.data.get(), array.byte_size());
+  return numbers;
+}
+
+TEST(PolicyClients, SendTheLatestStepToServersOfOthers) {
+  const ScriptedServer server([](const wire::Map& message) {
+    EXPECT_EQ(*message.Find("prompt")->If<std::string>(), "push");
+    EXPECT_EQ(message.Find("seed"), nullptr);
+    const std::vector<float> numbers = Numbers(message);
+    EXPECT_EQ(numbers.size(), 2U);
+    return Chunk({numbers[0], numbers[1]}, {2, 1});
+  });
+  const auto client = ClientOf(server);
+  const auto outcomes = client->Ask(Questions(3));
+  EXPECT_THAT(outcomes[2].chunk, ElementsAre(22, 23));
+  EXPECT_EQ(client->counts().n_questions, 3U);
+}
+
+TEST(PolicyClients, SendWindowsAndSeedsToOurServers) {
+  const ScriptedServer server(
+      [](const wire::Map& message) {
+        EXPECT_EQ(message.Find("pos")->If<wire::NdArray>()->shape, (Shape{2, 2}));
+        return Chunk(
+            {Numbers(message)[0], static_cast<float>(*message.Find("seed")->If<std::int64_t>())},
+            {2, 1});
+      },
+      {{"dp_bench", wire::Map{{"version", "0"}}}});
+  EXPECT_THAT(ClientOf(server)->Ask(Questions(2))[1].chunk, ElementsAre(10, 1));
+}
+
+TEST(PolicyClients, TakeTheFirstActionsOfALongerChunk) {
+  const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2, 3, 4}, {4, 1}); });
+  EXPECT_THAT(ClientOf(server)->Ask(Questions(1))[0].chunk, ElementsAre(1, 2));
+}
+
+TEST(PolicyClients, NameActionsThatDoNotFit) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{2}, Shape{1, 2}, Shape{2, 1, 1, 1}}) {
+    const ScriptedServer server([&](const wire::Map&) {
+      return Chunk(std::vector<float>(static_cast<std::size_t>(NumElements(shape))), shape);
+    });
+    EXPECT_THAT(ClientOf(server)->Ask(Questions(1))[0].fault,
+                HasSubstr("expected [2 or more, 1] (n_action_steps, action)"));
+  }
+}
+
+TEST(PolicyClients, PassOnWhatTheServerRefuses) {
+  const ScriptedServer server([](const wire::Map&) {
+    return net::Outgoing{.bytes = "Traceback: KeyError 'image'", .is_text = true};
+  });
+  const auto client = ClientOf(server);
+  EXPECT_EQ(client->Ask(Questions(1))[0].fault, "policy_error: Traceback: KeyError 'image'");
+  EXPECT_EQ(server.n_asked_, 1) << "a refusal was asked again";
+}
+
+TEST(PolicyClients, AskAgainWhenTheServerIsOverloaded) {
+  std::atomic<int> n = 0;
+  const ScriptedServer server([&](const wire::Map&) {
+    return ++n < 3 ? net::Outgoing{.bytes = "overloaded: 9 wait already", .is_text = true}
+                   : Chunk({1, 2}, {2, 1});
+  });
+  const auto client = ClientOf(server);
+  EXPECT_THAT(client->Ask(Questions(1))[0].chunk, ElementsAre(1, 2));
+  EXPECT_EQ(client->counts().n_retries, 2U);
+}
+
+TEST(PolicyClients, CountTimeouts) {
+  const ScriptedServer server([](const wire::Map&) { return std::nullopt; });
+  const auto client = ClientOf(server, {.n_retries = 1});
+  EXPECT_THAT(client->Ask(Questions(1))[0].fault, StartsWith("policy_timeout: ws://127.0.0.1:"));
+  EXPECT_EQ(client->counts().n_timeouts, 2U);
+  EXPECT_EQ(client->counts().n_faults, 1U);
+}
+
+TEST(PolicyClients, ConnectAgainAfterALostConnection) {
+  std::atomic<int> n = 0;
+  const ScriptedServer server([&](const wire::Map&) {
+    net::Outgoing answer = Chunk({1, 2}, {2, 1});
+    if (++n == 1) answer = {.bytes = "gone", .is_text = false, .closes = true};
+    return answer;
+  });
+  const auto client = ClientOf(server);
+  EXPECT_THAT(client->Ask(Questions(1))[0].fault, StartsWith("policy_error: ")) << "no message";
+  EXPECT_THAT(client->Ask(Questions(1))[0].chunk, ElementsAre(1, 2));
+  EXPECT_EQ(server.n_opened_, 2);
+}
+
+TEST(PolicyClients, AskOthersAlthoughOneIsNotAnswered) {
+  const ScriptedServer server([](const wire::Map& message) -> std::optional<net::Outgoing> {
+    if (Numbers(message)[0] == 22) return std::nullopt;
+    return Chunk({1, 2}, {2, 1});
+  });
+  const auto client = ClientOf(server, {.n_connections = 2, .n_retries = 0});
+  const auto outcomes = client->Ask(Questions(5));
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(outcomes[i].fault.empty(), i != 2) << i;
+}
+
+TEST(PolicyClients, SayThatNobodyIsThere) {
+  const DialectOptions options{.spec = kServed, .keys = DefaultKeys("openpi", kServed)};
+  EXPECT_THAT(MessageOf(ErrorCode::kPlugin,
+                        [&] {
+                          PolicyClient({.url = "ws://127.0.0.1:1"}, MakeDialect("openpi", options),
+                                       kServed);
+                        }),
+              HasSubstr("Connection refused. Is it running?"));
+}
+
+}  // namespace
+}  // namespace dp_bench::remote
