@@ -19,7 +19,7 @@ skip() {
   skip "$python is older than 3.10 or has no venv; scripts/setup.sh installs it"
 # the versions that the golden numbers and the tests were made with
 packages="scikit-build-core==1.1.2 nanobind==3.1.0 gymnasium==1.4.0 numpy pygame==2.6.1 pytest pandas matplotlib zarr==2.18.3
-          numcodecs==0.15.2 mypy==2.4.1 pip>=23.1"
+          numcodecs==0.15.2 mypy==2.4.1 websockets==17.4 msgpack==1.2.4 pip>=23.1"
 "$python" -c "import sys; sys.exit(sys.version_info < (3, 11))" && packages="$packages mujoco-core==4.0.0"
 if [ "$(cat installed.txt 2>/dev/null)" != "$packages" ]; then
   rm -rf venv

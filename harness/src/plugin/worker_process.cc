@@ -106,9 +106,20 @@ pid_t Spawn(const WorkerCommand& command, int socket, int memory) {
   return pid;
 }
 
+// Resident memory [MB]; 0 if it cannot be read.
+std::size_t ResidentMb(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/statm", pid));
+  std::size_t total = 0;
+  std::size_t resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / kBytesPerMb;
+}
+
+}  // namespace
+
 // The kernel kills a worker when the *thread* that started it ends (PR_SET_PDEATHSIG). So one
 // thread, which lives as long as the program, starts all of them. It is never joined.
-pid_t SpawnFromLastingThread(const WorkerCommand& command, int socket, int memory) {
+pid_t StartWorker(const WorkerCommand& command, int socket, int memory) {
   static auto* const thread = new core::ThreadPool(1);
   std::promise<pid_t> started;
   thread->Submit([&] {
@@ -120,17 +131,6 @@ pid_t SpawnFromLastingThread(const WorkerCommand& command, int socket, int memor
   });
   return started.get_future().get();
 }
-
-// Resident memory [MB]; 0 if it cannot be read.
-std::size_t ResidentMb(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/statm", pid));
-  std::size_t total = 0;
-  std::size_t resident = 0;
-  file >> total >> resident;
-  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / kBytesPerMb;
-}
-
-}  // namespace
 
 std::string DescribeStatus(int status) {
   if (WIFEXITED(status)) return fmt::format("exited with code {}", WEXITSTATUS(status));
@@ -152,7 +152,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command) : last_memory_check_(
   const timeval slice = {.tv_sec = 0, .tv_usec = std::chrono::microseconds(kSlice).count()};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice));
   try {
-    pid_ = SpawnFromLastingThread(command, sockets[1], memory_.fd());
+    pid_ = StartWorker(command, sockets[1], memory_.fd());
   } catch (...) {
     close(sockets[0]);
     close(sockets[1]);

@@ -33,6 +33,12 @@ struct WorkerCommand {
   static WorkerCommand OfPlugins();
 };
 
+/// Starts dp_bench_env_worker, which runs the command and ends it with this program, and returns
+/// its id, which is that of a process group too. Both descriptors are open in what it runs, which
+/// gets their numbers and that of its parent as arguments; the worker sends the id of what it runs
+/// over `socket` first. Throws Error{kIo} if it cannot be started.
+pid_t StartWorker(const WorkerCommand& command, int socket, int memory);
+
 /// Used by one thread at a time, which may change. The process, and every process that it started,
 /// ends with this object, with this program (however that ends), and when a limit is exceeded.
 class WorkerProcess {

@@ -154,15 +154,20 @@ class MetadataFirst : public Dialect {
     const wire::Message message = wire::Read(connection.Receive(until).bytes);
     const auto* const metadata = message.value.If<wire::Map>();
     if (metadata == nullptr) throw DataError("the server greets without metadata");
-    is_own_ = metadata->Find("dp_bench") != nullptr;
+    const wire::Value* const own = metadata->Find("dp_bench");
+    is_own_ = own != nullptr;
+    takes_windows_ = IsSet(own, "windows");
+    is_stateful_ = IsSet(own, "stateful");
     return *metadata;
   }
+
+  bool is_stateful() const override { return is_stateful_; }
 
  protected:
   // Servers of dp_bench take whole windows, and the numbers for the noise.
   Leaves Observation(const Question& question) const {
     const int n_steps = is_own_ ? options().spec.horizons.n_obs_steps : 1;
-    Leaves leaves = LeavesOf(options(), question, n_steps, n_steps > 1);
+    Leaves leaves = LeavesOf(options(), question, n_steps, takes_windows_ || n_steps > 1);
     if (!options().instruction.empty()) leaves.emplace_back("prompt", options().instruction);
     if (is_own_) {
       leaves.emplace_back("seed", Number(question.seed));
@@ -172,7 +177,15 @@ class MetadataFirst : public Dialect {
   }
 
  private:
+  static bool IsSet(const wire::Value* own, std::string_view key) {
+    const auto* const map = own == nullptr ? nullptr : own->If<wire::Map>();
+    const wire::Value* const value = map == nullptr ? nullptr : map->Find(key);
+    return value != nullptr && value->If<bool>() != nullptr && *value->If<bool>();
+  }
+
   bool is_own_ = false;
+  bool takes_windows_ = false;  // also of one step
+  bool is_stateful_ = false;    // it knows an episode by its connection
 };
 
 class OpenPiDialect final : public MetadataFirst {

@@ -27,7 +27,8 @@ PolicyClient::PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect>
   try {
     Open(lines_.front());
   } catch (const net::NetError& error) {
-    throw PluginError("the policy server cannot be asked: {}. Is it running?", error.what());
+    throw PluginError("the policy server cannot be asked: {}{}. Is it running?", error.what(),
+                      Ending());
   } catch (Error& error) {
     error.AddContext("while the policy server " + options_.url + " greeted");
     throw;
@@ -36,11 +37,22 @@ PolicyClient::PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect>
 }
 
 void PolicyClient::Open(Line& line) {
-  const auto until = Clock::now() + options_.connect_time;
   line = {};
+  if (options_.server != nullptr) {
+    options_.url = options_.server->Url();
+    line.n_starts = options_.server->n_starts();
+  }
+  const auto until = Clock::now() + options_.connect_time;
   line.connection = dialect_->Connect(options_.url, {.api_key = options_.api_key}, until);
   metadata_ = dialect_->Greet(*line.connection, until);
   ++counts_.n_reconnects;
+}
+
+// The server's program has ended since the line was connected.
+bool PolicyClient::IsLost(const Line& line) const {
+  ServerProcess* const server = options_.server;
+  if (server == nullptr || line.connection == nullptr) return false;
+  return !server->IsRunning() || server->n_starts() != line.n_starts;
 }
 
 // With a stateful server, that of the episode, or for a new one that which was silent for the
@@ -57,6 +69,7 @@ std::size_t PolicyClient::LineFor(const Question& question, std::span<const bool
 }
 
 void PolicyClient::Send(Line& line, const Question& question, Clock::time_point until) {
+  if (IsLost(line)) line = {};
   if (line.connection == nullptr) Open(line);
   line.last_used = ++clock_;
   if (dialect_->is_stateful() && (question.step == 0 || line.episode != question.seed)) {
@@ -101,7 +114,14 @@ std::string PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* 
 std::string PolicyClient::FaultOf(const net::NetError& error) {
   const bool is_timeout = error.fault() == net::NetFault::kTimeout;
   counts_.n_timeouts += is_timeout ? 1 : 0;
-  return fmt::format("{}: {}", is_timeout ? "policy_timeout" : "policy_disconnected", error.what());
+  return fmt::format("{}: {}{}", is_timeout ? "policy_timeout" : "policy_disconnected",
+                     error.what(), is_timeout ? "" : Ending());
+}
+
+// Of the server's program, if that is why it does not answer.
+std::string PolicyClient::Ending() const {
+  const std::string how = options_.server == nullptr ? "" : options_.server->Ending();
+  return how.empty() ? "" : "; its program " + how;
 }
 
 // Asks as many of the waiting questions as there are connections. Returns those to ask again.

@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "remote/dialect.h"
+#include "remote/server_process.h"
 
 namespace dp_bench::remote {
 
 struct PolicyClientOptions {
   std::string url;
+  ServerProcess* server = nullptr;  // the server's program, instead of a url
   std::string api_key;
   int n_connections = 8;  // asked at the same time
   int n_retries = 2;      // of a question that was not answered
@@ -39,6 +41,8 @@ class PolicyClient {
   PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect> dialect,
                const PolicySpec& spec);
 
+  const std::string& url() const { return options_.url; }
+
   /// What the server says about itself.
   const wire::Map& metadata() const { return metadata_; }
 
@@ -53,6 +57,7 @@ class PolicyClient {
     std::unique_ptr<net::Connection> connection;
     std::optional<std::uint64_t> episode;
     std::uint64_t last_used = 0;
+    int n_starts = 0;  // of the server's program, when it connected
   };
   struct Attempt {
     std::size_t question = 0;
@@ -67,6 +72,8 @@ class PolicyClient {
   std::vector<std::size_t> AskWave(std::span<const Question> questions,
                                    std::span<const std::size_t> waiting,
                                    std::vector<Outcome>* outcomes);
+  bool IsLost(const Line& line) const;
+  std::string Ending() const;
   std::string FaultOf(const net::NetError& error);
   void RequireChunk(const Reply& reply) const;
 

@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "core/errors.h"
 #include "remote/policy_client.h"
+#include "remote/server_process.h"
 
 namespace dp_bench::remote {
 namespace {
@@ -15,9 +17,38 @@ std::chrono::milliseconds Seconds(const Config& params, std::string_view key, do
   return std::chrono::milliseconds(std::llround(1e3 * seconds));
 }
 
-PolicyClientOptions ReadOptions(const Config& params) {
+constexpr const char* kCommandMeaning =
+    "starts the policy server, instead of url: a command line for the shell, or a list of words; "
+    "null = it runs already";
+
+// "": none.
+std::string ReadCommand(const Config& params) {
+  const nlohmann::json given = nlohmann::json::parse(params.ToJson());
+  if (given.contains("command") && given["command"].is_array()) {
+    return ShellCommand(params.Get<std::vector<std::string>>("command"));
+  }
+  return params.GetOptional<std::string>("command", kCommandMeaning).value_or("");
+}
+
+// None without a command.
+std::unique_ptr<ServerProcess> StartServer(const Config& params) {
+  ServerProcessOptions options = {.command = ReadCommand(params)};
+  options.start_time =
+      Seconds(params, "start_timeout", 60.0, "until the command tells its port [s]");
+  if (options.command.empty()) return nullptr;
+  if (params.GetOptional<std::string>("url").has_value()) {
+    throw ConfigError("{}: expected a url or a command, found both", params.Where("command"));
+  }
+  if (params.Has("protocol") && params.Get<std::string>("protocol") == "groot")
+    options.scheme = "tcp";
+  return std::make_unique<ServerProcess>(std::move(options));
+}
+
+PolicyClientOptions ReadOptions(const Config& params, ServerProcess* server) {
   PolicyClientOptions options;
-  options.url = params.Require<std::string>("url", "of the policy server: ws://127.0.0.1:8000");
+  options.server = server;
+  options.url = params.GetOptional<std::string>("url", "of the server; null = ws://127.0.0.1:8000")
+                    .value_or("ws://127.0.0.1:8000");
   const auto variable = params.Get<std::string>("api_key_variable", "DP_BENCH_API_KEY",
                                                 "environment variable with the server's key");
   if (const char* const key = std::getenv(variable.c_str())) options.api_key = key;
@@ -65,9 +96,9 @@ nlohmann::json ToJson(const wire::Value& value) {
 }  // namespace
 
 RemoteClient::RemoteClient(const Config& params, const PolicySpec& spec)
-    : url_(params.Require<std::string>("url")),
-      client_(
-          std::make_unique<PolicyClient>(ReadOptions(params), ReadDialect(params, spec), spec)) {}
+    : server_(StartServer(params)),
+      client_(std::make_unique<PolicyClient>(ReadOptions(params, server_.get()),
+                                             ReadDialect(params, spec), spec)) {}
 
 RemoteClient::~RemoteClient() = default;
 
@@ -76,7 +107,13 @@ std::vector<Outcome> RemoteClient::Ask(std::span<const Question> questions) {
 }
 
 std::string RemoteClient::Provenance() const {
-  const nlohmann::json json = {{"url", url_}, {"metadata", ToJson(client_->metadata())}};
+  nlohmann::json json = {{"metadata", ToJson(client_->metadata())}};
+  if (server_ == nullptr) {
+    json["url"] = client_->url();
+  } else {
+    json["command"] = server_->command();
+    json["n_restarts"] = server_->n_starts() - 1;
+  }
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -28,22 +28,24 @@ struct Outcome {
 };
 
 class PolicyClient;
+class ServerProcess;
 
 class RemoteClient {
  public:
-  /// `params`: url, protocol, keys, ...; see docs/serving.md. Connects. Throws Error{kConfig},
-  /// Error{kUsage} for what is no address, and Error{kPlugin} if the server does not answer.
+  /// `params`: url or command, protocol, keys, ...; see docs/serving.md. Starts the command, and
+  /// connects. Throws Error{kConfig}, Error{kUsage} for what is no address, and Error{kPlugin} if
+  /// the command does not start or the server does not answer.
   RemoteClient(const Config& params, const PolicySpec& spec);
   ~RemoteClient();
 
   /// The answers in the order of the questions.
   std::vector<Outcome> Ask(std::span<const Question> questions);
 
-  /// {"url": ..., "metadata": what the server says about itself} as JSON.
+  /// {"url" or "command": ..., "metadata": what the server says about itself} as JSON.
   std::string Provenance() const;
 
  private:
-  std::string url_;
+  std::unique_ptr<ServerProcess> server_;  // null: somebody else has started it
   std::unique_ptr<PolicyClient> client_;
 };
 

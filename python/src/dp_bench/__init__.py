@@ -30,6 +30,7 @@ from dp_bench.policy import Policy, load_policy
 from dp_bench.program import Progress, find_program
 from dp_bench.pusht import PushTEnv, PushTVectorEnv
 from dp_bench.run_folder import Episode, Episodes, RunFolder
+from dp_bench.serving import serve_policy
 
 __all__ = [
     "Comparison",
@@ -62,6 +63,7 @@ __all__ = [
     "gate",
     "load_policy",
     "run",
+    "serve_policy",
     "train",
     "update_baseline",
     "wilson_interval",
