@@ -93,6 +93,7 @@ grep -q "policy_disconnected" lost.txt || fail "$(cat lost.txt)"
 
 echo "what is refused"
 expect_exit 2 "has weights: give --checkpoint" "$dp_bench" eval --policy transformer --env pusht --config-dir "$2"
+expect_exit 2 "found neither" "$dp_bench" eval --policy remote --env pusht --config-dir "$2"
 expect_exit 2 "Is it running?" "$dp_bench" eval --policy remote --env pusht --config-dir "$2" policy.params.url=ws://127.0.0.1:1
 expect_exit 2 "expected an address as ws://" "$dp_bench" eval --policy remote --env pusht --config-dir "$2" policy.params.url=http://x
 expect_exit 6 "cannot listen on" "$dp_bench" serve --checkpoint "$model" --host 192.0.2.1

@@ -23,6 +23,12 @@ constexpr std::chrono::milliseconds kPause{50};  // before an overloaded server 
 PolicyClient::PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect> dialect,
                            const PolicySpec& spec)
     : options_(std::move(options)), dialect_(std::move(dialect)), spec_(spec) {
+  if (options_.url.empty() && options_.server == nullptr) {
+    throw ConfigError(
+        "expected policy.params.url, the address of a policy server, or policy.params.command, "
+        "which "
+        "starts one; found neither");
+  }
   lines_.resize(static_cast<std::size_t>(options_.n_connections));
   try {
     Open(lines_.front());

@@ -47,8 +47,7 @@ std::unique_ptr<ServerProcess> StartServer(const Config& params) {
 PolicyClientOptions ReadOptions(const Config& params, ServerProcess* server) {
   PolicyClientOptions options;
   options.server = server;
-  options.url = params.GetOptional<std::string>("url", "of the server; null = ws://127.0.0.1:8000")
-                    .value_or("ws://127.0.0.1:8000");
+  options.url = params.GetOptional<std::string>("url", "of the policy server").value_or("");
   const auto variable = params.Get<std::string>("api_key_variable", "DP_BENCH_API_KEY",
                                                 "environment variable with the server's key");
   if (const char* const key = std::getenv(variable.c_str())) options.api_key = key;

@@ -201,6 +201,9 @@ TEST(PolicyClients, AskOthersAlthoughOneIsNotAnswered) {
 
 TEST(PolicyClients, SayThatNobodyIsThere) {
   const DialectOptions options{.spec = kServed, .keys = DefaultKeys("openpi", kServed)};
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] { PolicyClient({}, MakeDialect("openpi", options), kServed); }),
+              HasSubstr("found neither"));
   EXPECT_THAT(MessageOf(ErrorCode::kPlugin,
                         [&] {
                           PolicyClient({.url = "ws://127.0.0.1:1"}, MakeDialect("openpi", options),
