@@ -25,8 +25,9 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 // What a server does: it tells its port, and then `more`.
-std::string Server(const std::string& more) {
-  const std::vector<std::string> words = {"bash", "-c", "echo 8123 >&$DP_BENCH_PORT_FD; " + more};
+std::string Server(const std::string& more, const std::string& before = "") {
+  const std::vector<std::string> words = {"bash", "-c",
+                                          before + "echo 8123 >&$DP_BENCH_PORT_FD; " + more};
   return ShellCommand(words);
 }
 
@@ -70,9 +71,8 @@ TEST(ServerProcess, LetsTheProgramTidyUp) {
   const ScratchFolder folder;
   const auto file = folder.path() / "tidy.txt";
   {
-    const ServerProcess server({.command = Server("trap 'echo 1 >" + file.string() +
-                                                  "; exit' TERM; while true; do "
-                                                  "sleep 0.01; done")});
+    const std::string trap = "trap 'echo 1 >" + file.string() + "; exit' TERM; ";
+    const ServerProcess server({.command = Server("while true; do sleep 0.01; done", trap)});
   }
   EXPECT_TRUE(std::filesystem::exists(file));
 }
