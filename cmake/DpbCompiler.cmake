@@ -40,8 +40,9 @@ target_compile_options(dpb_compile_options INTERFACE
 if(DPB_SANITIZE)
   add_compile_options(-fsanitize=${DPB_SANITIZE} -fno-omit-frame-pointer)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # the GCC manual warns of false alarms in instrumented code
-    add_compile_options(-Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-mismatched-new-delete)
+    # the GCC manual warns of false alarms in instrumented code; -Wno-tsan: Boost.Asio has a fence that this sanitizer ignores
+    add_compile_options(-Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-mismatched-new-delete
+                        -Wno-tsan)
   endif()
   add_link_options(-fsanitize=${DPB_SANITIZE})
 endif()

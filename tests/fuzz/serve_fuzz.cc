@@ -6,15 +6,10 @@
 #include "control/obs_history.h"
 #include "control/obs_input.h"
 #include "fuzz.h"
-#include "net/server.h"
 #include "serve/observations.h"
 #include "serve/protocol.h"
 
 using namespace dp_bench;
-
-// no network here
-std::unique_ptr<net::Server> net::MakeWebSocketServer(const net::ServerOptions&) { return nullptr; }
-std::unique_ptr<net::Server> net::MakeZmqServer(const net::ServerOptions&) { return nullptr; }
 
 namespace {
 

@@ -38,9 +38,11 @@ constexpr std::size_t kMaxLines = 20;
 constexpr std::size_t kMaxLineBytes = 1000;
 
 // The numbers of the socket and of the pipe are $1 and $2. Python would keep what it prints in a
-// buffer, and give its sets another order in every process.
+// buffer, and give its sets another order in every process. The shell outlives a SIGTERM, because
+// the worker ends what is left when the shell has ended; what the shell runs gets the signal too.
 constexpr std::string_view kPrelude =
     "exec 2>/proc/self/fd/$2 1>&2\n"
+    "trap : TERM\n"
     "export DP_BENCH_PORT_FD=$1 PYTHONUNBUFFERED=1 PYTHONHASHSEED=${PYTHONHASHSEED-0}\n";
 
 std::array<int, 2> TwoEnds(int error, const std::array<int, 2>& ends) {
