@@ -49,7 +49,7 @@ check_tidy() {
   sources_to_tidy "$build" |
     xargs -P "$(nproc)" -n 1 clang-tidy-14 -p "$build" --quiet --load="$build/own_code.so" \
       --checks=dpb-own-code,-bugprone-suspicious-include \
-      --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unknown-pragmas --extra-arg=-Wno-shadow \
+      --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unused-command-line-argument --extra-arg=-Wno-unknown-pragmas --extra-arg=-Wno-shadow \
       --extra-arg=-Wno-sign-conversion --extra-arg=-Wno-implicit-int-float-conversion
 }
 

@@ -1,5 +1,5 @@
-// Checks that a policy's answers are a function of (observation, seed): the premise of comparing its
-// episodes by seed. Meant for policies behind a server.
+// Checks that a policy's answers are a function of (observation, seed): the premise of comparing
+// its episodes by seed. Meant for policies behind a server.
 #pragma once
 
 #include <optional>

@@ -56,7 +56,7 @@ wire::NdArray Joined(const wire::NdArray& front, const wire::NdArray& back) {
 
 // {"a": {"b": value}} for the path "a/b" if `is_nested`, else {"a/b": value}.
 using Leaves = std::vector<std::pair<std::string, wire::Value>>;
-wire::Map ToMap(Leaves leaves, bool is_nested) {
+wire::Map ToMap(Leaves&& leaves, bool is_nested) {
   wire::Map map;
   std::vector<std::pair<std::string, Leaves>> groups;
   for (auto& [path, value] : leaves) {
