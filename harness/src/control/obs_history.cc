@@ -1,6 +1,7 @@
 #include "control/obs_history.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -68,9 +69,12 @@ void ObsHistory::PushAsFirst() {
 void ObsHistory::CopyWindows(std::size_t row, ObsBatch* obs) const {
   for (int key = 0; key < static_cast<int>(rings_.size()); ++key) {
     const Ring& ring = rings_[static_cast<std::size_t>(key)];
-    auto out = obs->find(ring.key)->second.bytes().subspan(row * ring.frames.size()).begin();
+    std::span<std::byte> out =
+        obs->find(ring.key)->second.bytes().subspan(row * ring.frames.size(), ring.frames.size());
     for (int age = 0; age < n_obs_steps_; ++age) {
-      out = std::ranges::copy(Frame(key, (oldest_ + age) % n_obs_steps_), out).out;
+      const std::span<const std::byte> frame = Frame(key, (oldest_ + age) % n_obs_steps_);
+      std::memcpy(out.data(), frame.data(), frame.size());
+      out = out.subspan(frame.size());
     }
   }
 }

@@ -71,8 +71,7 @@ class WebSocketClient final : public Connection {
   asio::io_context io_{1};
   Tcp::resolver resolver_{io_};
   websocket::stream<beast::tcp_stream> stream_{io_};
-  std::string incoming_;
-  std::optional<StringBuffer> buffer_;  // of the read in progress
+  beast::flat_buffer incoming_;
   std::string outgoing_;
 
   std::mutex mutex_;
@@ -138,6 +137,8 @@ void WebSocketClient::Shake(const ClientOptions& options) {
   stream_.read_message_max(options.max_message_bytes);
   stream_.auto_fragment(false);
   stream_.binary(true);
+  // a client masks what it sends, in parts of this size
+  stream_.write_buffer_bytes(std::size_t{256} << 10);
   if (!options.api_key.empty()) {
     stream_.set_option(websocket::stream_base::decorator(
         [key = options.api_key](websocket::request_type& request) {
@@ -155,16 +156,16 @@ void WebSocketClient::Shake(const ClientOptions& options) {
 }
 
 void WebSocketClient::Read() {
-  buffer_.emplace(incoming_);
-  stream_.async_read(*buffer_, Then([this](std::size_t) {
-    {
-      const std::lock_guard lock(mutex_);
-      received_.push_back(
-          {std::make_shared<const std::string>(std::exchange(incoming_, {})), stream_.got_text()});
-    }
-    changed_.notify_all();
-    Read();
-  }));
+  stream_.async_read(
+      incoming_, Then([this](std::size_t) {
+        {
+          const std::lock_guard lock(mutex_);
+          received_.push_back(
+              {std::make_shared<const std::string>(TakeAll(&incoming_)), stream_.got_text()});
+        }
+        changed_.notify_all();
+        Read();
+      }));
 }
 
 void WebSocketClient::Break(const std::string& why) {

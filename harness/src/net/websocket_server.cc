@@ -100,10 +100,9 @@ class WebSocketConnection : public std::enable_shared_from_this<WebSocketConnect
   beast::flat_buffer head_;
   http::request_parser<http::empty_body> parser_;
   http::response<http::string_body> page_;
-  ClientId id_ = 0;  // 0: no client, or not any more
-  std::string incoming_;
-  std::optional<StringBuffer> buffer_;  // of the read in progress
-  std::optional<std::string> held_;     // arrived before the last one was answered
+  ClientId id_ = 0;                  // 0: no client, or not any more
+  beast::flat_buffer incoming_;      // keeps its memory: the next message is as long
+  std::optional<std::string> held_;  // arrived before the last one was answered
   bool awaits_answer_ = false;
   bool is_reading_ = false;
   bool is_ending_ = false;
@@ -200,11 +199,10 @@ void WebSocketConnection::Read() {
   if (is_reading_ || id_ == 0) return;
   is_reading_ = true;
   constexpr std::size_t kMaxRead = 1U << 20U;
-  buffer_.emplace(incoming_);
-  stream_.async_read_some(*buffer_, kMaxRead, Then([this](std::size_t n) {
-    is_reading_ = false;
-    Take(n);
-  }));
+  stream_.async_read_some(incoming_, kMaxRead, Then([this](std::size_t n) {
+                            is_reading_ = false;
+                            Take(n);
+                          }));
 }
 
 void WebSocketConnection::Take(std::size_t n_new) {
@@ -220,8 +218,7 @@ void WebSocketConnection::Take(std::size_t n_new) {
     Close({websocket::close_code::unknown_data});
     return;
   }
-  std::string message = std::exchange(incoming_, {});
-  incoming_.reserve(message.size());  // the next one is as long
+  std::string message = TakeAll(&incoming_);
   if (awaits_answer_) {
     held_ = std::move(message);  // and nothing more is read before it is delivered
   } else {

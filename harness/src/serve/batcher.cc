@@ -1,6 +1,7 @@
 #include "serve/batcher.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <numeric>
 #include <utility>
@@ -15,7 +16,8 @@ namespace {
 void CopyRow(const control::ObsBatch& window, std::size_t row, control::ObsBatch* batch) {
   for (auto& [key, array] : *batch) {
     const std::span<const std::byte> from = window.find(key)->second.bytes();
-    std::ranges::copy(from, array.bytes().subspan(row * from.size()).begin());
+    std::memcpy(array.bytes().subspan(row * from.size(), from.size()).data(), from.data(),
+                from.size());
   }
 }
 
@@ -105,7 +107,7 @@ std::vector<Batcher::Waiting> Batcher::TakeBatch() {
   changed_.wait(lock, [this] { return is_ending_ || !queue_.empty(); });
   const std::size_t n_wanted = std::min(n_expected_, batch_size_);
   if (!queue_.empty() && queue_.size() < n_wanted) {
-    changed_.wait_until(lock, queue_.front().since + options_.max_wait,
+    changed_.wait_until(lock, Clock::now() + options_.max_wait,
                         [&] { return is_ending_ || queue_.size() >= n_wanted; });
   }
   std::vector<Waiting> batch;

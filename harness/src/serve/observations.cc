@@ -153,7 +153,8 @@ Observations::Key Observations::Read(const InputKey& key, const wire::NdArray& a
   return {.key = &key,
           .data = data,
           .shape = Dims(shape),
-          .strides = Dims(strides),
+          // without gaps it is copied in one piece
+          .strides = key.is_channels_first || key.first ? Dims(strides) : Dims(),
           .step_bytes = step_bytes};
 }
 
