@@ -181,6 +181,13 @@ class PolicyServerTest : public testing::Test {
 
   OpenPiClient Client() { return OpenPiClient(server_->port()); }
 
+  void AwaitQueue(int n_rows) {
+    const std::string line = "dp_bench_queued_rows " + std::to_string(n_rows) + "\n";
+    while (HttpGet(server_->port(), "/metrics").find(line) == std::string::npos) {
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+
   ScratchFolder scratch_;
   std::shared_ptr<SumPlanner> planner_ = std::make_shared<SumPlanner>();
   std::unique_ptr<PolicyServer> server_;
@@ -336,11 +343,7 @@ TEST_F(PolicyServerTest, RefusesMoreThanItsQueueHolds) {
   planner_->AwaitPlan();  // so that the queue is empty
   clients[1].Send(Obs(1));
   clients[2].Send(Obs(1));
-  while (true) {
-    const std::string page = HttpGet(server_->port(), "/metrics");
-    if (page.find("dp_bench_queued_rows 2") != std::string::npos) break;
-    std::this_thread::sleep_for(1ms);
-  }
+  AwaitQueue(2);
   EXPECT_THAT(clients[3].Error(Obs(1)), StartsWith("overloaded: 2 observations wait already; "));
   planner_->Hold(false);
   for (int i = 0; i < 3; ++i)
@@ -378,16 +381,19 @@ TEST_F(PolicyServerTest, AnswersDoNotDependOnCompanions) {
 }
 
 TEST_F(PolicyServerTest, PlansForClientsInStepTogether) {
-  Start({.batcher = {.max_wait = 100ms}});
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      auto client = Client();
-      for (int step = 0; step < 10; ++step) client.Ask(Obs(1));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_LE(planner_->n_rows().size(), 20U) << "40 rows should need few batches";
+  Start({.batcher = {.max_wait = 60s}});
+  planner_->Hold(true);
+  std::vector<OpenPiClient> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(Client());
+  clients[0].Send(Obs(1));
+  planner_->AwaitPlan();
+  for (std::size_t i = 1; i < 4; ++i) clients[i].Send(Obs(1));
+  AwaitQueue(3);
+  planner_->Hold(false);
+  clients[0].Receive();
+  clients[0].Send(Obs(1));  // the other three have waited for it
+  for (OpenPiClient& client : clients) client.Receive();
+  EXPECT_THAT(planner_->n_rows(), ElementsAre(1, 4));
 }
 
 TEST_F(PolicyServerTest, ChangesThePolicyAndKeepsSessions) {
