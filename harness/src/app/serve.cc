@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kServeDetails =
-    R"(The answer to a request is a function of (weights, observation, seed), whoever else is connected.
+    R"(An answer depends only on the weights, the observation and the seed, not on other clients.
 SIGHUP loads the checkpoint again, for example the latest of a run. SIGTERM and Ctrl-C answer what was asked, and end.
 The environment variable DP_BENCH_API_KEY, if it is set, is what clients must send (Authorization: Api-Key <key>).
 
@@ -114,7 +114,7 @@ int Serve(ServeVerbOptions options) {
   serve::PolicyServer server(std::move(served.planner), info, std::move(protocol), keys,
                              options.server);
   core::PrintResult("{}\n", server.address());
-  core::LostOutput();  // whoever waits for the address gets it now
+  core::LostOutput();  // flushes the address, which scripts wait for
   core::LogInfo("serving {} (checkpoint {}) with the protocol {}, {} rows at once", info.name,
                 info.checkpoint_sha256.substr(0, 12), options.protocol, info.micro_batch);
   while (!stop) {

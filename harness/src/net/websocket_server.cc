@@ -194,7 +194,7 @@ void WebSocketConnection::Open() {
   Read();
 }
 
-// A ping is answered only while something is read, so this goes on while a request is answered.
+// Beast answers pings only during a read, so one is pending even while a request is processed.
 void WebSocketConnection::Read() {
   if (is_reading_ || id_ == 0) return;
   is_reading_ = true;

@@ -41,8 +41,8 @@ KeyMap KeyMap::FromConfig(const Config& config, const KeyMap& defaults) {
     if (obs.Has(key.spec.name)) key = ReadInputKey(obs.Sub(key.spec.name), key);
   }
   keys.actions = config.Get<std::string>("actions", keys.actions, "The key of the answer");
-  keys.ignored = config.Get<std::vector<std::string>>("ignored", keys.ignored,
-                                                      "Paths that nobody reads, such as prompt");
+  keys.ignored = config.Get<std::vector<std::string>>(
+      "ignored", keys.ignored, "Paths that the policy does not read, such as prompt");
   config.RejectUnread();
   return keys;
 }

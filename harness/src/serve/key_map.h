@@ -28,7 +28,7 @@ struct InputKey {
 struct KeyMap {
   std::vector<InputKey> obs;
   std::string actions = "actions";
-  std::vector<std::string> ignored;  // paths that a message may have although nobody reads them
+  std::vector<std::string> ignored;  // paths that a message may have and the policy does not read
 
   /// Reads {"obs": {"image": {"key": "observation/image", "layout": "chw"}, "agent_pos": {"key":
   /// "state", "first": 0}}, "actions": "actions", "ignored": ["prompt"]}; what is absent is as in

@@ -60,8 +60,8 @@ void RefuseUnknown(const KeyMap& keys, const wire::Map& message,
   std::vector<std::string> wanted;
   for (const InputKey& key : keys.obs) wanted.push_back(key.path);
   throw DataError(
-      "the observation has '{}', which the policy does not know; it reads '{}'. If nobody needs "
-      "it, name it in \"ignored\" of --keys",
+      "the observation has '{}', which the policy does not know; it reads '{}'. If it is not "
+      "needed, list it under \"ignored\" in the file of --keys",
       fmt::join(unknown, "', '"), fmt::join(wanted, "', '"));
 }
 
