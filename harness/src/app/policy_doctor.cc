@@ -96,8 +96,8 @@ int ExaminePolicy(const PolicyDoctorOptions& options) {
   const std::vector<control::RecordedObs> rows = FirstObservations(experiment);
   planner::PolicyPlanner planner(*policy, experiment.device(), kMostClients);
   const auto difference = evaluate::CertifyPolicy(planner, experiment.spec(), rows);
-  const run::LatencySummary latency = run::SummarizeLatency(
-      evaluate::MeasurePlanningAlone(*policy, experiment.device(), rows).chunk_s);
+  const run::LatencySummary latency =
+      evaluate::RequireLatencyAlone(*policy, experiment.device(), rows);
   nlohmann::json found = {
       {"policy", nlohmann::json::parse(policy->Provenance())},
       {"deterministic", !difference},

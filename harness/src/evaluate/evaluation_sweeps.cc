@@ -418,8 +418,7 @@ void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communic
   const std::unique_ptr<Policy> policy =
       experiment.LoadPolicy(options->checkpoint, options->weights);
   const std::vector<control::RecordedObs> obs = {SyntheticObs(experiment.spec())};
-  const run::LatencySummary latency =
-      run::SummarizeLatency(MeasurePlanningAlone(*policy, experiment.device(), obs).chunk_s);
+  const run::LatencySummary latency = RequireLatencyAlone(*policy, experiment.device(), obs);
   const std::string ms = ranks.FromRoot(fmt::format("{:.3f}", 1e3 * latency.p50_s));
   core::PrintResult("a plan takes {} ms (median of {}): env_runner.realtime_latency_ms={}\n", ms,
                     latency.n, ms);

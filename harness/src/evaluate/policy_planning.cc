@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "core/clock.h"
+#include "core/errors.h"
 #include "dp_bench/error.h"
 #include "planner/policy_planner.h"
 #include "planner/scope_timer.h"
@@ -22,6 +24,14 @@ constexpr int kMinPlans = 5;
 constexpr int kMaxPlans = 48;
 constexpr double kMaxSeconds = 5.0;
 
+// Whether one of the first `n_rows` rows of the last plan has no actions.
+bool HasFault(const control::ChunkPlanner& planner, std::size_t n_rows) {
+  for (std::size_t row = 0; row < n_rows; ++row) {
+    if (!planner.FaultOf(row).empty()) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void TimedPlanner::Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
@@ -30,6 +40,7 @@ void TimedPlanner::Plan(const control::ObsBatch& obs, std::span<const control::P
   const auto start = Clock::now();
   planner_.Plan(obs, rows, actions);
   latency_.batch_size = batch_size();
+  if (HasFault(planner_, rows.size())) return;  // the time of a refused connection says nothing
   latency_.chunk_s.push_back(core::SecondsSince(start));
   for (const auto& [name, seconds] : stages.seconds()) {
     std::vector<double>& all = latency_.stage_s[name];
@@ -59,14 +70,29 @@ run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
                              static_cast<std::size_t>(policy.spec().shape_meta.action_dim()));
   planner::PolicyPlanner planner(policy, device, /*micro_batch=*/1);
   TimedPlanner timed(planner, device);
-  for (int i = 0; i < kWarmUp; ++i) planner.Plan(rows[0].obs, {&rows[0].row, 1}, actions);
+  for (int i = 0; i < kWarmUp; ++i) {
+    planner.Plan(rows[0].obs, {&rows[0].row, 1}, actions);
+    // a server that hangs costs its timeout only once
+    if (HasFault(planner, 1)) return {.batch_size = 1, .chunk_s = {}, .stage_s = {}};
+  }
   const auto start = Clock::now();
   for (int i = 0; i < kMinPlans || (i < kMaxPlans && core::SecondsSince(start) < kMaxSeconds);
        ++i) {
     const control::RecordedObs& row = rows[static_cast<std::size_t>(i) % rows.size()];
     timed.Plan(row.obs, {&row.row, 1}, actions);
+    if (HasFault(planner, 1)) break;
   }
   return timed.latency();
+}
+
+run::LatencySummary RequireLatencyAlone(Policy& policy, torch::Device device,
+                                        std::span<const control::RecordedObs> rows) {
+  const run::LatencySummary latency =
+      run::SummarizeLatency(MeasurePlanningAlone(policy, device, rows).chunk_s);
+  if (latency.n > 0) return latency;
+  const std::vector<std::string> faults = policy.RowFaults();
+  throw EnvError("the latency of the policy cannot be measured: {}",
+                 faults.empty() ? "it gave no actions" : faults.front());
 }
 
 control::RecordedObs SyntheticObs(const PolicySpec& spec) {

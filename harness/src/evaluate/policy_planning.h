@@ -25,7 +25,7 @@ class TimedPlanner final : public control::ChunkPlanner {
             std::span<float> actions) override;
   std::string FaultOf(std::size_t row) const override { return planner_.FaultOf(row); }
 
-  /// Covers the plans that did not throw.
+  /// Covers the plans that did not throw and gave actions for all rows.
   const run::PlanningLatency& latency() const { return latency_; }
 
   /// The first row of each of the first plans: a few dozen, or as many as fit into 64 MiB, at least
@@ -43,9 +43,13 @@ class TimedPlanner final : public control::ChunkPlanner {
 };
 
 /// Plans single rows, as a robot does: these in turn, a few dozen times or for a few seconds, at
-/// least five times, after a warm-up that does not count.
+/// least five times, after a warm-up that does not count. Ends at the first plan without actions.
 run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
                                           std::span<const control::RecordedObs> rows);
+
+/// The summary of MeasurePlanningAlone. Throws Error{kEnv} if the policy gave no actions at all.
+run::LatencySummary RequireLatencyAlone(Policy& policy, torch::Device device,
+                                        std::span<const control::RecordedObs> rows);
 
 /// Random numbers in the shapes of the policy's observations, for use if nothing was recorded.
 control::RecordedObs SyntheticObs(const PolicySpec& spec);

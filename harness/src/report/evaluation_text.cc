@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "compare/failure_clusters.h"
 #include "compare/intervals.h"
@@ -53,6 +55,28 @@ Json LatencyTableJson(const std::string& title, const run::PlanningSummary& plan
   Json rows = Json::array({row("whole chunk", planning.chunk)});
   for (const auto& [name, stage] : planning.stages) rows.push_back(row("  " + name, stage));
   return {{"title", title}, {"rows", rows}, {"share_late", planning.share_late}};
+}
+
+// Episodes that failed for the same reason are told together.
+Json FailedJson(std::span<const run::EpisodeRecord> records) {
+  Json failed = Json::array();
+  std::map<std::pair<std::string, std::string>, std::size_t> places;  // by split and reason
+  for (const run::EpisodeRecord& record : records) {
+    if (!record.failure_reason) continue;
+    const auto [place, is_new] =
+        places.try_emplace({record.split, *record.failure_reason}, failed.size());
+    if (is_new) {
+      failed.push_back({{"split", record.split},
+                        {"seed", record.seed},
+                        {"n_steps", record.n_steps},
+                        {"n_more", nullptr},
+                        {"reason", Indented(*record.failure_reason)}});
+    } else {
+      Json& n_more = failed[place->second]["n_more"];
+      n_more = n_more.is_null() ? 1 : n_more.get<int>() + 1;
+    }
+  }
+  return failed;
 }
 
 // A word of a shell command.
@@ -104,6 +128,7 @@ Json SplitJson(std::span<const run::EpisodeRecord> records, std::string_view spl
     json["policy_faults"] =
         compare::WilsonInterval(summary.n_success, summary.n_episodes - summary.n_policy_faults);
     json["policy_faults"]["n_faults"] = summary.n_policy_faults;
+    json["policy_faults"]["has_others"] = summary.n_episodes > summary.n_policy_faults;
   }
   json["n_stale_steps"] = summary.n_stale_steps > 0 ? Json(summary.n_stale_steps) : Json();
   return json;
@@ -125,11 +150,14 @@ Json EffectsJson(const run::PerturbationEffects& effects) {
 }
 
 Json LatencyJson(const run::PolicyLatencySummary& latency) {
-  Json tables = Json::array({LatencyTableJson(
-      fmt::format("at batch 1, as on a robot, on {}{}",
-                  latency.is_of_recorded_obs ? "observations of the rollouts" : "random numbers",
-                  latency.load ? ", at a " + run::Describe(*latency.load) : ""),
-      latency.alone)});
+  Json tables = Json::array();
+  if (latency.alone.chunk.n > 0) {
+    tables.push_back(LatencyTableJson(
+        fmt::format("at batch 1, as on a robot, on {}{}",
+                    latency.is_of_recorded_obs ? "observations of the rollouts" : "random numbers",
+                    latency.load ? ", at a " + run::Describe(*latency.load) : ""),
+        latency.alone));
+  }
   if (latency.in_rollouts) {
     tables.push_back(LatencyTableJson(
         fmt::format("in the rollouts, padded to batch {}", latency.in_rollouts->batch_size),
@@ -137,6 +165,7 @@ Json LatencyJson(const run::PolicyLatencySummary& latency) {
   }
   return {{"control_hz", latency.control_hz},
           {"deadline_ms", 1e3 * latency.deadline_s},
+          {"is_unmeasured", latency.alone.chunk.n == 0},
           {"tables", tables}};
 }
 
@@ -155,15 +184,7 @@ std::string ResultTable(const run::RunResult& result) {
     splits.push_back(SplitJson(result.records, split));
     if (splits.back()["n"] == 0) splits.erase(splits.size() - 1);
   }
-  Json failed = Json::array();
-  for (const run::EpisodeRecord& record : result.records) {
-    if (!record.failure_reason) continue;
-    failed.push_back({{"split", record.split},
-                      {"seed", record.seed},
-                      {"n_steps", record.n_steps},
-                      {"reason", Indented(*record.failure_reason)}});
-  }
-  return Render("result.txt", Json{{"splits", splits}, {"failed", failed}});
+  return Render("result.txt", Json{{"splits", splits}, {"failed", FailedJson(result.records)}});
 }
 
 std::string EffectsTable(const run::PerturbationEffects& effects) {

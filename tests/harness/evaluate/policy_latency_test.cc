@@ -1,5 +1,6 @@
 // Measuring latency does not change results, and the stages are named.
 #include <ATen/record_function.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,6 +78,48 @@ TEST(PlanningAlone, IsTimedRowByRowAfterAWarmUp) {
   EXPECT_EQ(latency.batch_size, 1);
   EXPECT_EQ(latency.chunk_s.size(), 48U);
   EXPECT_EQ(policy.batch_sizes, std::vector<std::int64_t>(50, 1));
+}
+
+// Its server is gone after the first `n_answers` plans.
+class LostPolicy final : public StagedPolicy {
+ public:
+  explicit LostPolicy(int n_answers) : n_answers_(n_answers) {}
+  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
+    if (n_answers_-- <= 0) fault_ = "policy_disconnected: refused";
+    return StagedPolicy::PredictAction(obs, noise);
+  }
+  std::vector<std::string> RowFaults() const override { return {fault_}; }
+
+ private:
+  int n_answers_;
+  std::string fault_;
+};
+
+TEST(PlanningAlone, EndsAtTheFirstPlanWithoutActions) {
+  LostPolicy policy(/*n_answers=*/6);
+  const std::vector<control::RecordedObs> rows = {SyntheticObs(policy.spec())};
+  EXPECT_EQ(MeasurePlanningAlone(policy, torch::kCPU, rows).chunk_s.size(), 4U);  // two warm up
+  EXPECT_EQ(policy.batch_sizes.size(), 7U);
+  EXPECT_EQ(MeasurePlanningAlone(policy, torch::kCPU, rows).chunk_s.size(), 0U);
+  EXPECT_EQ(policy.batch_sizes.size(), 8U);
+}
+
+TEST(PlanningAlone, WithoutAnyActionsIsAnErrorThatSaysWhy) {
+  LostPolicy policy(/*n_answers=*/0);
+  const std::vector<control::RecordedObs> rows = {SyntheticObs(policy.spec())};
+  EXPECT_THAT([&] { RequireLatencyAlone(policy, torch::kCPU, rows); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("policy_disconnected: refused")));
+}
+
+TEST(TimedPlanner, LeavesOutPlansWithAFault) {
+  LostPolicy policy(/*n_answers=*/1);
+  planner::PolicyPlanner planner(policy, torch::kCPU, 1);
+  TimedPlanner timed(planner, torch::kCPU);
+  const control::RecordedObs row = SyntheticObs(policy.spec());
+  std::vector<float> actions(4 * 2);
+  for (int i = 0; i < 3; ++i) timed.Plan(row.obs, {&row.row, 1}, actions);
+  EXPECT_EQ(timed.latency().chunk_s.size(), 1U);
+  EXPECT_EQ(timed.recorded().size(), 1U);
 }
 
 }  // namespace

@@ -28,6 +28,30 @@ TEST(ResultTable, ShowsRateIntervalCountsScoreAndFailures) {
             "      in env plugin 'pusht', during Step\n");
 }
 
+TEST(ResultTable, TellsEqualFailuresTogether) {
+  run::RunResult result;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    result.records.push_back(Episode("test", seed, 0.0, false));
+    result.records.back().failure_reason = "policy_disconnected: refused";
+  }
+  result.records.back().failure_reason = "joint 7 broke";
+  const std::string text = ResultTable(result);
+  EXPECT_THAT(text, testing::HasSubstr(
+                        "test: 299 episodes ended because the remote policy gave no actions; "
+                        "success rate of the others 0.0 %, 0/1\n"
+                        "failed: test seed 0 and 298 more, the first after 300 steps: "
+                        "policy_disconnected: refused\n"
+                        "failed: test seed 299 after 300 steps: joint 7 broke\n"));
+}
+
+TEST(ResultTable, SaysThatNoEpisodeIsLeftWithoutAPolicy) {
+  run::RunResult result;
+  result.records = {Episode("test", 7, 0.0, false)};
+  result.records.back().failure_reason = "policy_timeout: no answer";
+  EXPECT_THAT(ResultTable(result),
+              testing::HasSubstr("the remote policy gave no actions; no episode is left\n"));
+}
+
 TEST(ResultTable, ASplitThatDidNotRunHasNoRow) {
   run::RunResult result;
   result.records = {Episode("test", 100000, 1.0, true)};
