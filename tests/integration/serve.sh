@@ -69,12 +69,19 @@ assert found["deterministic"] and found["latency_ms"]["p50"] > 0 and len(found["
 stop_server
 
 echo "a run of a remote policy replays and continues"
-start_server --checkpoint "$model"
+start_server --checkpoint "$model" --record served
 "$dp_bench" eval --policy remote --env pusht --config-dir "$2" --output again "policy.params.url=$address" "${runner[@]}" \
   >eval.txt 2>&1 || fail "$(cat eval.txt)"
 expect_exit 0 "" "$dp_bench" replay --run again --episode 0 --output replayed
 expect_exit 0 "" "$dp_bench" eval --resume again env_runner.n_test=3
 [ "$(wc -l <again/episodes.jsonl)" -eq 3 ] || fail "it was not extended"
+
+echo "what the server was asked and answered is what the policy in process was"
+expect_exit 2 "new or empty folder" "$dp_bench" serve --checkpoint "$model" --record served --port 0
+expect_exit 0 "no plan differs" "$dp_bench" diff own served
+plan=served/plan_000000.safetensors
+printf '\x3f' | dd of=$plan bs=1 seek=$(($(stat -c %s $plan) - 1)) conv=notrunc status=none
+expect_exit 1 "first difference after 0 equal plans: seed 100000, step 0, obs.agent_pos\[1, 1\]" "$dp_bench" diff served own
 
 expect_exit 2 "has nothing to train" "$dp_bench" train --policy remote --env point_mass --config-dir "$2" "policy.params.url=$address" \
   collect.n_episodes=2

@@ -2,6 +2,7 @@
 // difference between two runs, in episodes that are run again if they were not recorded.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "app/light/verbs.h"
 #include "app/verbs.h"
 #include "compare/pairing.h"
+#include "compare/plan_difference.h"
 #include "compare/run_comparison.h"
 #include "compare/trace_difference.h"
 #include "core/console.h"
@@ -18,6 +20,7 @@
 #include "core/temporary_folder.h"
 #include "evaluate/evaluation.h"
 #include "run/episode_trace.h"
+#include "run/plan_record.h"
 #include "run/run_files.h"
 #include "run/run_folder.h"
 #include "run/safetensors.h"
@@ -78,9 +81,14 @@ the first step and value that are not equal bit for bit. If a run has no recorde
 (env_runner.record_traces), the episode is run again. Exit codes: 0 all equal, 1 a difference, 4 env
 or task differ.
 
+A record of plans has what a policy was asked and what it answered: `serve --record DIR` writes one,
+and `eval env_runner.record_plans=true` writes <run>/plans. If a or b is such a folder, their plans are
+compared, paired by seed and step. In a run without a record, an episode is run again to get one.
+
 Examples:
   dp_bench diff runs/a runs/b
-  dp_bench diff runs/a runs/b --episode 17)";
+  dp_bench diff runs/a runs/b --episode 17
+  dp_bench diff runs/in_process served_plans)";
 
 struct DiffVerbOptions {
   fs::path a;
@@ -126,7 +134,54 @@ int Describe(const run::RunFolder& a, const run::RunFolder& b, const compare::Ep
   return 1;
 }
 
+// The record in `folder`, which may be one or a run; or, for a run without one, that of the first
+// episode of which `other` has plans, which is run again.
+run::PlanRecord PlansOf(const fs::path& folder, const fs::path& other, const fs::path& scratch) {
+  for (const fs::path& place : {folder, folder / run::kPlansFolder}) {
+    if (run::PlanRecord::IsIn(place)) return run::PlanRecord(place);
+  }
+  const run::RunFolder run = run::ReadRunFolder(folder);
+  run::RequireFinished(run);
+  const run::PlanRecord wanted = PlansOf(other, folder, scratch);
+  for (const run::RecordedPlan& plan : wanted.plans()) {
+    const auto found = std::ranges::find(run.episodes, plan.seed, &run::EpisodeRecord::seed);
+    if (found == run.episodes.end()) continue;
+    core::PrintResult("{} has no record of plans; running episode {} (seed {}) again\n",
+                      folder.string(), found->episode, found->seed);
+    evaluate::RunRecordedEpisode(run, found->episode, {"env_runner.record_plans=true"}, scratch);
+    return run::PlanRecord(scratch / run::kPlansFolder);
+  }
+  throw UsageError("'{}' has no episode with a seed of which '{}' has plans", folder.string(),
+                   other.string());
+}
+
+int DiffPlans(const DiffVerbOptions& options) {
+  const core::TemporaryFolder scratch;
+  run::PlanRecord a = PlansOf(options.a, options.b, scratch.path());
+  run::PlanRecord b = PlansOf(options.b, options.a, scratch.path());
+  const compare::PlanComparison result = compare::ComparePlans(a, b);
+  core::PrintResult("A {}: {} plans\nB {}: {} plans\n{} pairs{}\n", options.a.string(),
+                    a.plans().size(), options.b.string(), b.plans().size(), result.n_pairs,
+                    result.is_in_order ? ", by their order: no seed and step is in both" : "");
+  if (!result.first) {
+    core::PrintResult("no plan differs\n");
+    return 0;
+  }
+  const compare::PlanDifference& first = *result.first;
+  core::PrintResult(
+      "first difference after {} equal plans: seed {}, step {}, {}\n  A  {}\n  B  {}\n",
+      result.n_equal, first.seed, first.step, first.field, first.a, first.b);
+  core::PrintResult("  {} of {} elements differ", first.n_different, first.n_elements);
+  if (first.largest > 0.0) core::PrintResult(", by at most {:.6g}", first.largest);
+  core::PrintResult("\n");
+  if (!first.explanation.empty()) core::PrintResult("  {}\n", first.explanation);
+  return 1;
+}
+
 int Diff(const DiffVerbOptions& options) {
+  if (run::PlanRecord::IsIn(options.a) || run::PlanRecord::IsIn(options.b)) {
+    return DiffPlans(options);
+  }
   const run::RunFolder a = run::ReadRunFolder(options.a);
   const run::RunFolder b = run::ReadRunFolder(options.b);
   for (const run::RunFolder* run : {&a, &b}) run::RequireFinished(*run);
@@ -170,8 +225,8 @@ Verb AddReplay(CLI::App* app) {
 Verb AddDiff(CLI::App* app) {
   auto options = std::make_shared<DiffVerbOptions>();
   app->footer(kDiffDetails);
-  AddFolder(app, "a", &options->a, "Run folder")->required();
-  AddFolder(app, "b", &options->b, "Run folder")->required();
+  AddFolder(app, "a", &options->a, "Run folder, or record of plans")->required();
+  AddFolder(app, "b", &options->b, "Run folder, or record of plans")->required();
   app->add_option("--episode", options->episode,
                   "Index in the first run's seed list (default: the first that differs)");
   return [options] { return Diff(*options); };

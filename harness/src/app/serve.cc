@@ -13,6 +13,7 @@
 #include "core/errors.h"
 #include "core/stop_signal.h"
 #include "planner/checkpoint_planner.h"
+#include "planner/recording_planner.h"
 #include "policy/device.h"
 #include "serve/policy_server.h"
 #include "task/output_folder.h"
@@ -44,11 +45,13 @@ struct ServeVerbOptions {
   double max_wait_ms = 2.0;
   int max_queue = 256;
   std::vector<fs::path> plugin_dirs;
+  fs::path record_folder;
+  std::shared_ptr<run::PlanRecordWriter> record;  // null: none is kept
   serve::PolicyServerOptions server;
 };
 
 struct ServedPolicy {
-  std::shared_ptr<planner::CheckpointPlanner> planner;
+  std::shared_ptr<control::ChunkPlanner> planner;
   serve::PolicyInfo info;
 };
 
@@ -69,15 +72,19 @@ ServedPolicy LoadServed(const ServeVerbOptions& options) {
   const auto weights = options.weights == "ema" ? planner::Weights::kEma : planner::Weights::kModel;
   std::optional<int> micro_batch;
   if (options.micro_batch > 0) micro_batch = options.micro_batch;
-  ServedPolicy served;
-  served.planner = std::make_shared<planner::CheckpointPlanner>(
+  const auto planner = std::make_shared<planner::CheckpointPlanner>(
       run::Checkpoint::Open(folder), weights, policy::OpenDevice(options.device), micro_batch,
       options.plugin_dirs);
-  WarmUp(*served.planner);
-  served.info = {.name = served.planner->policy_name(),
-                 .checkpoint_sha256 = task::CheckpointHash(folder),
-                 .spec = served.planner->spec(),
-                 .micro_batch = served.planner->batch_size()};
+  WarmUp(*planner);
+  ServedPolicy served = {.planner = planner,
+                         .info = {.name = planner->policy_name(),
+                                  .checkpoint_sha256 = task::CheckpointHash(folder),
+                                  .spec = planner->spec(),
+                                  .micro_batch = planner->batch_size()}};
+  if (options.record != nullptr) {
+    served.planner =
+        std::make_shared<planner::RecordingPlanner>(planner, options.record, planner->spec());
+  }
   return served;
 }
 
@@ -97,6 +104,15 @@ void Reload(const ServeVerbOptions& options, const PolicySpec& spec, serve::Poli
   }
 }
 
+// A record of another server is never continued: its plans would be taken for those of this one.
+std::shared_ptr<run::PlanRecordWriter> OpenRecord(const fs::path& folder) {
+  if (folder.empty()) return nullptr;
+  if (fs::exists(folder) && !fs::is_empty(folder)) {
+    throw UsageError("--record {}: expected a new or empty folder", folder.string());
+  }
+  return std::make_shared<run::PlanRecordWriter>(folder);
+}
+
 int Serve(ServeVerbOptions options) {
   const std::atomic<bool>& stop = core::CatchStopSignals();
   std::atomic<bool>& reload = core::CatchReloadSignal();
@@ -104,6 +120,7 @@ int Serve(ServeVerbOptions options) {
   options.server.batcher = {
       .max_wait = std::chrono::microseconds(static_cast<std::int64_t>(1e3 * options.max_wait_ms)),
       .max_queue = static_cast<std::size_t>(options.max_queue)};
+  options.record = OpenRecord(options.record_folder);
   ServedPolicy served = LoadServed(options);
   auto protocol = serve::MakeProtocol(options.protocol, options.server.net.api_key);
   serve::KeyMap keys = protocol->DefaultKeys(served.info.spec);
@@ -159,6 +176,10 @@ Verb AddServe(CLI::App* app) {
                   "JSON file: where clients' messages have the observations (docs/serving.md)");
   AddLimits(app, options.get());
   app->add_option("--log", options->server.log, "Append events to this file, as lines of JSON");
+  app->add_option(
+      "--record", options->record_folder,
+      "Keep in this folder what the policy was asked and what it answered, up to 1 GiB, "
+      "for dp_bench diff");
   AddPluginDirOption(app, &options->plugin_dirs);
   return [options] { return Serve(*options); };
 }

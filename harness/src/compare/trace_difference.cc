@@ -34,25 +34,6 @@ std::string ValueAt(std::span<const std::byte> row, std::size_t index) {
   return fmt::format("{}", value);
 }
 
-std::string ValueAt(DType dtype, std::span<const std::byte> row, std::size_t index) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return ValueAt<std::uint8_t>(row, index);
-    case DType::kUInt16:
-      return ValueAt<std::uint16_t>(row, index);
-    case DType::kInt32:
-      return ValueAt<std::int32_t>(row, index);
-    case DType::kInt64:
-      return ValueAt<std::int64_t>(row, index);
-    case DType::kFloat32:
-      return ValueAt<float>(row, index);
-    case DType::kFloat64:
-      return ValueAt<double>(row, index);
-  }
-  DPB_ASSERT(false);
-  return "";
-}
-
 /// The whole text of a digest, or the first number that differs.
 TraceDifference Describe(std::int64_t step, const std::string& field, const Array& array,
                          std::span<const std::byte> a, std::span<const std::byte> b) {
@@ -67,7 +48,7 @@ TraceDifference Describe(std::int64_t step, const std::string& field, const Arra
   const std::size_t index = byte / element;
   const bool is_scalar = a.size() == element;
   return {step, is_scalar ? field : fmt::format("{}[{}]", field, index),
-          ValueAt(array.dtype(), a, index), ValueAt(array.dtype(), b, index)};
+          ElementText(array.dtype(), a, index), ElementText(array.dtype(), b, index)};
 }
 
 std::vector<std::string> FieldsOf(const ArrayMap& trace, bool of_observations) {
@@ -114,6 +95,25 @@ bool IsObserved(const ArrayMap& trace, std::int64_t row, std::int64_t step) {
 }
 
 }  // namespace
+
+std::string ElementText(DType dtype, std::span<const std::byte> bytes, std::size_t index) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return ValueAt<std::uint8_t>(bytes, index);
+    case DType::kUInt16:
+      return ValueAt<std::uint16_t>(bytes, index);
+    case DType::kInt32:
+      return ValueAt<std::int32_t>(bytes, index);
+    case DType::kInt64:
+      return ValueAt<std::int64_t>(bytes, index);
+    case DType::kFloat32:
+      return ValueAt<float>(bytes, index);
+    case DType::kFloat64:
+      return ValueAt<double>(bytes, index);
+  }
+  DPB_ASSERT(false);
+  return "";
+}
 
 std::optional<TraceDifference> FindFirstDifference(const ArrayMap& a, const ArrayMap& b) {
   RequireSameFields(a, b);

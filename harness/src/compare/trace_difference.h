@@ -1,8 +1,10 @@
 // Finds where two recordings of one episode diverge.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "dp_bench/array.h"
@@ -16,6 +18,9 @@ struct TraceDifference {
   std::string a;          // the value, with enough digits to tell it apart
   std::string b;
 };
+
+/// Element `index` of an array with these bytes, with enough digits to tell it apart.
+std::string ElementText(DType dtype, std::span<const std::byte> bytes, std::size_t index);
 
 /// Compares two traces (rollout/episode_trace.h) in the order of events: the observation before a
 /// step, its action, and the step's results. The field is "end" if one episode ends before the

@@ -62,6 +62,9 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   keys("check_batch_invariance", &c.check_batch_invariance,
        "check before each evaluation that the rows of a batch do not affect each other");
   keys("record_traces", &c.record_traces, "keep every step of every episode in `traces/`");
+  keys("record_plans", &c.record_plans,
+       "keep in `plans/` what the policy was asked and what it answered, up to 1 GiB, for "
+       "`dp_bench diff`");
   keys("certify", &c.certify,
        "check before `eval` that the env's outcomes are a function of the seed, and note it in the "
        "manifest");
@@ -91,6 +94,7 @@ EnvRunnerConfig EnvRunnerConfig::ForALook(const Config& env_runner, int n_test) 
   config.n_test = n_test;
   config.n_videos = 0;
   config.record_traces = false;
+  config.record_plans = false;
   config.check_batch_invariance = false;
   if (config.realtime_latency_ms == 0.0) config.realtime = 0.0;
   return config;

@@ -27,6 +27,7 @@ struct EnvRunnerConfig {
   int video_height = 256;
   bool video_overlay = true;
   bool record_traces = false;
+  bool record_plans = false;
   bool certify = false;
   /// The env's metric that is an episode's score. Nothing: its highest reward.
   std::optional<std::string> score_metric;

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/system_error.h"
 
@@ -67,6 +68,13 @@ void JsonLog::Append(std::string_view object) {
 
 void JsonLog::Sync() const {
   if (Uninterrupted([this] { return ::fsync(descriptor_); }) != 0) ThrowErrno("fsync", path_);
+}
+
+std::string ReadWholeLines(const std::filesystem::path& path, std::size_t max_bytes) {
+  if (!std::filesystem::exists(path)) return "";
+  std::string text = ReadTextFile(path, max_bytes);
+  text.resize(text.rfind('\n') + 1);  // npos + 1 is 0
+  return text;
 }
 
 }  // namespace dp_bench::core

@@ -2,8 +2,10 @@
 // that its checkpoint recorded.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace dp_bench::core {
@@ -36,5 +38,9 @@ class JsonLog {
   std::int64_t position_ = 0;
   bool has_rest_ = false;  // part of a failed append lies behind position_
 };
+
+/// The text of such a log without the part of a line that a kill may have left at its end. "" if
+/// there is no file.
+std::string ReadWholeLines(const std::filesystem::path& path, std::size_t max_bytes);
 
 }  // namespace dp_bench::core

@@ -19,6 +19,7 @@
 #include "dp_bench/policy.h"
 #include "media/film_grid.h"
 #include "planner/policy_planner.h"
+#include "planner/recording_planner.h"
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
 #include "run/checkpoint.h"
@@ -71,11 +72,22 @@ Evaluation::Evaluation(const task::Experiment& experiment, core::Communicator& r
                        const std::filesystem::path& output_dir, std::optional<int> n_videos,
                        TestSeeds test_seeds)
     : ranks_(ranks),
+      output_dir_(output_dir),
       shape_meta_(experiment.spec().shape_meta),
       config_(ReadConfig(experiment, n_videos, test_seeds)),
       runner_(
           config_, [&experiment] { return experiment.CreateEnv(); }, experiment.spec().shape_meta,
           experiment.spec().horizons, output_dir) {}
+
+std::shared_ptr<control::ChunkPlanner> Evaluation::MakePlanner(std::shared_ptr<TimedPlanner> timed,
+                                                               const PolicySpec& spec) {
+  if (!config_.record_plans) return timed;
+  if (ranks_.size() > 1) throw UsageError("env_runner.record_plans needs a single process");
+  if (plans_ == nullptr) {
+    plans_ = std::make_shared<run::PlanRecordWriter>(output_dir_ / run::kPlansFolder);
+  }
+  return std::make_shared<planner::RecordingPlanner>(std::move(timed), plans_, spec);
+}
 
 void Evaluation::SetNormalizer(const Normalizer& normalizer) {
   runner_.SetObsRanges(ObsRangesOf(normalizer, shape_meta_));
@@ -90,7 +102,8 @@ run::RunResult Evaluation::Run(Policy& policy, torch::Device device, const run::
 run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<const int> episodes,
                                const run::RunHooks& hooks) {
   planner::PolicyPlanner policy_planner(policy, device, config_.micro_batch);
-  TimedPlanner planner(policy_planner, device);
+  const auto timed = std::make_shared<TimedPlanner>(policy_planner, device);
+  const auto planner = MakePlanner(timed, policy.spec());
   core::Progress::Output output = core::Progress::StandardError();
   if (!ranks_.is_root()) output.file = nullptr;
   core::Progress progress(output, 0);
@@ -100,11 +113,11 @@ run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<c
                     ranks_.size() == 1 ? "rollout" : "rollout, share of rank 0",
                     fmt::format("mean score {:.3f}  failed {}", state.mean_score, state.n_failed));
   };
-  run::RunResult result = rollout::RunShared(runner_, planner, ranks_, episodes, shown);
+  run::RunResult result = rollout::RunShared(runner_, *planner, ranks_, episodes, shown);
   progress.Pause();
-  if (!planner.recorded().empty()) {
-    latency_ = planner.latency();
-    recorded_ = planner.recorded();
+  if (!timed->recorded().empty()) {
+    latency_ = timed->latency();
+    recorded_ = timed->recorded();
   }
   return result;
 }

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include "dp_bench/normalizer.h"
 #include "evaluate/policy_planning.h"
 #include "rollout/env_runner.h"
+#include "run/plan_record.h"
 #include "run/planning.h"
 #include "run/run_folder.h"
 #include "task/experiment.h"
@@ -51,12 +53,17 @@ class Evaluation {
   const rollout::EnvRunner& runner() const { return runner_; }
 
  private:
+  std::shared_ptr<control::ChunkPlanner> MakePlanner(std::shared_ptr<TimedPlanner> timed,
+                                                     const PolicySpec& spec);
+
   core::Communicator& ranks_;
+  std::filesystem::path output_dir_;
   ShapeMeta shape_meta_;
   control::EnvRunnerConfig config_;
   rollout::EnvRunner runner_;
   run::PlanningLatency latency_;
   std::vector<control::RecordedObs> recorded_;
+  std::shared_ptr<run::PlanRecordWriter> plans_;  // null unless env_runner.record_plans
 };
 
 /// The ranges of those low-dimensional keys of `shape_meta` whose minimum and maximum the

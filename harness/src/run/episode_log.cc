@@ -105,13 +105,6 @@ std::string Dump(const Json& value, int indent) {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 
-std::string WholeRows(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return "";
-  std::string text = core::ReadTextFile(file, kMaxFileBytes);
-  text.resize(text.rfind('\n') + 1);  // npos + 1 is 0
-  return text;
-}
-
 }  // namespace
 
 std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names) {
@@ -188,7 +181,7 @@ void WriteResults(const std::filesystem::path& folder, const RunResult& result,
 std::vector<EpisodeRecord> EpisodeJournal::ReadEpisodes(
     const std::filesystem::path& file, const std::vector<std::string>& metric_names,
     const std::string& run_id) {
-  std::string rows = WholeRows(file);
+  std::string rows = core::ReadWholeLines(file, kMaxFileBytes);
   const std::size_t head = std::min(rows.find('\n'), rows.size());
   const std::string found = RunIdOf(rows.substr(0, head));
   if (!found.empty() && found != run_id) {
@@ -206,7 +199,7 @@ EpisodeJournal::EpisodeJournal(const std::filesystem::path& file,
                                std::vector<std::string> metric_names, const std::string& run_id)
     : metric_names_(std::move(metric_names)),
       found_(ReadEpisodes(file, metric_names_, run_id)),
-      log_(file, std::ssize(WholeRows(file))) {
+      log_(file, std::ssize(core::ReadWholeLines(file, kMaxFileBytes))) {
   if (run_id.empty() || log_.position() > 0) return;
   log_.Append(nlohmann::json{{kRunIdKey, run_id}}.dump());
   log_.Sync();

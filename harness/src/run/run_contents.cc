@@ -14,6 +14,7 @@
 #include "core/json.h"
 #include "core/system_error.h"
 #include "run/manifest.h"
+#include "run/plan_record.h"
 #include "run/run_files.h"
 
 namespace dp_bench::run {
@@ -26,17 +27,17 @@ constexpr std::size_t kShownNames = 4;
 // In order of removal.
 constexpr std::array kEvaluationFiles = {kEpisodesFile, kEvalLogFile, kJournalFile, kLatencyFile,
                                          kReportFile,   kEffectsFile, kRealtimeFile};
-constexpr std::array<std::string_view, 2> kEpisodeFolders = {kMediaFolder, "traces"};
+constexpr std::array<std::string_view, 3> kEpisodeFolders = {kMediaFolder, "traces", kPlansFolder};
 constexpr const char* kLatencyPrefix = "latency_";
 
 constexpr std::array<std::string_view, 7> kTrainingNames = {
     kCheckpointsFolder, kTrainingLogFile, "snapshots", "tensorboard",
     "rollouts",         kMultiRunFile,    "state.json"};
 
-// Names of films and traces, "test_100003.mp4" and "train_0.safetensors", including unfinished
-// ones.
+// Names of films, traces and plans, "test_100003.mp4", "train_0.safetensors" and
+// "plan_000012.safetensors", including unfinished ones.
 bool IsOfEpisode(const std::string& name) {
-  if (core::IsTemporaryName(name)) return true;
+  if (core::IsTemporaryName(name) || PlanRecord::Has(name)) return true;
   const bool is_split = name.starts_with("test_") || name.starts_with("train_");
   return is_split && (name.ends_with(".mp4") || name.ends_with(".safetensors"));
 }

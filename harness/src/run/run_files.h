@@ -20,6 +20,7 @@ inline constexpr std::string_view kMultiRunFile = "multi_run.json";  // next to 
 inline constexpr std::string_view kCheckpointsFolder = "checkpoints";
 inline constexpr std::string_view kMediaFolder = "media";
 inline constexpr std::string_view kArmsFolder = "perturbations";
+inline constexpr std::string_view kPlansFolder = "plans";
 inline constexpr std::string_view kReplayFolder = "replay";
 
 }  // namespace dp_bench::run

@@ -29,7 +29,8 @@ class RunContentsTest : public testing::Test {
     for (const char* file :
          {"config.json", "episodes.jsonl", "eval_log.json", "latency.json", "report.html",
           "media/test_100000.mp4", "media/test_100000.safetensors",
-          "media/train_0.mp4.tmp.0123456789abcdef", "traces/test_100000.safetensors"}) {
+          "media/train_0.mp4.tmp.0123456789abcdef", "traces/test_100000.safetensors",
+          "plans/plan_000000.safetensors", "plans/plans.jsonl"}) {
       Add(below + file);
     }
   }
