@@ -36,7 +36,9 @@ SIZES = {"observation.state": 2, "observation.environment_state": 9 * 2, "action
 
 def load_policy(name: str):
     n_obs_steps = 2 if name == "diffusion" else 1
-    own = {"horizon": 16} if name == "diffusion" else {"chunk_size": N_ACTIONS, "pretrained_backbone_weights": None}
+    own = {"chunk_size": N_ACTIONS, "pretrained_backbone_weights": None}
+    if name == "diffusion":  # LeRobot's own size takes ten seconds for an answer without a GPU
+        own = {"horizon": 16, "down_dims": (64, 128, 256), "num_inference_steps": 10}
     config = make_policy_config(
         name,
         n_obs_steps=n_obs_steps,

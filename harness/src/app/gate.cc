@@ -1,4 +1,4 @@
-// dp_bench gate with checkpoints as candidates, which are rolled out.
+// dp_bench gate with candidates that are rolled out: checkpoints, and policies without weights.
 #include <filesystem>
 #include <memory>
 
@@ -17,13 +17,16 @@ Verb AddGateWithRollouts(CLI::App* app) {
   app->add_flag("--overwrite", rollouts->overwrites, "Replace an evaluation in --output");
   AddWeightsOption(app, &options->weights);
   AddDeviceOption(app, &options->experiment.device);
-  AddIsolateOption(app, &options->experiment);
-  AddPluginDirOption(app, &options->experiment.plugin_dirs);
+  app->add_option(
+      "--policy", rollouts->policy,
+      "Roll out this policy, which has no weights, such as remote; instead of --candidate");
+  AddTaskOptions(app, &options->experiment);
   rollouts->run = [options, gate = rollouts.get()](
                       const std::filesystem::path& checkpoint, const std::filesystem::path& output,
                       const run::RunFolder& baseline, const compare::GateRolloutPlan& plan) {
     evaluate::CheckpointEvaluationOptions evaluation = *options;
     evaluation.checkpoint = checkpoint;
+    evaluation.experiment.policy = gate->policy;
     evaluation.output = output;
     evaluation.overwrites = gate->overwrites;
     return evaluate::GateByRollouts(evaluation, baseline, plan);

@@ -30,7 +30,8 @@ constexpr const char* kViewExamples =
     R"(Examples:
   dp_bench view --env pusht --human --record data/mine.zarr
   dp_bench view --env kuavo_dualarm --expert
-  dp_bench view --checkpoint models/pusht_unet_hybrid --seed 100000)";
+  dp_bench view --checkpoint models/pusht_unet_hybrid --seed 100000
+  dp_bench view --policy remote --env pusht policy.params.url=ws://127.0.0.1:8000)";
 
 struct ViewVerbOptions {
   task::ExperimentOptions experiment;
@@ -47,10 +48,11 @@ struct ViewVerbOptions {
 };
 
 void RequireOneSource(const ViewVerbOptions& options) {
-  const int n_sources =
-      (options.checkpoint.empty() ? 0 : 1) + (options.expert ? 1 : 0) + (options.human ? 1 : 0);
+  const int n_sources = (options.checkpoint.empty() ? 0 : 1) +
+                        (options.experiment.policy.empty() ? 0 : 1) + (options.expert ? 1 : 0) +
+                        (options.human ? 1 : 0);
   if (n_sources == 1) return;
-  throw UsageError("{}: choose one of --checkpoint, --expert and --human",
+  throw UsageError("{}: choose one of --checkpoint, --policy, --expert and --human",
                    n_sources == 0 ? "nothing to view" : "that is more than one source");
 }
 
@@ -74,18 +76,21 @@ view::ViewerOptions MakeViewer(const ViewVerbOptions& options, const Config& con
   return viewer;
 }
 
-int ViewCheckpoint(ViewVerbOptions options) {
-  ChooseCheckpoint(&options.checkpoint);
-  const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);
-  options.experiment.config = options.checkpoint / run::kConfigFile;
+// The policy of a checkpoint, or one without weights.
+int ViewPolicy(ViewVerbOptions options) {
+  const bool has_weights = !options.checkpoint.empty();
+  if (has_weights) {
+    ChooseCheckpoint(&options.checkpoint);
+    options.experiment.config = options.checkpoint / run::kConfigFile;
+  }
   const task::Experiment experiment(options.experiment);
-  const std::unique_ptr<Policy> policy = experiment.LoadPolicy(checkpoint, options.weights);
+  const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
 
   // the micro-batch of the evaluation, which affects the bits of an action
   const auto runner = control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
   planner::PolicyPlanner planner(*policy, experiment.device(), runner.micro_batch);
   const view::ViewerOptions viewer = MakeViewer(options, experiment.config());
-  task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = has_weights});
   view::RunViewer(viewer, [&]() -> view::PlayedStage {
     std::unique_ptr<Env> env = experiment.CreateEnv();
     auto source = std::make_unique<view::PlannerSource>(*env, planner, experiment.spec().shape_meta,
@@ -122,8 +127,8 @@ int ViewExpertOrHuman(const ViewVerbOptions& options) {
 int View(const ViewVerbOptions& options) {
   run::RequireResultFiles({{"--screenshot", options.screenshot, run::kPngFile}});
   RequireOneSource(options);
-  if (!options.checkpoint.empty()) return ViewCheckpoint(options);
-  return ViewExpertOrHuman(options);
+  if (options.expert || options.human) return ViewExpertOrHuman(options);
+  return ViewPolicy(options);
 }
 
 }  // namespace
@@ -135,6 +140,8 @@ Verb AddView(CLI::App* app) {
   app->add_option("--device", options->experiment.device, "Device of the policy (training.device)");
   AddFolder(app, "--checkpoint", &options->checkpoint, "Watch a policy: checkpoint or run folder");
   AddWeightsOption(app, &options->weights);
+  app->add_option("--policy", options->experiment.policy,
+                  "Watch a policy without weights, such as remote");
   app->add_flag("--expert", options->expert, "Watch the env's expert");
   CLI::Option* human = app->add_flag("--human", options->human, "Move the env by dragging");
   app->add_option("--record", options->record,

@@ -120,8 +120,9 @@ std::string PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* 
 std::string PolicyClient::FaultOf(const net::NetError& error) {
   const bool is_timeout = error.fault() == net::NetFault::kTimeout;
   counts_.n_timeouts += is_timeout ? 1 : 0;
-  return fmt::format("{}: {}{}", is_timeout ? "policy_timeout" : "policy_disconnected",
-                     error.what(), is_timeout ? "" : Ending());
+  if (!is_timeout) return fmt::format("policy_disconnected: {}{}", error.what(), Ending());
+  return fmt::format("policy_timeout: {} (policy.params.timeout is {:g} s)", error.what(),
+                     1e-3 * static_cast<double>(options_.answer_time.count()));
 }
 
 // Of the server's program, if that is why it does not answer.

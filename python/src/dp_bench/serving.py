@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import signal
 import sys
 import threading
 import time
@@ -73,6 +74,8 @@ def serve_policy(
     Raises:
         ProgramError: websockets or msgpack is missing.
     """
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the usual end is no reason for a shell to say anything
     with make_server(policy, port=port, host=host, metadata=metadata) as server:
         _tell_port(host, server.socket.getsockname()[1])
         server.serve_forever()
@@ -87,6 +90,7 @@ def make_server(
 ) -> Server:
     """The server of `serve_policy`, which listens; its `serve_forever` answers, and its `shutdown` ends that."""
     try:
+        from websockets.exceptions import ConnectionClosed
         from websockets.sync.server import serve
     except ModuleNotFoundError as error:
         raise ProgramError(_LACKS_PACKAGES) from error
@@ -107,7 +111,10 @@ def make_server(
                 traceback.print_exc()
                 sys.stderr.flush()
                 answer = "".join(traceback.format_exception_only(error)).strip()
-            connection.send(answer)
+            try:
+                connection.send(answer)
+            except ConnectionClosed:  # the client waits no longer
+                return
 
     return serve(
         converse,

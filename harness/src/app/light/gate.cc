@@ -33,12 +33,13 @@ constexpr const char* kGateDetails =
     R"(Compares the test episodes of a finished run with those of a baseline, seed by seed, and checks the
 evidence after every 10 seeds: FAIL if it shows a drop of the success rate, PASS if it excludes a
 drop of --margin. The error rates hold although it looks often. A candidate may also be a
-checkpoint, which is rolled out until there is a verdict. Results of other programs are read as by
+checkpoint, or with --policy a policy without weights; it is rolled out until there is a verdict. Results of other programs are read as by
 dp_bench compare.
 
 Examples:
   dp_bench gate --baseline baseline.json --update-baseline --candidate runs/main
   dp_bench gate --baseline baseline.json --candidate runs/branch --junit gate.xml
+  dp_bench gate --baseline baseline.json --policy remote --env pusht policy.params.url=ws://127.0.0.1:8000
   dp_bench gate --baseline push.json lift.json --candidate runs/push runs/lift --json gate.json
   dp_bench gate --continue gate.json --baseline push.json lift.json --candidate runs/push_400 runs/lift_400
 
@@ -59,6 +60,11 @@ struct GateVerbOptions {
   fs::path json, junit, markdown;
   std::shared_ptr<GateRollouts> rollouts;  // null: no candidate is a checkpoint
 };
+
+// Instead of a finished run. The candidate of a policy without weights has no path.
+bool IsRolledOut(const fs::path& candidate) {
+  return candidate.empty() || run::IsCheckpointFolder(candidate);
+}
 
 void WriteIfAsked(const fs::path& file, const std::string& text) {
   if (!file.empty()) core::WriteOutput(file, std::string_view(text));
@@ -123,6 +129,7 @@ std::vector<compare::TaskPair> ReadPairs(const GateVerbOptions& options) {
     candidates.push_back(run::ReadResult(folder));
     if (!run::IsCheckpointFolder(folder)) run::RequireFinished(candidates.back());
   }
+  if (candidates.empty()) candidates.emplace_back();  // the policy
   if (options.has_same_seeds) {
     compare::AssumeSameSeeds(&baselines);
     compare::AssumeSameSeeds(&candidates);
@@ -144,7 +151,7 @@ compare::SequentialTestConfig NewConfig(const GateVerbOptions& options) {
 // One of several candidates gets a folder below --output.
 fs::path OutputFor(const GateVerbOptions& options, std::size_t index) {
   const fs::path& output = options.rollouts->output;
-  return output.empty() || options.candidates.size() == 1
+  return output.empty() || options.candidates.size() <= 1
              ? output
              : output / fmt::format("task_{}", index + 1);
 }
@@ -153,7 +160,7 @@ fs::path OutputFor(const GateVerbOptions& options, std::size_t index) {
 void RequireFreeOutputs(const GateVerbOptions& options,
                         const std::vector<compare::TaskPair>& pairs) {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (!run::IsCheckpointFolder(pairs[i].candidate.path)) continue;
+    if (!IsRolledOut(pairs[i].candidate.path)) continue;
     const fs::path output = OutputFor(options, i);
     if (output.empty()) continue;
     run::RequireNoRun(output, /*has_overwrite=*/true, options.rollouts->overwrites);
@@ -170,7 +177,7 @@ std::optional<compare::GateResult> GateTask(const GateVerbOptions& options, std:
     result.task = pair.task;
     return result;
   };
-  if (!run::IsCheckpointFolder(pair.candidate.path)) return judge(pair.candidate);
+  if (!IsRolledOut(pair.candidate.path)) return judge(pair.candidate);
   const int n_earlier = earlier != nullptr ? earlier->n_pairs : 0;
   return options.rollouts->run(pair.candidate.path, OutputFor(options, index), pair.baseline,
                                {.n_first = std::max(8, n_earlier),
@@ -179,12 +186,22 @@ std::optional<compare::GateResult> GateTask(const GateVerbOptions& options, std:
                                 .judge = judge});
 }
 
+void RequireCandidates(const GateVerbOptions& options) {
+  const bool has_policy = options.rollouts != nullptr && !options.rollouts->policy.empty();
+  if (has_policy != options.candidates.empty() || (has_policy && options.updates_baseline)) {
+    throw UsageError("the candidates: expected --candidate, or --policy to roll one out, found {}",
+                     has_policy ? "--policy with an option that needs --candidate" : "neither");
+  }
+}
+
 int Gate(const GateVerbOptions& options) {
+  RequireCandidates(options);
   if (options.updates_baseline) return UpdateBaselines(options);
   run::RequireResultFiles({{"--json", options.json, run::kGateJson},
                            {"--junit", options.junit, run::kGateJUnit},
                            {"--markdown", options.markdown, run::kGateMarkdown}});
   if (options.rollouts != nullptr && !options.rollouts->output.empty() &&
+      !options.candidates.empty() &&
       std::ranges::none_of(options.candidates, run::IsCheckpointFolder)) {
     throw Error(ErrorCode::kUsage,
                 "--output is for rollouts of a checkpoint, but no --candidate is a checkpoint");
@@ -241,9 +258,8 @@ Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts) {
   CLI::Option* candidates =
       app->add_option("--candidate", options->candidates,
                       "Run folders of evaluations, or checkpoints to roll out, one per task")
-          ->required()
           ->check(CLI::ExistingPath);
-  if (options->rollouts == nullptr) candidates->check(&RefuseCheckpoint);
+  if (options->rollouts == nullptr) candidates->required()->check(&RefuseCheckpoint);
   CLI::Option* update =
       app->add_flag("--update-baseline", options->updates_baseline,
                     "Write the candidates' outcomes to --baseline instead of testing them");

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "app/light/options.h"
@@ -16,11 +17,12 @@
 
 namespace dp_bench::app {
 
-/// How `gate` rolls out a candidate that is a checkpoint.
+/// How `gate` rolls out a candidate: a checkpoint, or a policy without weights.
 struct GateRollouts {
+  std::string policy;            // without weights, instead of candidates; "": none
   std::filesystem::path output;  // the run folder, or the folder for those of several candidates
   bool overwrites = false;       // an evaluation in it
-  /// Of one candidate; nothing if it was interrupted.
+  /// Of one candidate; nothing if it was interrupted. No checkpoint: of the policy.
   std::function<std::optional<compare::GateResult>(
       const std::filesystem::path& checkpoint, const std::filesystem::path& output,
       const run::RunFolder& baseline, const compare::GateRolloutPlan& plan)>
