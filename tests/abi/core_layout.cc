@@ -51,6 +51,7 @@ void PrintSpecs() {
   DPB_TYPE(PolicySpec);
   DPB_FIELD(PolicySpec, shape_meta);
   DPB_FIELD(PolicySpec, horizons);
+  DPB_FIELD(PolicySpec, instruction);
   DPB_TYPE(KeyStats);
   DPB_FIELD(KeyStats, min);
   DPB_FIELD(KeyStats, max);
@@ -102,6 +103,7 @@ void PrintEnv() {
   DPB_FIELD(EnvSpec, metrics);
   DPB_FIELD(EnvSpec, tasks);
   DPB_FIELD(EnvSpec, obs_modes);
+  DPB_FIELD(EnvSpec, instruction);
   DPB_FIELD(EnvSpec, perturbations);
   DPB_FIELD(EnvSpec, abilities);
   DPB_TYPE(StepResult);

@@ -81,7 +81,7 @@ expect_exit 2 "new or empty folder" "$dp_bench" serve --checkpoint "$model" --re
 expect_exit 0 "no plan differs" "$dp_bench" diff own served
 plan=served/plan_000000.safetensors
 printf '\x3f' | dd of=$plan bs=1 seek=$(($(stat -c %s $plan) - 1)) conv=notrunc status=none
-expect_exit 1 "first difference after 0 equal plans: seed 100000, step 0, obs.agent_pos\[1, 1\]" "$dp_bench" diff served own
+expect_exit 1 "first difference after 0 equal plans: seed 100000, step 0, obs.keypoint\[1, 8, 1\]" "$dp_bench" diff served own
 
 expect_exit 2 "has nothing to train" "$dp_bench" train --policy remote --env point_mass --config-dir "$2" "policy.params.url=$address" \
   collect.n_episodes=2
@@ -132,3 +132,13 @@ if [ "$(cat "$clients/installed.txt" 2>/dev/null)" != "$packages" ]; then
   echo "$packages" >"$clients/installed.txt"
 fi
 "$clients/bin/python" "$root/serve_clients.py" "$dp_bench" "$model"
+
+echo "other projects' servers"
+for peer in openpi groot vla_eval; do
+  options=("policy.params.protocol=$peer")
+  [ $peer = vla_eval ] && options+=(n_action_steps=1 'policy.params.keys={"obs":{"agent_pos":{"key":"state"}}}')
+  "$dp_bench" eval --policy remote --env pusht --config-dir "$2" --output peer_$peer n_obs_steps=1 "${options[@]}" "${runner[@]}" \
+    "policy.params.command=$clients/bin/python $root/peer_servers.py $peer" >eval.txt 2>&1 || fail "$peer: $(cat eval.txt)"
+  grep -q "a function of (observation, seed): verified" eval.txt || fail "$peer: $(cat eval.txt)"
+done
+cmp <(hashes peer_openpi) <(hashes peer_groot) || fail "openpi's and GR00T's servers: other episodes"

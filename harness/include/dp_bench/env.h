@@ -64,6 +64,7 @@ struct EnvSpec {
 
   std::vector<std::string> tasks;      // values of the param `task`; empty: there is one task
   std::vector<std::string> obs_modes;  // values of the param `obs`; empty: it has no such param
+  std::string instruction;             // what to do, in words, for policies that read it, or ""
   std::vector<PerturbationSpec> perturbations;
   EnvAbilities abilities;
 

@@ -74,6 +74,7 @@ struct DPB_API Horizons {
 struct PolicySpec {
   ShapeMeta shape_meta;
   Horizons horizons;
+  std::string instruction = {};  // what to do, in words; "": nobody said
 };
 
 }  // namespace dp_bench

@@ -191,8 +191,12 @@ std::string ExplainHistory(const Array& a, const Array& b) {
     return "B has the steps in the opposite order";
   }
   if (same(n - 1, n - 1)) return "the latest step is equal, so only the history differs";
-  if (same(n - 2, n - 1)) return "B is one step behind A";
-  if (same(n - 1, n - 2)) return "A is one step behind B";
+  // windows that repeat a step, as at the beginning of an episode, do not tell
+  const auto moves = [n](const Array& window) {
+    return !std::ranges::equal(StepOf(window, n - 2), StepOf(window, n - 1));
+  };
+  if (same(n - 2, n - 1) && moves(b)) return "B is one step behind A";
+  if (same(n - 1, n - 2) && moves(a)) return "A is one step behind B";
   return "";
 }
 

@@ -46,6 +46,19 @@ class Interviewer {
     Plan({&row, 1}, 0);
   }
 
+  // The second chunk of the first row's episode. Between the two, another episode begins if
+  // `resets_other`. Empty if the policy says that it cannot answer.
+  std::vector<float> AskToContinue(bool resets_other) {
+    Ask();
+    if (resets_other) AskOther();
+    control::PlanRow row = Copy(rows_[1 % rows_.size()], 0);
+    row.seed = rows_[0].row.seed;
+    row.env_step = rows_[0].row.env_step + 1;
+    std::vector<float> chunk = PlanOrFail({&row, 1}, 0);
+    if (!planner_.FaultOf(0).empty()) chunk.clear();
+    return chunk;
+  }
+
   std::optional<run::SeedDifference> Compare(const std::string& condition,
                                              const std::vector<float>& wanted,
                                              const std::vector<float>& found) const {
@@ -59,14 +72,19 @@ class Interviewer {
   }
 
  private:
-  std::vector<float> Plan(std::span<const control::PlanRow> asked, std::size_t place) {
+  std::vector<float> PlanOrFail(std::span<const control::PlanRow> asked, std::size_t place) {
     control::RepeatFirstRow(asked.size(), &obs_);
     planner_.Plan(obs_, asked, actions_);
+    const auto chunk = std::span(actions_).subspan(place * chunk_size_, chunk_size_);
+    return {chunk.begin(), chunk.end()};
+  }
+
+  std::vector<float> Plan(std::span<const control::PlanRow> asked, std::size_t place) {
+    std::vector<float> chunk = PlanOrFail(asked, place);
     if (const std::string fault = planner_.FaultOf(place); !fault.empty()) {
       throw EnvError("the policy was asked for its certificate: {}", fault);
     }
-    const auto chunk = std::span(actions_).subspan(place * chunk_size_, chunk_size_);
-    return {chunk.begin(), chunk.end()};
+    return chunk;
   }
 
   control::PlanRow Copy(const control::RecordedObs& row, std::size_t place) {
@@ -106,6 +124,14 @@ std::optional<run::SeedDifference> CertifyPolicy(control::ChunkPlanner& planner,
   for (int i = 0; i < kQuestionsBetween; ++i) interviewer.AskOther();
   if (auto difference = interviewer.Compare("after others", wanted, interviewer.Ask())) {
     return difference;
+  }
+  // a policy that plays one episode at a time may refuse to continue, but not go on wrongly
+  const std::vector<float> next = interviewer.AskToContinue(/*resets_other=*/false);
+  const std::vector<float> after_reset = interviewer.AskToContinue(/*resets_other=*/true);
+  if (!next.empty() && !after_reset.empty()) {
+    if (auto difference = interviewer.Compare("after the reset of another", next, after_reset)) {
+      return difference;
+    }
   }
   const std::size_t n = interviewer.n_companions();
   if (auto difference = interviewer.Compare("beside others", wanted, interviewer.Ask(n, 0))) {

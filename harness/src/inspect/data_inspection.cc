@@ -470,6 +470,7 @@ nlohmann::json ToJson(const EnvInspection& inspection) {
           {"metrics", metrics},
           {"tasks", spec.tasks},
           {"obs_modes", spec.obs_modes},
+          {"instruction", spec.instruction},
           {"perturbations", perturbations},
           {"abilities", spec.abilities}};
 }

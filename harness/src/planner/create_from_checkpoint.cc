@@ -8,9 +8,11 @@
 
 namespace dp_bench::planner {
 
-std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalogue& catalogue) {
+std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalogue& catalogue,
+                                     std::string instruction) {
   const PolicySpec spec = {.shape_meta = ShapeMeta::FromConfig(config.Sub("shape_meta")),
-                           .horizons = Horizons::FromConfig(config)};
+                           .horizons = Horizons::FromConfig(config),
+                           .instruction = std::move(instruction)};
   const Config policy = config.Sub("policy");
   return catalogue.Create<Policy>(policy.Get<std::string>("plugin"), policy.Sub("params"), spec);
 }

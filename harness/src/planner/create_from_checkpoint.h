@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "dp_bench/config.h"
 #include "dp_bench/policy.h"
@@ -15,13 +16,13 @@
 namespace dp_bench::planner {
 
 /// The policy that a config names, with initial weights, for the config's shape_meta and horizons.
-/// Throws Error{kConfig} or Error{kPlugin}.
-std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalogue& catalogue);
+/// `instruction` says in words what to do. Throws Error{kConfig} or Error{kPlugin}.
+std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalogue& catalogue,
+                                     std::string instruction = "");
 
 /// The same on `device`, with the weights and normalizer of a checkpoint and the backend that
-/// `config` names. `config` is the
-/// checkpoint's config; the caller may change values, such as the number of inference steps. Throws
-/// Error{kCheckpoint} listing what does not fit.
+/// `config` names. `config` is the checkpoint's config; the caller may change values, such as the
+/// number of inference steps. Throws Error{kCheckpoint} listing what does not fit.
 std::unique_ptr<Policy> CreateFromCheckpoint(const run::Checkpoint& checkpoint,
                                              const Config& config,
                                              plugin::PluginCatalogue& catalogue, Weights weights,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/errors.h"
+#include "media/resize.h"
 #include "serve/protocol.h"
 
 namespace dp_bench::remote {
@@ -17,31 +18,55 @@ using Clock = net::Connection::Clock;
 
 constexpr std::string_view kHarnessVersion = "0.8.0";
 
+// The steps, each in the size that the server wants.
+std::vector<std::byte> Resized(std::span<const std::byte> steps, const serve::InputKey& key) {
+  const Shape own = key.spec.StorageShape();
+  const auto [height, width] = *key.size;
+  const std::size_t from_bytes = key.spec.ByteSize();
+  const auto to_bytes = static_cast<std::size_t>(height * width * 3);
+  std::vector<std::byte> resized(steps.size() / from_bytes * to_bytes);
+  for (std::size_t step = 0; step < steps.size() / from_bytes; ++step) {
+    media::ResizeWithPad({.data = steps.data() + step * from_bytes,
+                          .height = static_cast<int>(own[0]),
+                          .width = static_cast<int>(own[1]),
+                          .strides = {3 * own[1], 3, 1}},
+                         std::span(resized).subspan(step * to_bytes, to_bytes),
+                         static_cast<int>(height), static_cast<int>(width));
+  }
+  return resized;
+}
+
+// Images [C, H, W] of steps [H, W, C].
+std::vector<std::byte> ChannelsFirst(std::span<const std::byte> steps, const Shape& step,
+                                     std::size_t item) {
+  const auto n_channels = static_cast<std::size_t>(step[0]);
+  const auto n_pixels = static_cast<std::size_t>(step[1] * step[2]);
+  const std::size_t step_bytes = n_channels * n_pixels * item;
+  std::vector<std::byte> planes(steps.size());
+  for (std::size_t begin = 0; begin < steps.size(); begin += step_bytes) {
+    for (std::size_t channel = 0; channel < n_channels; ++channel) {
+      for (std::size_t pixel = 0; pixel < n_pixels; ++pixel) {
+        std::memcpy(&planes[begin + (channel * n_pixels + pixel) * item],
+                    &steps[begin + (pixel * n_channels + channel) * item], item);
+      }
+    }
+  }
+  return planes;
+}
+
 // The latest `n_steps` of a key, as the server wants it: [n_steps, ...], without that dimension if
 // it is one step and `is_window` is false.
 wire::NdArray StepsOf(const Array& window, const serve::InputKey& key, std::int64_t n_steps,
                       bool is_window) {
-  const Shape storage = key.spec.StorageShape();
-  const auto step_bytes = key.spec.ByteSize();
   const auto all = window.bytes();
-  const auto latest = all.subspan(all.size() - static_cast<std::size_t>(n_steps) * step_bytes);
-  Shape shape = key.is_channels_first ? key.spec.shape : storage;
+  auto latest = all.subspan(all.size() - static_cast<std::size_t>(n_steps) * key.spec.ByteSize());
+  std::vector<std::byte> resized;
+  std::vector<std::byte> planes;
+  if (key.size) latest = resized = Resized(latest, key);
+  Shape shape = key.MessageShape();
+  if (key.is_channels_first) latest = planes = ChannelsFirst(latest, shape, SizeOf(window.dtype()));
   if (is_window) shape.insert(shape.begin(), n_steps);
-  if (!key.is_channels_first) return wire::CopyOf(wire::NumpyName(window.dtype()), shape, latest);
-
-  const std::size_t item = SizeOf(window.dtype());
-  const auto n_channels = static_cast<std::size_t>(storage[2]);
-  const std::size_t n_pixels = step_bytes / item / n_channels;
-  std::vector<std::byte> planes(latest.size());
-  for (std::size_t step = 0; step < static_cast<std::size_t>(n_steps); ++step) {
-    for (std::size_t channel = 0; channel < n_channels; ++channel) {
-      for (std::size_t pixel = 0; pixel < n_pixels; ++pixel) {
-        std::memcpy(&planes[step * step_bytes + (channel * n_pixels + pixel) * item],
-                    &latest[step * step_bytes + (pixel * n_channels + channel) * item], item);
-      }
-    }
-  }
-  return wire::CopyOf(wire::NumpyName(window.dtype()), shape, planes);
+  return wire::CopyOf(wire::NumpyName(window.dtype()), shape, latest);
 }
 
 // Several keys that are parts of one array: one behind the other.
@@ -168,7 +193,9 @@ class MetadataFirst : public Dialect {
   Leaves Observation(const Question& question) const {
     const int n_steps = is_own_ ? options().spec.horizons.n_obs_steps : 1;
     Leaves leaves = LeavesOf(options(), question, n_steps, takes_windows_ || n_steps > 1);
-    if (!options().instruction.empty()) leaves.emplace_back("prompt", options().instruction);
+    if (!options().instruction.empty()) {
+      leaves.emplace_back(options().keys.instruction, options().instruction);
+    }
     if (is_own_) {
       leaves.emplace_back("seed", Number(question.seed));
       leaves.emplace_back("step", Number(question.step));
@@ -193,7 +220,7 @@ class OpenPiDialect final : public MetadataFirst {
   using MetadataFirst::MetadataFirst;
 
   std::string Ask(const Question& question) const override {
-    return Packed(ToMap(Observation(question), /*is_nested=*/false), wire::ArrayForm::kOpenPi);
+    return Packed(ToMap(Observation(question), options().keys.is_nested), wire::ArrayForm::kOpenPi);
   }
 
   Reply Read(const net::Incoming& answer) const override {
@@ -212,7 +239,7 @@ class StarVlaDialect final : public MetadataFirst {
   std::string Ask(const Question& question) const override {
     return Packed(wire::Map{{"type", "infer"},
                             {"request_id", "dp_bench"},
-                            {"payload", ToMap(Observation(question), /*is_nested=*/false)}},
+                            {"payload", ToMap(Observation(question), options().keys.is_nested)}},
                   wire::ArrayForm::kOpenPi);
   }
 
@@ -253,8 +280,8 @@ class VlaEvalDialect final : public Dialect {
 
   std::string Ask(const Question& question) const override {
     Leaves leaves = LeavesOf(options(), question, 1, /*is_window=*/false);
-    leaves.emplace_back("task_description", options().instruction);
-    return Frame("observation", ToMap(std::move(leaves), /*is_nested=*/true));
+    leaves.emplace_back(options().keys.instruction, options().instruction);
+    return Frame("observation", ToMap(std::move(leaves), options().keys.is_nested));
   }
 
   Reply Read(const net::Incoming& answer) const override {
@@ -302,13 +329,16 @@ class GrootDialect final : public Dialect {
       value = std::move(array);
     }
     if (!options().instruction.empty()) {
-      leaves.emplace_back("language/task", wire::List{wire::List{options().instruction}});
+      leaves.emplace_back(options().keys.instruction,
+                          wire::List{wire::List{options().instruction}});
     }
     const wire::Map noise = {{"seed", Number(question.seed)}, {"step", Number(question.step)}};
-    return Packed(wire::Map{{"endpoint", "get_action"},
-                            {"data", wire::Map{{"observation", ToMap(std::move(leaves), true)},
-                                               {"options", noise}}}},
-                  wire::ArrayForm::kMsgpackNumpy);
+    return Packed(
+        wire::Map{
+            {"endpoint", "get_action"},
+            {"data", wire::Map{{"observation", ToMap(std::move(leaves), options().keys.is_nested)},
+                               {"options", noise}}}},
+        wire::ArrayForm::kMsgpackNumpy);
   }
 
   // [action, info]

@@ -82,6 +82,9 @@ void PolicyClient::Send(Line& line, const Question& question, Clock::time_point 
     if (question.step > 0) {
       throw DataError("the connection was lost, and the server has forgotten the episode");
     }
+    for (Line& other : lines_) {  // an episode that begins again is no longer on its old line
+      if (other.episode == question.seed) other.episode.reset();
+    }
     if (auto begin = dialect_->Begin(question)) line.connection->Send(std::move(*begin), until);
     line.episode = question.seed;
   }

@@ -69,7 +69,10 @@ std::unique_ptr<Dialect> ReadDialect(const Config& params, const PolicySpec& spe
        .keys = serve::KeyMap::FromConfig(
            params.Sub("keys", "where the server wants observations; see docs/serving.md"),
            DefaultKeys(protocol, spec)),
-       .instruction = params.Get<std::string>("instruction", "", "what to do, in words")});
+       .instruction = params
+                          .GetOptional<std::string>("instruction",
+                                                    "what to do, in words; null = as the env says")
+                          .value_or(spec.instruction)});
 }
 
 nlohmann::json ToJson(const wire::Value& value) {

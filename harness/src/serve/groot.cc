@@ -28,7 +28,11 @@ class Groot final : public Protocol {
   std::string_view scheme() const override { return "tcp"; }
 
   KeyMap DefaultKeys(const PolicySpec& spec) const override {
-    KeyMap keys{.obs = {}, .actions = "action", .ignored = {"language", "annotation"}};
+    KeyMap keys{.obs = {},
+                .actions = "action",
+                .instruction = "language/task",
+                .is_nested = true,
+                .ignored = {"language", "annotation"}};
     for (const KeySpec& key : spec.shape_meta.obs) {
       const bool is_image = key.type != KeyType::kLowDim;
       keys.obs.push_back({key, (is_image ? "video/" : "state/") + key.name});

@@ -11,7 +11,19 @@
 namespace dp_bench::serve {
 namespace {
 
+constexpr std::int64_t kMaxSize = 8192;
 constexpr const char* kLayouts[] = {"hwc", "chw"};
+
+void ReadSize(const Config& config, InputKey* key) {
+  const auto size = config.GetOptional<std::vector<std::int64_t>>(
+      "size", "[height, width] of images in a message, which are resized; null = the policy's");
+  if (!size) return;
+  if (size->size() != 2 || std::ranges::min(*size) < 1 || std::ranges::max(*size) > kMaxSize) {
+    throw ConfigError("{}: expected [height, width], each from 1 to {}", config.Where("size"),
+                      kMaxSize);
+  }
+  key->size = {(*size)[0], (*size)[1]};
+}
 
 InputKey ReadInputKey(const Config& config, const InputKey& by_default) {
   InputKey key = by_default;
@@ -23,6 +35,7 @@ InputKey ReadInputKey(const Config& config, const InputKey& by_default) {
                                                : std::vector<std::string>{kLayouts[0], kLayouts[1]},
                          "Of images: hwc or chw");
     key.is_channels_first = layout == kLayouts[1];
+    if (key.spec.type == KeyType::kRgb) ReadSize(config, &key);
   } else if (const auto first = config.GetOptionalInRange(
                  "first", 0, std::int64_t{1} << 20, "The key begins at this number of the array")) {
     key.first = *first;
@@ -34,6 +47,13 @@ wire::List ToList(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 }  // namespace
 
+Shape InputKey::MessageShape() const {
+  Shape shape = spec.StorageShape();
+  if (size) std::ranges::copy(*size, shape.begin());
+  if (is_channels_first) shape = {shape[2], shape[0], shape[1]};
+  return shape;
+}
+
 KeyMap KeyMap::FromConfig(const Config& config, const KeyMap& defaults) {
   KeyMap keys = defaults;
   const Config obs = config.Sub("obs");
@@ -41,6 +61,9 @@ KeyMap KeyMap::FromConfig(const Config& config, const KeyMap& defaults) {
     if (obs.Has(key.spec.name)) key = ReadInputKey(obs.Sub(key.spec.name), key);
   }
   keys.actions = config.Get<std::string>("actions", keys.actions, "The key of the answer");
+  keys.instruction = config.Get<std::string>("instruction", keys.instruction,
+                                             "Where a message has what to do, in words");
+  keys.is_nested = config.Get<bool>("nested", keys.is_nested, "'/' in a key is a map in a map");
   keys.ignored = config.Get<std::vector<std::string>>(
       "ignored", keys.ignored, "Paths that the policy does not read, such as prompt");
   config.RejectUnread();
@@ -63,7 +86,7 @@ const wire::Value* FindPath(const wire::Map& map, std::string_view path) {
 wire::Map Describe(const KeyMap& keys) {
   wire::Map obs;
   for (const InputKey& key : keys.obs) {
-    Shape shape = key.is_channels_first ? key.spec.shape : key.spec.StorageShape();
+    const Shape shape = key.MessageShape();
     wire::Map entry = {{"key", key.path},
                        {"type", std::string(Name(key.spec.type))},
                        {"dtype", std::string(Name(key.spec.dtype))},

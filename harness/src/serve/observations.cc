@@ -12,6 +12,7 @@
 
 #include "core/errors.h"
 #include "core/half.h"
+#include "media/resize.h"
 
 namespace dp_bench::serve {
 namespace {
@@ -33,10 +34,11 @@ void VisitLeaves(const wire::Map& map, const std::string& prefix, const VisitLea
 }
 
 bool IsIgnored(const KeyMap& keys, std::string_view path) {
-  return std::ranges::any_of(keys.ignored, [&](const std::string& ignored) {
-    return path == ignored ||
-           (path.starts_with(ignored) && path.substr(ignored.size()).starts_with('/'));
-  });
+  return path == keys.instruction ||
+         std::ranges::any_of(keys.ignored, [&](const std::string& ignored) {
+           return path == ignored ||
+                  (path.starts_with(ignored) && path.substr(ignored.size()).starts_with('/'));
+         });
 }
 
 [[noreturn]] void ThrowMissing(const KeyMap& keys, const wire::Map& message,
@@ -67,7 +69,7 @@ void RefuseUnknown(const KeyMap& keys, const wire::Map& message,
 
 // The array's dimensions for one step.
 Shape StepShape(const InputKey& key, const wire::NdArray& array) {
-  Shape shape = key.is_channels_first ? key.spec.shape : key.spec.StorageShape();
+  Shape shape = key.MessageShape();
   if (key.first && !array.shape.empty()) shape.back() = array.shape.back();
   return shape;
 }
@@ -130,7 +132,7 @@ Observations::Key Observations::Read(const InputKey& key, const wire::NdArray& a
   };
   if (!fits()) {
     throw ShapeError("'{}' has shape {}, expected {}{}", key.path, ToString(array.shape),
-                     ToString(key.is_channels_first ? key.spec.shape : key.spec.StorageShape()),
+                     ToString(key.MessageShape()),
                      key.first ? fmt::format(" from number {} on", *key.first) : "");
   }
   TakeLeading(key, std::span(array.shape).first(n_leading));
@@ -148,14 +150,35 @@ Observations::Key Observations::Read(const InputKey& key, const wire::NdArray& a
   Shape strides(step.size(), item);
   for (std::size_t i = step.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * step[i + 1];
   const auto step_bytes = static_cast<std::size_t>(NumElements(step) * item);
-  Shape shape = key.spec.StorageShape();
   if (key.is_channels_first) strides = {strides[1], strides[2], strides[0]};
+  if (key.size) return Resized(key, data, strides, step_bytes);
+  const Shape shape = key.spec.StorageShape();
   return {.key = &key,
           .data = data,
           .shape = Dims(shape),
           // without gaps it is copied in one piece
           .strides = key.is_channels_first || key.first ? Dims(strides) : Dims(),
           .step_bytes = step_bytes};
+}
+
+Observations::Key Observations::Resized(const InputKey& key, const std::byte* data,
+                                        const Shape& strides, std::size_t step_bytes) {
+  const Shape shape = key.spec.StorageShape();
+  const std::size_t image_bytes = key.spec.ByteSize();
+  std::vector<std::byte>& images = resized_.emplace_back(n_rows_ * n_steps_ * image_bytes);
+  for (std::size_t i = 0; i < n_rows_ * n_steps_; ++i) {
+    media::ResizeWithPad({.data = data + i * step_bytes,
+                          .height = static_cast<int>((*key.size)[0]),
+                          .width = static_cast<int>((*key.size)[1]),
+                          .strides = {strides[0], strides[1], strides[2]}},
+                         std::span(images).subspan(i * image_bytes, image_bytes),
+                         static_cast<int>(shape[0]), static_cast<int>(shape[1]));
+  }
+  return {.key = &key,
+          .data = images.data(),
+          .shape = Dims(shape),
+          .strides = Dims(),
+          .step_bytes = image_bytes};
 }
 
 const std::byte* Observations::ToFloat32(const InputKey& key, const wire::NdArray& array) {

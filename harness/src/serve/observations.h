@@ -17,8 +17,8 @@ namespace dp_bench::serve {
 class Observations {
  public:
   /// Throws Error{kData} naming the keys that are missing or unknown, and Error{kShape} for another
-  /// shape or dtype. low_dim may be <f2, <f4 or <f8 and is rounded to float32; images keep their
-  /// type. `message` must outlive this object.
+  /// shape or dtype. Images whose key has a size are resized. low_dim may be <f2, <f4 or <f8 and is
+  /// rounded to float32; images keep their type. `message` must outlive this object.
   Observations(const KeyMap& keys, const wire::Map& message);
   Observations(Observations&&) = default;
   Observations(const Observations&) = delete;
@@ -40,6 +40,8 @@ class Observations {
 
   Key Read(const InputKey& key, const wire::NdArray& array);
   void TakeLeading(const InputKey& key, std::span<const std::int64_t> leading);
+  Key Resized(const InputKey& key, const std::byte* data, const Shape& strides,
+              std::size_t step_bytes);
   const std::byte* ToFloat32(const InputKey& key, const wire::NdArray& array);
 
   std::size_t n_rows_ = 1;
@@ -47,6 +49,7 @@ class Observations {
   bool has_leading_ = false;  // known from the first key
   std::vector<Key> keys_;
   std::list<std::vector<float>> converted_;
+  std::list<std::vector<std::byte>> resized_;
 };
 
 }  // namespace dp_bench::serve

@@ -37,7 +37,7 @@ std::vector<wire::Map> ReadBatch(const wire::Value& batch) {
 class OpenPi final : public Protocol {
  public:
   KeyMap DefaultKeys(const PolicySpec& spec) const override {
-    KeyMap keys{.obs = {}, .actions = "actions", .ignored = {"prompt"}};
+    KeyMap keys{.obs = {}, .actions = "actions", .instruction = "prompt"};
     for (const KeySpec& key : spec.shape_meta.obs) keys.obs.push_back({key, key.name});
     return keys;
   }

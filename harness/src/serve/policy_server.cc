@@ -16,10 +16,11 @@ constexpr std::size_t kMaxSessions = 256;                    // of a client
 constexpr std::size_t kSessionBytes = std::size_t{2} << 30;  // of all clients
 constexpr std::size_t kTextBytes = std::size_t{1} << 16;
 
-net::ServerOptions WithMessageLimit(net::ServerOptions options, const PolicySpec& spec,
-                                    int n_rows) {
-  options.max_message_bytes =
-      std::min(options.max_message_bytes, MaxMessageBytes(spec, static_cast<std::size_t>(n_rows)));
+PolicyServerOptions WithMessageLimit(PolicyServerOptions options, const KeyMap& keys,
+                                     std::int64_t n_obs_steps, int n_rows) {
+  options.net.max_message_bytes =
+      std::min(options.net.max_message_bytes,
+               MaxMessageBytes(keys, n_obs_steps, static_cast<std::size_t>(n_rows)));
   return options;
 }
 
@@ -61,12 +62,13 @@ struct PolicyServer::Pending {
 };
 
 // Numbers may come as float64, and windows have all steps.
-std::size_t MaxMessageBytes(const PolicySpec& spec, std::size_t n_rows) {
+std::size_t MaxMessageBytes(const KeyMap& keys, std::int64_t n_obs_steps, std::size_t n_rows) {
   std::size_t bytes = 0;
-  for (const KeySpec& key : spec.shape_meta.obs) {
-    bytes += key.type == KeyType::kLowDim ? 2 * key.ByteSize() + 1024 : key.ByteSize() + 1024;
+  for (const InputKey& key : keys.obs) {
+    const auto n = static_cast<std::size_t>(NumElements(key.MessageShape()));
+    bytes += 1024 + n * (key.spec.type == KeyType::kLowDim ? 8 : SizeOf(key.spec.dtype));
   }
-  return kTextBytes + n_rows * static_cast<std::size_t>(spec.horizons.n_obs_steps) * bytes;
+  return kTextBytes + n_rows * static_cast<std::size_t>(n_obs_steps) * bytes;
 }
 
 PolicyServer::PolicyServer(std::shared_ptr<control::ChunkPlanner> planner, PolicyInfo info,
@@ -75,12 +77,12 @@ PolicyServer::PolicyServer(std::shared_ptr<control::ChunkPlanner> planner, Polic
     : info_(std::move(info)),
       protocol_(std::move(protocol)),
       keys_(std::move(keys)),
-      options_(std::move(options)),
+      options_(WithMessageLimit(std::move(options), keys_, info_.spec.horizons.n_obs_steps,
+                                planner->batch_size())),
       metadata_(Metadata(info_, keys_)),
       log_(options_.log),
       max_sessions_(SessionLimit(info_.spec, options_.net.max_clients)),
-      server_(
-          protocol_->MakeServer(WithMessageLimit(options_.net, info_.spec, planner->batch_size()))),
+      server_(protocol_->MakeServer(options_.net)),
       batcher_(std::make_unique<Batcher>(std::move(planner), info_.spec, options_.batcher)) {
   log_.Write(
       "start",
@@ -137,7 +139,8 @@ bool PolicyServer::Received(net::ClientId id, net::Bytes bytes) {
   counts_.bytes_in += bytes->size();
   wire::Value request_id;
   try {
-    const wire::Message message = wire::Read(std::move(bytes));
+    const wire::Message message =
+        wire::Read(std::move(bytes), static_cast<std::int64_t>(options_.net.max_message_bytes));
     ClientRequest request = protocol_->Read(message, metadata_);
     request_id = request.id;
     return Handle(id, found->second, message, std::move(request));

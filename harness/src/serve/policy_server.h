@@ -26,8 +26,9 @@ struct PolicyServerOptions {
   std::string log;  // JSON lines are appended to this file; "": none
 };
 
-/// The largest message that a client needs for this policy, with room for names and texts.
-std::size_t MaxMessageBytes(const PolicySpec& spec, std::size_t n_rows);
+/// The largest message that a client needs for windows of these keys, with room for names and
+/// texts.
+std::size_t MaxMessageBytes(const KeyMap& keys, std::int64_t n_obs_steps, std::size_t n_rows);
 
 /// Answers clients until it is destroyed or stopped. One thread talks to all clients, another one
 /// plans, so that a slow plan delays no greeting, ping or page.

@@ -12,7 +12,10 @@ namespace {
 class StarVla final : public Protocol {
  public:
   KeyMap DefaultKeys(const PolicySpec& spec) const override {
-    KeyMap keys{.obs = {}, .actions = "actions", .ignored = {"lang", "unnorm_key", "prompt"}};
+    KeyMap keys{.obs = {},
+                .actions = "actions",
+                .instruction = "prompt",
+                .ignored = {"lang", "unnorm_key"}};
     for (const KeySpec& key : spec.shape_meta.obs) keys.obs.push_back({key, key.name});
     return keys;
   }

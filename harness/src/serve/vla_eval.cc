@@ -25,7 +25,8 @@ class VlaEval final : public Protocol {
  public:
   // Benchmarks send cameras by name, and one vector of all other numbers.
   KeyMap DefaultKeys(const PolicySpec& spec) const override {
-    KeyMap keys{.obs = {}, .actions = "actions", .ignored = {"task_description"}};
+    KeyMap keys{
+        .obs = {}, .actions = "actions", .instruction = "task_description", .is_nested = true};
     std::int64_t first = 0;
     for (const KeySpec& key : spec.shape_meta.obs) {
       if (key.type != KeyType::kLowDim) {

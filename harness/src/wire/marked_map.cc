@@ -254,10 +254,9 @@ NdArray MarkedMapReader::Decoded(std::span<const std::byte> file, Shape shape) {
     throw DataError("'shape': expected an image of 1, 3 or 4 channels, found {}", ToString(shape));
   }
   // the sides alone first, so that the product cannot overflow
-  if (std::max(height, width) > kMaxDecodedPixels ||
-      height * width > kMaxDecodedPixels - n_decoded_) {
-    throw DataError("an image {}: the images of a message may have {} megapixels together",
-                    ToString(shape), kMaxDecodedPixels >> 20);
+  if (std::max(height, width) > max_decoded_ || height * width > max_decoded_ - n_decoded_) {
+    throw DataError("an image {}: the images of a message may have {} pixels together",
+                    ToString(shape), max_decoded_);
   }
   n_decoded_ += height * width;
   thread_local media::PictureDecoder decoder;  // opening a codec takes longer than a small image

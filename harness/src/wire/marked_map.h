@@ -27,8 +27,8 @@ struct Member {
 /// Reads the marked maps of one message.
 class MarkedMapReader {
  public:
-  explicit MarkedMapReader(std::shared_ptr<const std::string> message)
-      : message_(std::move(message)) {}
+  MarkedMapReader(std::shared_ptr<const std::string> message, std::int64_t max_decoded_pixels)
+      : message_(std::move(message)), max_decoded_(max_decoded_pixels) {}
 
   /// Nothing if no key marks the map. Throws Error if the map is marked and otherwise wrong.
   std::optional<Value> Read(std::span<const Member> map);
@@ -42,6 +42,7 @@ class MarkedMapReader {
 
   std::shared_ptr<const std::string> message_;
   std::optional<ArrayForm> form_;
+  std::int64_t max_decoded_;
   std::int64_t n_decoded_ = 0;  // pixels of all images
 };
 

@@ -18,8 +18,8 @@ namespace {
 // maps stay views until the map ends, because they may be the data of an array.
 class ValueBuilder : public msgpack::null_visitor {
  public:
-  explicit ValueBuilder(std::shared_ptr<const std::string> message)
-      : size_(message->size()), marked_(std::move(message)) {}
+  ValueBuilder(std::shared_ptr<const std::string> message, std::int64_t max_decoded_pixels)
+      : size_(message->size()), marked_(std::move(message), max_decoded_pixels) {}
 
   // NOLINTBEGIN(readability-identifier-naming): the names that msgpack-cxx calls
   bool visit_nil() { return Put({}); }
@@ -190,10 +190,10 @@ bool ValueBuilder::end_map() {
 
 }  // namespace
 
-Message Read(std::shared_ptr<const std::string> bytes) {
+Message Read(std::shared_ptr<const std::string> bytes, std::int64_t max_decoded_pixels) {
   const std::string_view message = *bytes;
   if (message.empty()) throw DataError("expected a message, found no bytes");
-  ValueBuilder builder(std::move(bytes));
+  ValueBuilder builder(std::move(bytes), max_decoded_pixels);
   std::size_t n_read = 0;
   msgpack::parse(message.data(), message.size(), n_read, builder);
   if (n_read < message.size()) {

@@ -43,10 +43,11 @@ struct Message {
 /// Reads one value, whose arrays point into `bytes` (those that are a PNG or JPEG file, or an .npy
 /// file in Fortran's order, have memory of their own). Reads arrays in each form, vla-eval's images
 /// (raw, PNG, JPEG) as arrays |u1 [H, W, C], and numpy's scalars as numbers. Throws Error{kData},
-/// with the place in the message, for anything that is cut off, larger than the limits above,
+/// with the place in the message, for anything that is cut off, larger than the limits,
 /// followed by more bytes, an extension type, a key that is neither text nor bytes or occurs twice,
 /// an array whose data do not fit its shape, big-endian, or of a dtype other than b, i, u and f.
-Message Read(std::shared_ptr<const std::string> bytes);
+Message Read(std::shared_ptr<const std::string> bytes,
+             std::int64_t max_decoded_pixels = kMaxDecodedPixels);
 
 /// Appends to `bytes`, so that a buffer can be used again. Keys are text, integers have their
 /// shortest form, numbers are float64, as Python's msgpack writes them. Throws Error{kData} if a

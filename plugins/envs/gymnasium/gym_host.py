@@ -346,6 +346,7 @@ class Host:
             "metrics": [{"name": "last_reward", "aggregate": LAST}, {"name": "sum_of_rewards", "aggregate": LAST}],
             "tasks": [],
             "obs_modes": [],
+            "instruction": wanted["instruction"] or str(getattr(self.env.unwrapped, "task_description", "")),
             "perturbations": [],
             "abilities": {"has_expert": self.expert is not None},
         }

@@ -69,6 +69,7 @@ HostedEnv ReadParams(const Config& params, bool tells) {
   std::optional<std::string> expert;
   std::optional<int> max_steps;
   std::optional<double> control_hz;
+  std::optional<std::string> instruction;
   const ConfigKeys keys(params);
   keys("python", &python, "interpreter, such as venv/bin/python; has gymnasium and the env");
   if (python.find('/') != std::string::npos && !fs::exists(python)) {
@@ -86,11 +87,14 @@ HostedEnv ReadParams(const Config& params, bool tells) {
        "maximum number of steps of an episode; null = the registered max_episode_steps");
   keys("control_hz", &control_hz, 1.0e-3, 1.0e6,
        "steps per simulated second; null = the env's render_fps");
+  keys("instruction", &instruction,
+       "what to do, in words, for policies that read it; null = the env's task_description");
   Json request = {{"tells", tells},
                   {"success", success},
                   {"expert", Optional(expert)},
                   {"max_steps", Optional(max_steps)},
-                  {"control_hz", Optional(control_hz)}};
+                  {"control_hz", Optional(control_hz)},
+                  {"instruction", Optional(instruction)}};
   const Config kwargs = params.Sub("kwargs", "arguments of gymnasium.make");
   request["kwargs"] = Json::parse(kwargs.ToJson());
   kwargs.ReadAll(kwargs.ToJson());

@@ -51,6 +51,7 @@ EnvSpec MakeSpec(const Params& params, const KuavoModel& model, Task& task,
   spec.metrics = task.metrics();
   spec.tasks = TaskNames();
   spec.obs_modes = Params::ObsModeNames();
+  spec.instruction = params.task->instruction;
   spec.perturbations = PerturbationParams::Kinds();
   spec.abilities = {.state_size = StateSize(model, task),
                     .has_expert = true,

@@ -73,6 +73,7 @@ EnvSpec SpecOf(const PushtParams& params) {
   spec.max_steps = params.max_steps;
   spec.metrics = {{"coverage", Aggregate::kMax}, {"final_coverage", Aggregate::kLast}};
   spec.obs_modes = ObsModes();
+  spec.instruction = "Push the T-shaped block onto the T-shaped target.";
   spec.perturbations = PerturbationParams::Kinds();
   spec.abilities = {
       .state_size = params.perturb.is_given ? PushtEnv::kMaxStateSize : PushtEnv::kStateSize,

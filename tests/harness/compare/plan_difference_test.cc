@@ -78,6 +78,7 @@ TEST(ExplainArrays, NamesAnotherHistory) {
   EXPECT_THAT(ExplainArrays(a, Window({7, 7, 3, 4, 5, 6})), HasSubstr("only the history differs"));
   EXPECT_EQ(ExplainArrays(a, Window({0, 0, 1, 2, 3, 4})), "B is one step behind A");
   EXPECT_EQ(ExplainArrays(a, Window({3, 4, 5, 6, 7, 8})), "A is one step behind B");
+  EXPECT_EQ(ExplainArrays(Window({1, 2, 1, 9}), Window({1, 2, 1, 2})), "");
 }
 
 TEST(ExplainArrays, NamesScaleSizeAndLayout) {

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "control/obs_history.h"
@@ -38,6 +39,8 @@ class FaultyPlanner final : public control::ChunkPlanner {
     if (fault_) fault_(rows, actions);
   }
   std::string FaultOf(std::size_t /*row*/) const override { return row_fault_; }
+
+  void SetFault(Fault fault) { fault_ = std::move(fault); }
 
   std::string row_fault_;
 
@@ -82,6 +85,31 @@ TEST(PolicyCertificates, NameStateThatOthersLeave) {
   });
   ASSERT_TRUE(difference.has_value());
   EXPECT_EQ(difference->condition, "the policy asked after others");
+}
+
+// Its sessions count their steps, and a reset of one resets all.
+TEST(PolicyCertificates, NameAResetThatOthersFeel) {
+  std::map<std::uint64_t, float> n_steps;
+  const auto difference = Certify([&](auto rows, std::span<float> actions) {
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (rows[row].env_step == 0) n_steps.clear();
+      actions[row * 4] += n_steps[rows[row].seed]++;
+    }
+  });
+  ASSERT_TRUE(difference.has_value());
+  EXPECT_EQ(difference->condition, "the policy asked after the reset of another");
+}
+
+// It plays one episode at a time, and refuses to go on with another.
+TEST(PolicyCertificates, AllowAPolicyThatRefusesToContinue) {
+  FaultyPlanner planner;
+  FaultyPlanner* const asked = &planner;
+  std::uint64_t playing = 0;
+  planner.SetFault([&, asked](auto rows, std::span<float>) {
+    if (rows[0].env_step == 0) playing = rows[0].seed;
+    asked->row_fault_ = rows[0].seed == playing ? "" : "policy_error: one at a time";
+  });
+  EXPECT_FALSE(CertifyPolicy(planner, kAsked, Rows()).has_value());
 }
 
 TEST(PolicyCertificates, NameABatchThatMatters) {

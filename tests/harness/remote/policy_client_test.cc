@@ -49,6 +49,7 @@ class ScriptedServer final : public net::Handler {
   }
   bool Received(net::ClientId client, net::Bytes bytes) override {
     ++n_asked_;
+    last_client_ = client;
     const wire::Message message = wire::Read(std::move(bytes));
     auto answer = answer_(*message.value.If<wire::Map>());
     if (answer) server_->Send(client, std::move(*answer));
@@ -65,6 +66,7 @@ class ScriptedServer final : public net::Handler {
 
   std::atomic<int> n_opened_ = 0;
   std::atomic<int> n_asked_ = 0;
+  std::atomic<net::ClientId> last_client_ = 0;
 
  private:
   Answer answer_;
@@ -133,6 +135,34 @@ TEST(PolicyClients, SendWindowsAndSeedsToOurServers) {
   EXPECT_THAT(ClientOf(server)->Ask(Questions(2))[1].chunk, ElementsAre(10, 1));
 }
 
+TEST(Dialects, PutKeysWhereTheServerWantsThem) {
+  const PolicySpec spec{.shape_meta = {.obs = {{.name = "cam",
+                                                .type = KeyType::kRgb,
+                                                .shape = {3, 1, 2},
+                                                .dtype = DType::kUInt8}},
+                                       .action = {.name = "action", .shape = {1}}},
+                        .horizons = {.horizon = 4, .n_obs_steps = 1, .n_action_steps = 2}};
+  const auto keys = serve::KeyMap::FromConfig(
+      Config::FromJson(R"({"obs": {"cam": {"key": "images/top", "layout": "chw", "size": [2, 4]}},
+                           "instruction": "task/text", "nested": true})"),
+      DefaultKeys("openpi", spec));
+  const auto dialect = MakeDialect("openpi", {.spec = spec, .keys = keys, .instruction = "push"});
+  Question question;
+  Array cam(DType::kUInt8, {1, 1, 2, 3});
+  for (std::size_t i = 0; i < 6; ++i)
+    cam.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(10 * (i % 3));
+  question.obs.emplace("cam", std::move(cam));
+  const wire::Message message =
+      wire::Read(std::make_shared<const std::string>(dialect->Ask(question)));
+  const auto& map = *message.value.If<wire::Map>();
+  EXPECT_EQ(*map.Find("task")->If<wire::Map>()->Find("text")->If<std::string>(), "push");
+  const auto& top = *map.Find("images")->If<wire::Map>()->Find("top")->If<wire::NdArray>();
+  EXPECT_EQ(top.shape, (Shape{3, 2, 4}));
+  for (std::size_t i = 0; i < 24; ++i) {
+    EXPECT_EQ(std::to_integer<int>(top.bytes()[i]), 10 * static_cast<int>(i / 8)) << i;
+  }
+}
+
 TEST(PolicyClients, TakeTheFirstActionsOfALongerChunk) {
   const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2, 3, 4}, {4, 1}); });
   EXPECT_THAT(ClientOf(server)->Ask(Questions(1))[0].chunk, ElementsAre(1, 2));
@@ -197,6 +227,21 @@ TEST(PolicyClients, AskOthersAlthoughOneIsNotAnswered) {
   const auto client = ClientOf(server, {.n_connections = 2, .n_retries = 0});
   const auto outcomes = client->Ask(Questions(5));
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(outcomes[i].fault.empty(), i != 2) << i;
+}
+
+TEST(PolicyClients, ContinueAnEpisodeWhereItBeganLast) {
+  const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2}, {2, 1}); },
+                              {{"dp_bench", wire::Map{{"stateful", true}}}});
+  const auto client = ClientOf(server);
+  std::vector<Question> question = Questions(1);
+  client->Ask(question);
+  const net::ClientId first = server.last_client_;
+  client->Ask(question);
+  const net::ClientId second = server.last_client_;
+  ASSERT_NE(first, second);
+  question[0].step = 1;
+  client->Ask(question);
+  EXPECT_EQ(server.last_client_, second);
 }
 
 TEST(PolicyClients, SayThatNobodyIsThere) {

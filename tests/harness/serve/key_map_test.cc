@@ -1,6 +1,7 @@
 // Where a message has the observations: from a file, and in messages.
 #include "serve/key_map.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +75,41 @@ TEST(KeyMap, ReadsPathsLayoutsAndParts) {
   EXPECT_THAT(cam.strides.values(), ElementsAre(2, 1, 2));
 }
 
+TEST(KeyMap, ResizesImagesOfADeclaredSize) {
+  constexpr std::size_t kPixels = 2 * 4;
+  for (const bool is_chw : {false, true}) {
+    const KeyMap keys = FromText(fmt::format(
+        R"({{"obs": {{"cam": {{"size": [2, 4], "layout": "{}"}}}}}})", is_chw ? "chw" : "hwc"));
+    std::vector<std::uint8_t> pixels(3 * kPixels);  // all of the colour 10, 20, 30
+    for (std::size_t i = 0; i < pixels.size(); ++i) {
+      pixels[i] = static_cast<std::uint8_t>(10 + 10 * (is_chw ? i / kPixels : i % 3));
+    }
+    const Shape shape = is_chw ? Shape{3, 2, 4} : Shape{2, 4, 3};
+    EXPECT_EQ(keys.obs[0].MessageShape(), shape);
+    const wire::Map message = {
+        {"cam", Bytes(shape, pixels)}, {"grip", Floats({1})}, {"joints", Floats({1, 2})}};
+    const Observations observations(keys, message);
+    const ObsView cam = observations.At(0, 0).at(0);
+    EXPECT_THAT(cam.shape.values(), ElementsAre(1, 2, 3));
+    const auto* const found = static_cast<const std::uint8_t*>(cam.data);
+    EXPECT_THAT(std::span(found, 6), ElementsAre(10, 20, 30, 10, 20, 30));
+
+    const wire::Map unchanged = {
+        {"cam", Bytes(keys.obs[0].spec.StorageShape(), {1, 2, 3, 4, 5, 6})},
+        {"grip", Floats({1})},
+        {"joints", Floats({1, 2})}};
+    EXPECT_THAT(MessageOf(ErrorCode::kShape, [&] { Observations(keys, unchanged); }),
+                HasSubstr("'cam' has shape [1, 2, 3], expected " + ToString(shape)));
+  }
+}
+
 TEST(KeyMap, RefusesWhatItDoesNotKnow) {
+  for (const char* const size : {"[2]", "[0, 4]", "[2, 100000]", "[2, 4, 3]"}) {
+    EXPECT_THAT(
+        MessageOf(ErrorCode::kConfig,
+                  [&] { FromText(fmt::format(R"({{"obs": {{"cam": {{"size": {}}}}}}})", size)); }),
+        HasSubstr("[height, width]"));
+  }
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [] { FromText(R"({"obs": {"wrist": {}}})"); }),
               HasSubstr("wrist"));
   EXPECT_THAT(

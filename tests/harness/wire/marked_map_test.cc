@@ -235,10 +235,10 @@ TEST(MarkedMap, ImagesMustHaveTheirShape) {
 TEST(MarkedMap, ALargeImageIsRefusedByItsShape) {
   const std::string png = FromHex(JsonGolden("tensorboard_events")["png"]);
   EXPECT_EQ(RefusalOf(ImageMapOf("png", png, {8193, 8192, 3})),
-            "an image [8193, 8192, 3]: the images of a message may have 64 megapixels together");
+            "an image [8193, 8192, 3]: the images of a message may have 67108864 pixels together");
   EXPECT_EQ(RefusalOf(ImageMapOf("png", png, {INT64_MAX, INT64_MAX, 3})),
             "an image [9223372036854775807, 9223372036854775807, 3]: the images of a message may "
-            "have 64 megapixels together");
+            "have 67108864 pixels together");
 }
 
 TEST(MarkedMap, ImagesHaveALimitTogether) {
@@ -249,8 +249,17 @@ TEST(MarkedMap, ImagesHaveALimitTogether) {
                       [&] {
                         ReadMap({{"a", List(5, image)}});
                       }),
-            "a.4: an image [4096, 4096, 1]: the images of a message may have 64 megapixels "
+            "a.4: an image [4096, 4096, 1]: the images of a message may have 67108864 pixels "
             "together");
+}
+
+TEST(MarkedMap, AReaderMayWantSmallerImages) {
+  const Map image = ImageMapOf("png", media::EncodePng(RgbImage(8, 4)), {4, 8, 3});
+  const auto bytes =
+      std::make_shared<const std::string>(Written(Map{{"a", image}}, ArrayForm::kVlaEval));
+  EXPECT_NO_THROW(Read(bytes, 32));
+  EXPECT_EQ(MessageOf(ErrorCode::kData, [&] { Read(bytes, 31); }),
+            "a: an image [4, 8, 3]: the images of a message may have 31 pixels together");
 }
 
 TEST(MarkedMap, PngFilesOfFourChannelsKeepTheirLast) {

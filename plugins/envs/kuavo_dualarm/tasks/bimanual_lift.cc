@@ -278,7 +278,8 @@ class BimanualLiftScript final : public Script {
 
 }  // namespace
 
-const TaskKind kBimanualLift = {"bimanual_lift", &MakeFor<Task, BimanualLiftTask>,
-                                &MakeFor<Script, BimanualLiftScript>};
+const TaskKind kBimanualLift = {
+    "bimanual_lift", "Lift the tray with both hands and keep the load inside.",
+    &MakeFor<Task, BimanualLiftTask>, &MakeFor<Script, BimanualLiftScript>};
 
 }  // namespace dp_bench::kuavo_dualarm

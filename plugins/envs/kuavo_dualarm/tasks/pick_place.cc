@@ -115,7 +115,7 @@ class PickPlaceScript final : public Script {
 
 }  // namespace
 
-const TaskKind kPickPlace = {"pick_place", &MakeFor<Task, PickPlaceTask>,
-                             &MakeFor<Script, PickPlaceScript>};
+const TaskKind kPickPlace = {"pick_place", "Put the cube into the tray with the right hand.",
+                             &MakeFor<Task, PickPlaceTask>, &MakeFor<Script, PickPlaceScript>};
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -57,7 +57,8 @@ class Script;  // expert/script.h
 
 /// The model must outlive what is made for it.
 struct TaskKind {
-  const char* name;  // the param `task`, and the name of the scene file
+  const char* name;         // the param `task`, and the name of the scene file
+  const char* instruction;  // for policies that read
   std::unique_ptr<Task> (*make_task)(const KuavoModel& model);
   std::unique_ptr<Script> (*make_script)(const KuavoModel& model);
 };

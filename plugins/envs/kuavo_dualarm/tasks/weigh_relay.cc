@@ -199,7 +199,8 @@ class WeighRelayScript final : public Script {
 
 }  // namespace
 
-const TaskKind kWeighRelay = {"weigh_relay", &MakeFor<Task, WeighRelayTask>,
-                              &MakeFor<Script, WeighRelayScript>};
+const TaskKind kWeighRelay = {
+    "weigh_relay", "Weigh the parcel on the scale, then bring it to the goal with the left hand.",
+    &MakeFor<Task, WeighRelayTask>, &MakeFor<Script, WeighRelayScript>};
 
 }  // namespace dp_bench::kuavo_dualarm
