@@ -1,6 +1,6 @@
 # cmake --install <build> --prefix P: a tree that works wherever it is moved.
 #
-#   bin/                          dp_bench, dp_bench_torch, dp_bench_env_worker
+#   bin/                          dp_bench, dp_bench_light, dp_bench_torch, dp_bench_env_worker
 #   lib/                          the SDK's libraries
 #   lib/dp_bench/plugins/         plugins
 #   lib/dp_bench/conformance/     conformance suites, one program per kind of plugin
@@ -21,7 +21,8 @@ set(DPB_INSTALL_CONFORMANCE "${CMAKE_INSTALL_LIBDIR}/dp_bench/conformance")
 set(DPB_INSTALL_DATA "${CMAKE_INSTALL_DATADIR}/dp_bench")
 
 get_property(plugin_targets TARGET plugins PROPERTY MANUALLY_ADDED_DEPENDENCIES)
-set(installed_targets dp_bench_program dp_bench_torch dp_bench_env_worker dp_bench_core dp_bench_mujoco dp_bench_policy dp_bench_deploy
+set(installed_targets dp_bench_program dp_bench_light_program dp_bench_torch dp_bench_env_worker
+    dp_bench_core dp_bench_mujoco dp_bench_policy dp_bench_deploy
     env_conformance dataset_conformance policy_conformance dpb_distant_device ${plugin_targets})
 add_custom_target(dpb_installed)
 set(installed_files "")
@@ -61,7 +62,7 @@ function(dpb_install destination)
   endforeach()
 endfunction()
 
-dpb_install("${CMAKE_INSTALL_BINDIR}" dp_bench_program dp_bench_torch dp_bench_env_worker)
+dpb_install("${CMAKE_INSTALL_BINDIR}" dp_bench_program dp_bench_light_program dp_bench_torch dp_bench_env_worker)
 dpb_install("${CMAKE_INSTALL_LIBDIR}" dp_bench_core dp_bench_mujoco dp_bench_policy dp_bench_deploy)
 dpb_install("${DPB_INSTALL_PLUGINS}" ${plugin_targets})
 if(TARGET dpb_env_gymnasium)

@@ -10,7 +10,7 @@ enter_scratch_folder
 
 small=(--config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]" policy.params.n_groups=4
        collect.n_episodes=4 training.num_epochs=1 training.lr_warmup_steps=2 training.rollout_every=0 dataloader.batch_size=32)
-seeds=(env_runner.n_test=100 env_runner.n_train=2 env_runner.n_videos=2 env_runner.micro_batch=4)
+seeds=(env_runner.n_test=50 env_runner.n_train=2 env_runner.n_videos=2 env_runner.micro_batch=4)
 "$dp_bench" train "${small[@]}" --output trained >train.txt 2>&1 || fail "$(cat train.txt)"
 evaluate=("$dp_bench" eval --checkpoint trained/checkpoints/latest "${seeds[@]}")
 start=$(date +%s%3N)
@@ -79,49 +79,49 @@ expect_whole stopped
 expect_whole stopped
 
 # more seeds for a finished evaluation, in one step or two, and for an unfinished one: as in one go
-fewer=("${evaluate[@]}" env_runner.n_test=40)
+fewer=("${evaluate[@]}" env_runner.n_test=20)
 "${fewer[@]}" --output extended >extended.txt 2>&1 || fail "$(cat extended.txt)"
 cp -r extended mpi
 find extended -type f -exec sha256sum {} + | sort >before.txt
 expect_exit 2 "only env_runner.n_test=N" "$dp_bench" eval --resume extended env_runner.max_steps=5
-expect_exit 2 "only env_runner.n_test=N" "$dp_bench" eval --resume extended env_runner.n_test=50 env_runner.n_envs=2
-expect_exit 2 "can only be raised" "$dp_bench" eval --resume extended env_runner.n_test=30
+expect_exit 2 "only env_runner.n_test=N" "$dp_bench" eval --resume extended env_runner.n_test=25 env_runner.n_envs=2
+expect_exit 2 "can only be raised" "$dp_bench" eval --resume extended env_runner.n_test=15
 find extended -type f -exec sha256sum {} + | sort | diff before.txt - || fail "a refused command changed files"
-for n in 60 100 100; do
+for n in 30 50 50; do
   "$dp_bench" eval --resume extended env_runner.n_test=$n >extended.txt 2>&1 || fail "$(cat extended.txt)"
 done
 expect_whole extended
 for file in config.json manifest.json; do cmp whole/$file extended/$file || fail "$file differs"; done
 "${fewer[@]}" --output extended2 >extended.txt 2>&1 || fail "$(cat extended.txt)"
 mv extended2/episodes.jsonl extended2/episodes.partial.jsonl
-sed -i '20,$d' extended2/episodes.partial.jsonl
+sed -i '10,$d' extended2/episodes.partial.jsonl
 rm extended2/eval_log.json
-"$dp_bench" eval --resume extended2 env_runner.n_test=100 >extended.txt 2>&1 || fail "$(cat extended.txt)"
+"$dp_bench" eval --resume extended2 env_runner.n_test=50 >extended.txt 2>&1 || fail "$(cat extended.txt)"
 expect_whole extended2
 # the same command continues an extension that was killed
 for i in 1 2 3 4 5 6; do
   rm -rf extended3
   cp -r mpi extended3
-  "$dp_bench" eval --resume extended3 env_runner.n_test=100 >extended.txt 2>&1 &
-  sleep "0.$((i * 3 % 10))$i"
+  "$dp_bench" eval --resume extended3 env_runner.n_test=50 >extended.txt 2>&1 &
+  sleep "0.$((i * 3 % 7 + 1))$i"
   kill -9 $! 2>/dev/null || true
   wait $! 2>/dev/null || true
-  "$dp_bench" eval --resume extended3 env_runner.n_test=100 >extended.txt 2>&1 || fail "$(cat extended.txt)"
+  "$dp_bench" eval --resume extended3 env_runner.n_test=50 >extended.txt 2>&1 || fail "$(cat extended.txt)"
   expect_whole extended3
   for file in config.json manifest.json; do cmp whole/$file extended3/$file || fail "$file differs"; done
 done
 
 # more seeds for the evaluation of a run, whose training stays what it is
-"$dp_bench" run "${small[@]}" "${seeds[@]}" env_runner.n_test=40 --output ran >ran.txt 2>&1 || fail "$(cat ran.txt)"
+"$dp_bench" run "${small[@]}" "${seeds[@]}" env_runner.n_test=20 --output ran >ran.txt 2>&1 || fail "$(cat ran.txt)"
 cp -r ran ran2
 find ran -type f -exec sha256sum {} + | sort >before.txt
 expect_exit 2 "only env_runner.n_test=N" "$dp_bench" eval --resume ran env_runner.max_steps=5
-expect_exit 2 "can only be raised" "$dp_bench" eval --resume ran env_runner.n_test=30
+expect_exit 2 "can only be raised" "$dp_bench" eval --resume ran env_runner.n_test=15
 find ran -type f -exec sha256sum {} + | sort | diff before.txt - || fail "a refused command changed files"
-"$dp_bench" eval --resume ran env_runner.n_test=100 >ran.txt 2>&1 || fail "$(cat ran.txt)"
-grep -q "rollout .*60/60" ran.txt || fail "it repeated episodes: $(cat ran.txt)"
-"$dp_bench" eval --resume ran2 env_runner.n_test=100 >ran.txt 2>&1 &
-until [ "$(cat ran2/episodes.partial.jsonl 2>/dev/null | wc -l)" -gt 43 ]; do  # beyond those that were there
+"$dp_bench" eval --resume ran env_runner.n_test=50 >ran.txt 2>&1 || fail "$(cat ran.txt)"
+grep -q "rollout .*30/30" ran.txt || fail "it repeated episodes: $(cat ran.txt)"
+"$dp_bench" eval --resume ran2 env_runner.n_test=50 >ran.txt 2>&1 &
+until [ "$(cat ran2/episodes.partial.jsonl 2>/dev/null | wc -l)" -gt 23 ]; do  # beyond those that were there
   kill -0 $! || fail "it ended before it was killed"
   sleep 0.02
 done
@@ -164,7 +164,7 @@ expect_exit 1 "went differently" "$dp_bench" replay --run foreign --episode 5
 # where two runs diverge: from recorded steps, and by running the episode again
 "$dp_bench" eval --checkpoint trained/checkpoints/latest --weights model env_runner.n_test=3 env_runner.n_train=0 \
   env_runner.micro_batch=4 env_runner.record_traces=true --output other >other.txt 2>&1 || fail "$(cat other.txt)"
-expect_exit 0 "0 of 102 episodes differ" "$dp_bench" diff whole stopped
+expect_exit 0 "0 of 52 episodes differ" "$dp_bench" diff whole stopped
 expect_exit 1 "3 of 3 episodes differ" "$dp_bench" diff whole other
 grep -q "episode 2 (test seed 100000): first difference at step 0, action\[0\]" out.txt || fail "$(cat out.txt)"
 expect_exit 1 "(test seed 100002)" "$dp_bench" diff whole other --episode 4

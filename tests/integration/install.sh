@@ -23,6 +23,14 @@ cd empty
 expect_exit 0 "0 broken" "$dp_bench" doctor
 grep -q "configs .*new place" out.txt || fail "it uses other configs: $(cat out.txt)"
 
+echo "a program without its other parts says which one is missing"
+mkdir -p alone/bin
+cp "$dp_bench" alone/bin
+ln -s "$prefix/lib" alone/lib
+expect_exit 6 "cannot start .*dp_bench_light, a part of dp_bench: .* Install" alone/bin/dp_bench --version
+cp "$prefix/bin/dp_bench_light" alone/bin
+expect_exit 6 "cannot start .*dp_bench_torch" alone/bin/dp_bench eval
+
 echo "it evaluates the shipped policy and trains with an env"
 expect_exit 0 "" "$dp_bench" eval --checkpoint "$prefix/share/dp_bench/models/pusht_unet_hybrid" env_runner.n_train=0 env_runner.n_test=1 \
   env_runner.n_videos=0 env_runner.max_steps=9 --output evaluated

@@ -12,7 +12,7 @@ enter_scratch_folder
 
 train=("$dp_bench" train --config-dir "$configs" --policy unet_hybrid --env point_mass
        "policy.params.down_dims=[16,32]" policy.params.n_groups=4 collect.n_episodes=10 dataloader.batch_size=16
-       training.num_epochs=10 training.lr_warmup_steps=2 training.checkpoint_every=1 training.rollout_every=0
+       training.num_epochs=6 training.lr_warmup_steps=2 training.checkpoint_every=1 training.rollout_every=0
        training.gradient_accumulate_every=3 'checkpoint.topk={"monitor_key": "train_loss", "mode": "min", "k": 2}')
 
 same_weights() {  # same_weights RUN: those of the undisturbed run, and its best checkpoints

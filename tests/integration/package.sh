@@ -17,7 +17,7 @@ tar -C tree --strip-components=1 -xf packages/*.tar.gz
 [ -x tree/bin/dp_bench ] || fail "no bin/dp_bench: $(ls tree)"
 ! grep -rlaF "$build" tree || fail "the build folder is in these files"
 [ ! -e tree/lib/dp_bench/external ] || fail "it has links: $(ls -l tree/lib/dp_bench/external)"
-for file in tree/bin/dp_bench tree/bin/dp_bench_torch tree/lib/*.so tree/lib/dp_bench/plugins/*.so; do
+for file in tree/bin/dp_bench tree/bin/dp_bench_light tree/bin/dp_bench_torch tree/lib/*.so tree/lib/dp_bench/plugins/*.so; do
   readelf -d "$file" | grep -E "R(UN)?PATH" >path.txt || fail "$file has no run path"
   sed 's/.*\[\(.*\)\].*/\1/' path.txt | tr ':' '\n' | grep -v '^\$ORIGIN' && fail "$file: $(cat path.txt)"
 done

@@ -69,7 +69,7 @@ cmp eval1/episodes.jsonl together/episodes.jsonl
 cmp eval1/eval_log.json eval2/eval_log.json
 
 echo "a signal to mpirun or to one rank stops both; resumed, the files are those of an unbroken run"
-long=("${small[@]}" training.num_epochs=120 training.rollout_every=0 training.checkpoint_every=1)
+long=("${small[@]}" training.num_epochs=50 training.rollout_every=0 training.checkpoint_every=1)
 "${ranks[@]}" train "${long[@]}" --output whole >out.txt 2>&1 || fail "$(cat out.txt)"
 "${ranks[@]}" train "${long[@]}" --output broken >out.txt 2>&1 &
 job=$!

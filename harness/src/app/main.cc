@@ -120,6 +120,6 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   namespace app = dp_bench::app;
   app::KeepFreedMemory();
-  return app::RunProgram(
-      argc, argv, [&] { return app::Main(argc, argv); }, &app::DescribeTorchFailure);
+  app::EndAtOnce(app::RunProgram(
+      argc, argv, [&] { return app::Main(argc, argv); }, &app::DescribeTorchFailure));
 }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 
@@ -28,6 +29,11 @@ namespace {
 void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);   // [bytes], the largest that glibc takes
   mallopt(M_TRIM_THRESHOLD, 512 << 20);  // [bytes]
+}
+
+void EndAtOnce(int exit_code) {
+  std::fflush(nullptr);
+  std::_Exit(exit_code);
 }
 
 Failure DescribeTorchFailure(const std::exception& exception) {

@@ -14,6 +14,10 @@ namespace dp_bench::app {
 /// a tenth of the step.
 void KeepFreedMemory();
 
+/// Ends the program, without the destructors of static objects: LibTorch's would take a quarter of
+/// the time of a short command, to forget one by one the operators that it knows.
+[[noreturn]] void EndAtOnce(int exit_code);
+
 /// DescribeFailure, which also knows LibTorch's lack of memory.
 Failure DescribeTorchFailure(const std::exception& exception);
 

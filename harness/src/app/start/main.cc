@@ -1,33 +1,24 @@
-// dp_bench: runs the verbs that need no LibTorch, and becomes dp_bench_torch (app) for all others.
-// To load LibTorch takes 0.3 s.
+// dp_bench: becomes the program that has the verb. It links the libraries of neither, because those
+// of dp_bench_light already take 30 ms to load.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <iterator>
-#include <string>
 #include <string_view>
 #include <system_error>
 
-#include "app/light/program.h"
-#include "app/light/recall.h"
-#include "app/light/verbs.h"
 #include "core/communicator.h"
 #include "core/console.h"
-#include "core/errors.h"
-#include "plugin/load_probe.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path TorchProgram() { return fs::canonical("/proc/self/exe").parent_path() / "dp_bench_torch"; }
 
 // The threads of LibTorch (libgomp) spin while they wait for each other. Next to another busy
 // process or our own env workers, a spinning thread takes whole time slices from the thread that it
@@ -36,81 +27,39 @@ void LimitSpinning() {
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "5000", /*replace=*/0);
 }
 
-// Returns if that fails. In a folder that was removed, a constructor of LibTorch's would end the
-// program with a message that names something else.
-void BecomeTorchProgram(char** argv) {
+// For the others it would become dp_bench_torch anyway.
+bool MayNeedNoTorch(int argc, char** argv) {
+  constexpr std::string_view kVerbs[] = {"--version", "compare", "film", "gate", "keys", "plugins"};
+  return argc >= 2 && std::ranges::find(kVerbs, argv[1]) != std::end(kVerbs);
+}
+
+// In a folder that was removed, a constructor of LibTorch's would end the program with a message
+// that names something else.
+bool HasWorkingFolder() {
   std::error_code error;
-  if (!fs::current_path(error).empty()) execv(TorchProgram().c_str(), argv);
+  return !fs::current_path(error).empty();
 }
 
-[[noreturn]] void ThrowCannotStart(const std::string& reason) {
-  throw IoError(
-      "cannot start {}, the program with the verbs that need "
-      "LibTorch: {}",
-      TorchProgram().string(), reason);
-}
-
-int PrintVersion() {
-  core::PrintResult("{}\n", VersionText());
-  return 0;
-}
-
-// `plugins` and `keys`, but not their help and not what `plugins` does.
-bool IsQuestion(int argc, char** argv) {
-  const std::string_view verb = argv[1];
-  if (verb != "plugins" && verb != "keys") return false;
-  return std::none_of(argv + 2, argv + argc, [](std::string_view argument) {
-    return argument == "new" || argument == "check" || argument == "-h" || argument == "--help";
-  });
-}
-
-// The verb of this command line with its options; nothing if it is not one of those without
-// LibTorch, and for help, errors, and options that only the other program has.
-Verb FindVerb(int argc, char** argv) {
-  struct LightVerb {
-    std::string_view name;
-    Verb (*add)(CLI::App*);
-  };
-  constexpr LightVerb kVerbs[] = {
-      {"compare", &AddCompare}, {"film", &AddFilm}, {"gate", [](CLI::App* verb) {
-                                                       return AddGate(verb, /*rollouts=*/nullptr);
-                                                     }}};
-  if (argc < 2) return nullptr;
-  if (argc == 2 && std::string_view(argv[1]) == "--version") return &PrintVersion;
-  if (IsQuestion(argc, argv) && !plugin::CacheFolder().empty()) {
-    return [=] { return RecallOrRun(TorchProgram(), argc, argv); };
-  }
-  const auto* const found = std::ranges::find(kVerbs, argv[1], &LightVerb::name);
-  if (found == std::end(kVerbs)) return nullptr;
-  CLI::App program("", "dp_bench");
-  const Verb verb = found->add(program.add_subcommand(argv[1]));
-  program.parse(argc, argv);
-  RequireValues(program);
-  return verb;
-}
-
-Verb FindVerbWithoutErrors(int argc, char** argv) {
-  try {
-    return FindVerb(argc, argv);
-  } catch (const std::exception&) {  // the other program reports it
-    return nullptr;
-  }
-}
+// Returns if that fails.
+void Become(const fs::path& program, char** argv) { execv(program.c_str(), argv); }
 
 }  // namespace
 }  // namespace dp_bench::app
 
 int main(int argc, char** argv) {
   namespace app = dp_bench::app;
+  namespace core = dp_bench::core;
+  namespace fs = std::filesystem;
   app::LimitSpinning();
-  dp_bench::core::ShareCores(dp_bench::core::ReadLaunch());
-  const app::Verb verb = app::FindVerbWithoutErrors(argc, argv);
-  if (!verb) app::BecomeTorchProgram(argv);  // before a signal could be caught and lost
-  const std::string reason = std::strerror(errno);
-  const auto run = [&] {
-    if (!verb) app::ThrowCannotStart(reason);
-    app::RequireOneProcess(argv[1]);
-    return verb();
-  };
-  return app::RunProgram(argc, argv, run, &app::DescribeFailure);
+  core::ShareCores(core::ReadLaunch());
+  std::error_code error;
+  const fs::path folder = fs::canonical("/proc/self/exe", error).parent_path();
+  if (!app::MayNeedNoTorch(argc, argv) && app::HasWorkingFolder()) {
+    app::Become(folder / "dp_bench_torch", argv);
+  }
+  const fs::path light = folder / "dp_bench_light";
+  app::Become(light, argv);  // which also says why the other cannot start
+  core::PrintStatus("dp_bench: cannot start {}, a part of dp_bench: {}. Install dp_bench again.\n",
+                    light.string(), std::strerror(errno));
+  return dp_bench::ExitCodeFor(dp_bench::ErrorCode::kIo);
 }
