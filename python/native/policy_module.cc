@@ -101,12 +101,14 @@ class LoadedPolicy {
   /// Writes the chunks of all rows into `chunks`, [B, Ta, Da].
   void Predict(const Observation& obs,
                const nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig>& seeds,
+               const nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig>& steps,
                const nb::ndarray<float, nb::ndim<3>, nb::c_contig>& chunks) {
     std::vector<ObsView> views;
     for (const auto& [key, array] : obs) views.push_back(ViewOf(key, array));
     const nb::gil_scoped_release released;
     const std::lock_guard lock(mutex_);
-    controller_.Predict(views, {seeds.data(), seeds.size()}, {chunks.data(), chunks.size()});
+    controller_.Predict(views, {seeds.data(), seeds.size()}, {chunks.data(), chunks.size()},
+                        {steps.data(), steps.size()});
   }
 
   nb::typed<nb::dict, nb::str, nb::any> Timing() const {
@@ -172,10 +174,11 @@ NB_MODULE(_policy, module) {
                    "collections.abc.Mapping[str, numpy.typing.NDArray[typing.Any]], "
                    "action: numpy.typing.NDArray[numpy.float32]) -> None"),
            "Writes the action of the current step")
-      .def("predict", &LoadedPolicy::Predict, "obs"_a, "seeds"_a, "chunks"_a,
+      .def("predict", &LoadedPolicy::Predict, "obs"_a, "seeds"_a, "steps"_a, "chunks"_a,
            nb::sig("def predict(self, obs: "
                    "collections.abc.Mapping[str, numpy.typing.NDArray[typing.Any]], "
                    "seeds: numpy.typing.NDArray[numpy.uint64], "
+                   "steps: numpy.typing.NDArray[numpy.uint64], "
                    "chunks: numpy.typing.NDArray[numpy.float32]) -> None"),
            "Writes a chunk for each row")
       .def("timing", &LoadedPolicy::Timing, "Of the latest call of act");

@@ -113,6 +113,52 @@ def test_a_batch_gets_the_first_plans_of_its_episodes(policy):
 
 
 @needs_policies
+def test_rows_may_be_at_any_step_of_an_episode(policy):
+    begin = {key: np.zeros((2, 2, *spec.shape), np.float32) for key, spec in policy.obs.items()}
+    chunks = policy.predict(begin, [7, 7], [0, 8])
+    assert np.array_equal(chunks[0], policy.predict(begin, [7, 7])[0])
+    assert not np.array_equal(chunks[0], chunks[1])  # the noise of another step
+    with pytest.raises(dp_bench.UsageError, match="there are 1 steps, expected 2"):
+        policy.predict(begin, [7, 7], [0])
+
+
+POLICY_FILE = """
+import sys
+import numpy as np
+import dp_bench
+
+loaded = dp_bench.load_policy(sys.argv[1], micro_batch=2)
+
+def policy(observation, *, seed, step):
+    return loaded.predict({key: observation[key][None] for key in loaded.obs}, [seed], [step])[0]
+
+dp_bench.serve_policy(policy)
+"""
+
+
+@needs_policies
+@pytest.mark.skipif(not os.environ.get("DP_BENCH_PROGRAM"), reason="DP_BENCH_PROGRAM names no dp_bench program")
+def test_a_checkpoint_behind_serve_policy_plays_the_episodes_of_eval(tmp_path):
+    pytest.importorskip("websockets")
+    pytest.importorskip("msgpack")
+    runner = {"n_train": 0, "n_test": 2, "n_videos": 0, "max_steps": 40, "micro_batch": 2}
+    overrides = [f"env_runner.{key}={value}" for key, value in runner.items()]
+    (tmp_path / "policy.py").write_text(POLICY_FILE)
+    command = json.dumps([sys.executable, str(tmp_path / "policy.py"), str(CHECKPOINT)])
+    program = [os.environ["DP_BENCH_PROGRAM"], "eval", "--output"]
+    of_policy = {
+        "own": ["--checkpoint", str(CHECKPOINT)],
+        "remote": ["--policy", "remote", "--env", "pusht", f"policy.params.command={command}"],
+    }
+    hashes = {}
+    for name, options in of_policy.items():
+        subprocess.run([*program, str(tmp_path / name), *options, *overrides], check=True)
+        rows = (tmp_path / name / "episodes.jsonl").read_text().splitlines()
+        hashes[name] = [json.loads(row)["trace_hash"] for row in rows]
+    assert hashes["own"] == hashes["remote"]
+
+
+@needs_policies
 def test_wrong_batches_are_explained(policy):
     batch = {key: np.zeros((2, 2, *spec.shape)) for key, spec in policy.obs.items()}
     with pytest.raises(dp_bench.UsageError, match=r"expected \[3, 2, ...\]"):

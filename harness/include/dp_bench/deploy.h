@@ -111,12 +111,13 @@ class DPB_API Controller {
 
   /// Plans for B observation windows that belong to no episode: writes [B, Ta, Da] in raw units to
   /// `chunks`. `obs`: each key of the spec once, [B, To, storage shape], oldest step first. B =
-  /// seeds.size(). A row depends on its own observations and seed alone, and is the first chunk of
-  /// the episode with this seed that began with them; its low bits are those of micro_batch, the
-  /// rows that are computed at once. Leaves the episode of Act as it is. Throws Error{kUsage} for
-  /// `chunks` of another size, {kShape} or {kNumeric} for wrong observations or plans.
+  /// seeds.size(). `steps`: how many env steps each row's episode has executed; empty: none. A row
+  /// depends on its own observations, seed and step alone, and is what an evaluation plans there;
+  /// its low bits are those of micro_batch, the rows that are computed at once. Leaves the episode
+  /// of Act as it is. Throws Error{kUsage} for `chunks` or `steps` of another size, {kShape} or
+  /// {kNumeric} for wrong observations or plans.
   void Predict(std::span<const ObsView> obs, std::span<const std::uint64_t> seeds,
-               std::span<float> chunks);
+               std::span<float> chunks, std::span<const std::uint64_t> steps = {});
 
   const ActTiming& timing() const;
   const ActCounts& counts() const;

@@ -62,7 +62,11 @@ BatchPlanner::BatchPlanner(ChunkPlanner& planner, const ShapeMeta& shape_meta,
       chunks_(static_cast<std::size_t>(planner.batch_size()) * chunk_size_) {}
 
 void BatchPlanner::Plan(std::span<const ObsView> obs, std::span<const std::uint64_t> seeds,
-                        std::span<float> chunks) {
+                        std::span<float> chunks, std::span<const std::uint64_t> steps) {
+  if (!steps.empty() && steps.size() != seeds.size()) {
+    throw UsageError("there are {} steps, expected {}, one for each seed, or none", steps.size(),
+                     seeds.size());
+  }
   if (chunks.size() != seeds.size() * chunk_size_) {
     throw UsageError("there is room for {} numbers, expected {}: {} chunks of {}", chunks.size(),
                      seeds.size() * chunk_size_, seeds.size(), chunk_size_);
@@ -75,7 +79,8 @@ void BatchPlanner::Plan(std::span<const ObsView> obs, std::span<const std::uint6
     rows.clear();
     for (std::size_t place = 0; place < n; ++place) {
       CopyRow(obs, begin + place, place);
-      rows.push_back({.seed = seeds[begin + place], .env_step = 0});
+      rows.push_back(
+          {.seed = seeds[begin + place], .env_step = steps.empty() ? 0 : steps[begin + place]});
     }
     RepeatFirstRow(n, &obs_);
     planner_.Plan(obs_, rows, chunks_);

@@ -20,7 +20,7 @@ class BatchPlanner {
 
   /// See Controller::Predict.
   void Plan(std::span<const ObsView> obs, std::span<const std::uint64_t> seeds,
-            std::span<float> chunks);
+            std::span<float> chunks, std::span<const std::uint64_t> steps = {});
 
  private:
   void CopyRow(std::span<const ObsView> obs, std::size_t row, std::size_t place);

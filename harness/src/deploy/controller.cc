@@ -84,9 +84,9 @@ std::span<const float> Controller::Act(std::span<const ObsView> obs) {
 }
 
 void Controller::Predict(std::span<const ObsView> obs, std::span<const std::uint64_t> seeds,
-                         std::span<float> chunks) {
+                         std::span<float> chunks, std::span<const std::uint64_t> steps) {
   impl_->loop.AwaitPlanner();
-  impl_->batches.Plan(obs, seeds, chunks);
+  impl_->batches.Plan(obs, seeds, chunks, steps);
 }
 
 const ActTiming& Controller::timing() const { return impl_->loop.timing(); }

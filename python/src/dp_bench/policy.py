@@ -90,10 +90,15 @@ class Policy:
         self._loaded.act({key: self._array(key, value) for key, value in obs.items()}, action)
         return action
 
-    def predict(self, obs: Mapping[str, ArrayLike], seeds: Sequence[int] | ArrayLike) -> NDArray[np.float32]:
+    def predict(
+        self,
+        obs: Mapping[str, ArrayLike],
+        seeds: Sequence[int] | ArrayLike,
+        steps: Sequence[int] | ArrayLike | None = None,
+    ) -> NDArray[np.float32]:
         """Plans for a batch of observations that belong to no episode, [B, n_action_steps, action_dim].
 
-        Row i depends on its own observations and seed alone, and equals the first plan of the episode with this seed. The
+        Row i depends on its own observations, seed and step alone, and equals the plan of an evaluation there. The
         `micro_batch` of `load_policy` says how many rows are computed at once; more are faster, and their number decides
         the low bits. `act` does not notice.
 
@@ -101,18 +106,17 @@ class Policy:
             obs: Each key of `self.obs`, [B, n_obs_steps, ...], oldest step first. For an episode that just began, repeat
                 its first observation.
             seeds: One for each row, 0 to 2**64 - 1.
+            steps: How many env steps the episode of each row has executed. None: it just began.
 
         Raises:
             UsageError: For a missing or unknown key, another shape or dtype.
             NumericError: For NaN or Inf in observations or plans.
         """
-        wanted = [int(seed) for seed in np.ravel(np.asarray(seeds, dtype=object))]
-        wrong = next((seed for seed in wanted if not 0 <= seed < 2**64), None)
-        if wrong is not None:
-            raise ValueError(f"expected seeds from 0 to 2**64 - 1, found {wrong}")
-        chunks = np.empty((len(wanted), self.n_action_steps, self.action_dim), np.float32)
+        of_rows = _counts("seeds", seeds)
+        executed = np.zeros_like(of_rows) if steps is None else _counts("steps", steps)
+        chunks = np.empty((len(of_rows), self.n_action_steps, self.action_dim), np.float32)
         arrays = {key: self._array(key, value) for key, value in obs.items()}
-        self._loaded.predict(arrays, np.array(wanted, np.uint64), chunks)
+        self._loaded.predict(arrays, of_rows, executed, chunks)
         return chunks
 
     @property
@@ -123,6 +127,14 @@ class Policy:
     def _array(self, key: str, value: ArrayLike) -> NDArray[Any]:
         is_number = key in self.obs and self.obs[key].dtype == "float32"
         return np.asarray(value, np.float32 if is_number else None)
+
+
+def _counts(what: str, values: Sequence[int] | ArrayLike) -> NDArray[np.uint64]:
+    numbers = [int(value) for value in np.ravel(np.asarray(values, dtype=object))]
+    wrong = next((number for number in numbers if not 0 <= number < 2**64), None)
+    if wrong is not None:
+        raise ValueError(f"expected {what} from 0 to 2**64 - 1, found {wrong}")
+    return np.array(numbers, np.uint64)
 
 
 def load_policy(

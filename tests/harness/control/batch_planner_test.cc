@@ -36,10 +36,13 @@ class EchoPlanner final : public ChunkPlanner {
       padding_ = pos[8];
     }
     n_rows_.push_back(rows.size());
+    steps_.clear();
+    for (const PlanRow& row : rows) steps_.push_back(row.env_step);
   }
 
   std::vector<std::size_t> n_rows_;
-  float padding_ = 0.0F;  // the last row's oldest number
+  std::vector<std::uint64_t> steps_;  // of the last plan
+  float padding_ = 0.0F;              // the last row's oldest number
   float seed_weight_ = 100.0F;
 };
 
@@ -70,6 +73,21 @@ TEST_F(BatchPlans, EveryRowGetsItsOwnWindowAndSeed) {
   EXPECT_THAT(Plan({"pos", obs.data(), {4, 2, 2}}, {1, 2, 3, 4}),
               ElementsAre(100, 102, 210, 212, 320, 322, 430, 432));
   EXPECT_THAT(planner_.n_rows_, ElementsAre(3, 1));
+}
+
+TEST_F(BatchPlans, RowsMayBeAtAnyStep) {
+  const std::vector<float> obs = Obs(2);
+  const ObsView view("pos", obs.data(), {2, 2, 2});
+  const std::vector<std::uint64_t> seeds = {1, 2};
+  std::vector<float> chunks(4);
+  batches_.Plan(std::span(&view, 1), seeds, chunks, std::vector<std::uint64_t>{8, 16});
+  EXPECT_THAT(planner_.steps_, ElementsAre(8, 16));
+  batches_.Plan(std::span(&view, 1), seeds, chunks);
+  EXPECT_THAT(planner_.steps_, ElementsAre(0, 0));
+  const std::vector<std::uint64_t> too_few = {8};
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage,
+                        [&] { batches_.Plan(std::span(&view, 1), seeds, chunks, too_few); }),
+              HasSubstr("there are 1 steps, expected 2"));
 }
 
 TEST_F(BatchPlans, RowsThatFillABatchRepeatItsFirst) {
