@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
 #include "rollout/episode_film.h"
+#include "rollout/episode_recording.h"
 #include "rollout/rollout_plan.h"
 #include "run/episode_record.h"
 #include "run/episode_trace.h"
@@ -74,7 +76,9 @@ class EpisodeSlot {
   core::Sha256 trace_hash_;
   run::EpisodeTrace trace_;  // empty unless traces are recorded
   std::chrono::steady_clock::time_point start_time_;
-  std::unique_ptr<EpisodeFilm> film_;  // null unless a filmed episode runs
+  std::unique_ptr<EpisodeFilm> film_;          // null unless a filmed episode runs
+  std::optional<EpisodeRecording> recording_;  // none unless a recorded episode runs
+  int observed_step_ = 0;                      // obs_buffers_ show the state after this many steps
 };
 
 }  // namespace dp_bench::rollout
