@@ -36,6 +36,13 @@ expect_exit 0 "zarr, 60 episodes" "$dp_bench" dataset info data/whole.zarr
   fail "$(cat collect.txt)"
 expect_exit 0 "63 episodes" "$dp_bench" dataset merge collected.zarr data/whole.zarr --output mixed.zarr
 
+echo "only those with success"
+n=$(grep -c '"split":"test","success":true' whole/episodes.jsonl || true)
+expected="$n episodes ($n with success)"
+[ "$n" -gt 0 ] || expected="none, because no episode is left"
+expect_exit 0 "dataset: .*$expected" "${evaluate[@]}" --output good --record-dataset good.zarr --record-successes
+nothing_left good good.zarr
+
 echo "killed $n_kills times"
 RANDOM=5
 again=("${evaluate[@]}" --output killed)
@@ -45,14 +52,17 @@ for ((i = 0; i < n_kills; i++)); do
   sleep "$((moment / 1000)).$(printf %03d $((moment % 1000)))"
   kill -9 $! 2>/dev/null || true
   wait $! 2>/dev/null || true
-  [ ! -e killed.zarr ] || break
   if [ -f killed/config.json ]; then again=("$dp_bench" eval --resume killed); else rm -rf killed; fi
 done
-if [ ! -e killed.zarr ]; then
-  "${again[@]}" --record-dataset killed.zarr >killed.txt 2>&1 || fail "$(cat killed.txt)"
-fi
+"${again[@]}" --record-dataset killed.zarr >killed.txt 2>&1 || fail "$(cat killed.txt)"
 same_dataset data/whole.zarr killed.zarr
 nothing_left killed killed.zarr
+mkdir killed/recording  # as if it had been killed while it removed the episodes
+cp plain/config.json killed/recording/test_100059.safetensors
+expect_exit 0 "dataset: killed.zarr, 60 episodes" "$dp_bench" eval --resume killed --record-dataset killed.zarr
+nothing_left killed killed.zarr
+expect_exit 2 "'killed.zarr' exists" "$dp_bench" eval --resume killed env_runner.n_test=70 --record-dataset killed.zarr
+expect_exit 2 "'killed.zarr' exists" "$dp_bench" eval --resume killed --record-dataset killed.zarr --record-successes
 
 echo "stopped by a signal, it says how to go on"
 "${evaluate[@]}" --output stopped --record-dataset stopped.zarr >stopped.txt 2>&1 &

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/json.h"
 #include "core/progress.h"
 #include "core/stop_signal.h"
 #include "data/replay_writer.h"
@@ -65,6 +65,32 @@ json OriginOf(const RecordingOptions& options, const task::Experiment& experimen
   return origin;
 }
 
+// The file of the dataset in `output` that says what it is from.
+fs::path AboutFile(const RecordingOptions& options) {
+  if (options.format == config::kZarrFormat) return options.output / zarr::kAttributesFile;
+  return fs::is_directory(options.output) ? options.output / "recording.json"
+                                          : fs::path(options.output.string() + ".recording.json");
+}
+
+// The content of such a file if the dataset is complete and of this origin, or else null.
+json ReadAbout(const fs::path& file, const json& origin) {
+  if (!fs::is_regular_file(file)) return nullptr;
+  json about = core::TryParseJson(core::ReadTextFile(file, zarr::kMaxAttributeBytes));
+  const bool is_of_origin = about.is_object() && about.value("origin", json()) == origin &&
+                            about.value(zarr::kCompleteAttribute, json()) == true;
+  return is_of_origin ? about : json();
+}
+
+// Whether the dataset is written, and only the removal of the recorded files may be missing.
+bool IsWritten(const RecordingOptions& options, const task::Experiment& experiment,
+               const fs::path& folder) {
+  const json about = ReadAbout(AboutFile(options), OriginOf(options, experiment, folder));
+  if (about.is_null()) return false;
+  const int n_test = run::ReportSeeds(json::parse(experiment.config().ToJson())).n;
+  return about.at("episodes").at("seed").size() + about.at("failures").size() ==
+         static_cast<std::size_t>(n_test);  // there may be more seeds now
+}
+
 // The episodes of the dataset, and those that it lacks with the reason.
 struct RecordedEpisodes {
   std::vector<const run::EpisodeRecord*> kept;
@@ -106,25 +132,20 @@ struct RecordedEpisodes {
   }
 };
 
-// Writes one recorded episode after another. Returns the number of steps; none if it was stopped.
-std::optional<std::int64_t> WriteZarr(const fs::path& path, const RecordedEpisodes& episodes,
-                                      const EnvSpec& env, const json& origin,
-                                      const fs::path& folder) {
+// Writes one recorded episode after another. False if it was stopped.
+bool WriteZarr(const fs::path& path, const RecordedEpisodes& episodes, const EnvSpec& env,
+               const json& origin, const fs::path& folder) {
+  if (!ReadAbout(path / zarr::kAttributesFile, origin).is_null()) return true;  // killed after that
   const std::vector<KeySpec> keys = data::RecordedKeys(env);
-  const json before = data::ReadReplayAttributes(path);
-  if (before.is_object() && before.value(zarr::kCompleteAttribute, json()) == true &&
-      before.at("origin") == origin) {
-    return before.at("n_steps").get<std::int64_t>();  // killed after that
-  }
   data::ReplayWriter writer(path, keys, origin);
   for (auto i = static_cast<std::size_t>(writer.n_episodes()); i < episodes.kept.size(); ++i) {
-    if (core::CatchStopSignals()) return std::nullopt;
+    if (core::CatchStopSignals()) return false;
     const fs::path file = folder / rollout::RecordedFile(episodes.kept[i]->seed);
     writer.Append(
         data::ReplayEpisode::FromArrays(keys, run::ReadSafetensors(file).tensors, file.string()));
   }
   writer.Commit(episodes.ToAttributes(env.control_hz, writer.n_steps()), /*is_complete=*/true);
-  return writer.n_steps();
+  return true;
 }
 
 // False if it was stopped.
@@ -148,10 +169,8 @@ bool ConvertRecorded(const RecordingOptions& options, const task::Experiment& ex
   progress.Pause();
   if (report.is_interrupted) return false;
   for (const std::string& note : report.outputs[0].notes) core::PrintResult("{}\n", note);
-  const fs::path about = fs::is_directory(options.output)
-                             ? options.output / "recording.json"
-                             : fs::path(options.output.string() + ".recording.json");
-  core::WriteFileAtomically(about, data::ReadReplayAttributes(recorded).dump(2) + "\n");
+  core::WriteFileAtomically(AboutFile(options),
+                            data::ReadReplayAttributes(recorded).dump(2) + "\n");
   core::RemoveAll(recorded);
   return true;
 }
@@ -164,9 +183,11 @@ void RemoveRecordedFiles(const fs::path& folder, std::span<const run::EpisodeRec
   fs::remove(folder / run::kRecordingFolder, not_empty);
 }
 
-void PrintRecorded(const fs::path& output, const RecordedEpisodes& episodes, std::int64_t n_steps) {
+void PrintRecorded(const fs::path& output, const RecordedEpisodes& episodes) {
   const auto n_successes =
       std::ranges::count_if(episodes.kept, [](const auto* record) { return record->success; });
+  std::int64_t n_steps = 0;
+  for (const run::EpisodeRecord* record : episodes.kept) n_steps += record->n_steps;
   core::PrintResult("dataset: {}, {} episodes ({} with success), {} steps\n", output.string(),
                     episodes.kept.size(), n_successes, n_steps);
   const std::size_t n = episodes.left_out.size();
@@ -197,6 +218,7 @@ void RequireRecordable(const RecordingOptions& options, const task::Experiment& 
         "'{}' to go on without",
         folder.string(), (folder / run::kRecordingFolder).string());
   }
+  if (is_resumed && IsWritten(options, experiment, folder)) return;
   std::vector<fs::path> outputs = {options.output};
   if (!is_resumed) outputs.push_back(UnfinishedOf(options.output));
   for (const fs::path& path : outputs) {
@@ -236,17 +258,18 @@ bool WriteRecordedDataset(const RecordingOptions& options, const task::Experimen
     return true;
   }
   try {
-    const fs::path unfinished = UnfinishedOf(options.output);
-    const auto n_steps =
-        WriteZarr(unfinished, episodes, env, OriginOf(options, experiment, folder), folder);
-    if (!n_steps) return false;
-    if (options.format == config::kZarrFormat) {
-      core::RenameDurably(unfinished, options.output);
-    } else if (!ConvertRecorded(options, experiment, unfinished)) {
-      return false;
+    if (!IsWritten(options, experiment, folder)) {
+      const fs::path unfinished = UnfinishedOf(options.output);
+      const json origin = OriginOf(options, experiment, folder);
+      if (!WriteZarr(unfinished, episodes, env, origin, folder)) return false;
+      if (options.format == config::kZarrFormat) {
+        core::RenameDurably(unfinished, options.output);
+      } else if (!ConvertRecorded(options, experiment, unfinished)) {
+        return false;
+      }
     }
     RemoveRecordedFiles(folder, records);
-    PrintRecorded(options.output, episodes, *n_steps);
+    PrintRecorded(options.output, episodes);
     return true;
   } catch (Error& error) {
     error.AddContext(

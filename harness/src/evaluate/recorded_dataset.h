@@ -24,9 +24,10 @@ struct RecordingOptions {
 std::string CommandText(const RecordingOptions& options);
 
 /// Checks before anything runs that the dataset can be recorded. `found`: the episodes that
-/// `folder` has if it is resumed. Throws Error{kUsage} if `output` is not free, if one of `found`
-/// was not recorded, if `env.perturb` changes the actions on their way to the env, or if `folder`
-/// is recorded and there is no `output`; Error{kPlugin} for an unknown format.
+/// `folder` has if it is resumed. Throws Error{kUsage} if `output` is not free (a dataset of this
+/// evaluation, which was killed after it, is no obstacle), if one of `found` was not recorded, if
+/// `env.perturb` changes the actions on their way to the env, or if `folder` is recorded and there
+/// is no `output`; Error{kPlugin} for an unknown format.
 void RequireRecordable(const RecordingOptions& options, const task::Experiment& experiment,
                        const std::filesystem::path& folder, bool is_resumed,
                        std::span<const run::EpisodeRecord> found);

@@ -25,7 +25,8 @@
 namespace dp_bench::rollout {
 
 /// Used by one thread at a time. No function throws errors of the env, the planner or the encoder:
-/// those of the first two fail the episode, those of the encoder end the film.
+/// those of the first two fail the episode, those of the encoder end the film. One that ends an
+/// episode throws Error{kIo} if its trace or its recording cannot be written.
 class EpisodeSlot {
  public:
   /// `plan` must outlive the slot.
