@@ -68,6 +68,17 @@ cmp eval1/episodes.jsonl eval2/episodes.jsonl
 cmp eval1/episodes.jsonl together/episodes.jsonl
 cmp eval1/eval_log.json eval2/eval_log.json
 
+echo "and records the same dataset"
+record=(eval --checkpoint together/checkpoints/latest --record-dataset)
+"$dp_bench" "${record[@]}" a.zarr --output record1 >out.txt 2>&1 || fail "$(cat out.txt)"
+"${ranks[@]}" "${record[@]}" b.zarr --output record2 >out.txt 2>&1 || fail "$(cat out.txt)"
+grep -q "dataset: b.zarr, 5 episodes" out.txt || fail "$(cat out.txt)"
+diff -r -x .zattrs a.zarr b.zarr >diff.txt || fail "$(head -3 diff.txt)"
+cmp record1/episodes.jsonl record2/episodes.jsonl
+[ ! -e record2/recording ] || fail "the recorded episodes are still there: $(ls record2/recording)"
+expect_exit 2 "'a.zarr' exists" "${ranks[@]}" "${record[@]}" a.zarr --output refused
+[ "$(grep -c "'a.zarr' exists" out.txt)" -eq 1 ] || fail "more than one rank said it: $(cat out.txt)"
+
 echo "a signal to mpirun or to one rank stops both; resumed, the files are those of an unbroken run"
 long=("${small[@]}" training.num_epochs=50 training.rollout_every=0 training.checkpoint_every=1)
 "${ranks[@]}" train "${long[@]}" --output whole >out.txt 2>&1 || fail "$(cat out.txt)"

@@ -1,4 +1,5 @@
 // dp_bench eval: rolls out a checkpoint.
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ constexpr const char* kEvalExamples =
   dp_bench eval --checkpoint models/pusht_unet_hybrid
   dp_bench eval --checkpoint models/pusht_unet_hybrid --output runs/mine env_runner.n_test=100
   dp_bench eval --policy remote --env pusht policy.params.url=ws://127.0.0.1:8000
+  dp_bench eval --checkpoint models/pusht_unet_hybrid --record-dataset data/rollouts.zarr
   dp_bench eval --resume runs/mine
   dp_bench eval --resume runs/mine env_runner.n_test=400)";
 
@@ -52,6 +54,22 @@ void AddEnvOptions(CLI::App* app, task::ExperimentOptions* experiment, CLI::Opti
       ->excludes(resume);
 }
 
+void AddRecordingOptions(CLI::App* app, evaluate::RecordingOptions* recording,
+                         std::initializer_list<CLI::Option*> refused) {
+  CLI::Option* record =
+      app->add_option("--record-dataset", recording->output,
+                      "Also write the test episodes as a dataset, which must not exist: every "
+                      "observation and executed action, in the order of the seeds");
+  for (CLI::Option* other : refused) record->excludes(other);
+  app->add_option("--format", recording->format,
+                  "Of --record-dataset: zarr, lerobot, hdf5, or another writer plugin")
+      ->capture_default_str()
+      ->needs(record);
+  app->add_flag("--record-successes", recording->only_successes,
+                "Leave out of --record-dataset the episodes without success")
+      ->needs(record);
+}
+
 }  // namespace
 
 Verb AddEval(CLI::App* app) {
@@ -80,12 +98,15 @@ Verb AddEval(CLI::App* app) {
   app->add_flag("--realtime", arguments->is_realtime,
                 "Simulated time passes while the policy plans (env_runner.realtime)")
       ->excludes(resume);
-  AddList(app, "--latencies", &arguments->latencies,
-          "Evaluate once for each: --realtime with plans that take this many ms; 0: the env waits")
-      ->check(CLI::Range(0.0, 1.0e6))
-      ->check(&RefuseNan)
-      ->excludes(resume)
-      ->excludes(perturb);
+  CLI::Option* latencies =
+      AddList(app, "--latencies", &arguments->latencies,
+              "Evaluate once for each: --realtime with plans that take this many ms; 0: the env "
+              "waits")
+          ->check(CLI::Range(0.0, 1.0e6))
+          ->check(&RefuseNan)
+          ->excludes(resume)
+          ->excludes(perturb);
+  AddRecordingOptions(app, &options->recording, {perturb, latencies});
   AddIsolateOption(app, &options->experiment);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)")
       ->excludes(resume);

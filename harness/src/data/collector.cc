@@ -103,16 +103,13 @@ ExpertPlan MakePlan(const CollectRequest& request) {
   DPB_ASSERT(request.config.takeover.has_value() == (request.first_actor_factory != nullptr));
   if (request.first_actor_factory)
     request.first_actor_factory();  // throws before files are written
-  ExpertPlan plan{
-      .env_factory = request.env_factory,
-      .env = env->spec(),
-      .keys = env->spec().shape_meta.obs,
-      .noise_std = request.config.NoiseStd(env->spec()),
-      .first_actor_factory = request.first_actor_factory,
-      .max_first_steps = request.config.takeover ? request.config.takeover->max_steps : 0,
-      .stop = request.stop};
-  plan.keys.push_back(plan.env.shape_meta.action);
-  return plan;
+  return {.env_factory = request.env_factory,
+          .env = env->spec(),
+          .keys = RecordedKeys(env->spec()),
+          .noise_std = request.config.NoiseStd(env->spec()),
+          .first_actor_factory = request.first_actor_factory,
+          .max_first_steps = request.config.takeover ? request.config.takeover->max_steps : 0,
+          .stop = request.stop};
 }
 
 class Collection {

@@ -2,8 +2,10 @@
 // meta/episode_ends, whose .zarray holds the number of episodes. Readers trust only that number.
 #include "data/replay_writer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
+#include <numeric>
 #include <utility>
 
 #include "core/atomic_file.h"
@@ -20,6 +22,10 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kOrigin = "origin";
+
+// names in ReplayEpisode::ToArrays
+constexpr const char* kBytesOf = "bytes.";
+constexpr const char* kSizesOf = "sizes.";
 
 zarr::ZarrLayout LayoutOf(const KeySpec& key) {
   const DType wanted = key.type == KeyType::kRgb     ? DType::kUInt8
@@ -65,8 +71,16 @@ void WriteAttributes(const fs::path& folder, const json& attributes) {
 
 }  // namespace
 
+std::vector<KeySpec> RecordedKeys(const EnvSpec& env) {
+  std::vector<KeySpec> keys = env.shape_meta.obs;
+  keys.push_back(env.shape_meta.action);
+  return keys;
+}
+
 ReplayEpisode::ReplayEpisode(std::span<const KeySpec> keys) {
-  for (const KeySpec& key : keys) keys_.push_back({.layout = LayoutOf(key)});
+  for (const KeySpec& key : keys) {
+    keys_.push_back({.name = key.name, .layout = LayoutOf(key), .rows = {}, .chunks = {}});
+  }
 }
 
 void ReplayEpisode::Append(std::span<const std::span<const std::byte>> values) {
@@ -81,6 +95,62 @@ void ReplayEpisode::Append(std::span<const std::span<const std::byte>> values) {
     }
   }
   ++n_steps_;
+}
+
+ArrayMap ReplayEpisode::ToArrays() const {
+  ArrayMap arrays;
+  const auto add = [&arrays](const std::string& name, DType dtype, std::size_t n) -> Array& {
+    return arrays.emplace(name, Array(dtype, {static_cast<std::int64_t>(n)})).first->second;
+  };
+  for (const Key& key : keys_) {
+    if (key.layout.chunk_rows > 1) {
+      std::ranges::copy(key.rows,
+                        add(kBytesOf + key.name, DType::kUInt8, key.rows.size()).bytes().begin());
+      continue;
+    }
+    Array& sizes = add(kSizesOf + key.name, DType::kInt64, key.chunks.size());
+    std::ranges::transform(key.chunks, sizes.as<std::int64_t>().begin(),
+                           [](const auto& chunk) { return std::ssize(chunk); });
+    const std::span<const std::int64_t> all = sizes.as<std::int64_t>();
+    const auto n_bytes = std::accumulate(all.begin(), all.end(), std::int64_t{0});
+    auto out =
+        add(kBytesOf + key.name, DType::kUInt8, static_cast<std::size_t>(n_bytes)).bytes().begin();
+    for (const std::vector<std::byte>& chunk : key.chunks) {
+      out = std::ranges::copy(chunk, out).out;
+    }
+  }
+  return arrays;
+}
+
+ReplayEpisode ReplayEpisode::FromArrays(std::span<const KeySpec> keys, const ArrayMap& arrays,
+                                        const std::string& origin) {
+  ReplayEpisode episode(keys);
+  const auto find = [&](const std::string& name, DType dtype) -> const Array& {
+    const auto found = arrays.find(name);
+    if (found != arrays.end() && found->second.dtype() == dtype) return found->second;
+    throw DataError("{}: expected an array '{}' of {}", origin, name, Name(dtype));
+  };
+  std::int64_t n_steps = -1;
+  for (Key& key : episode.keys_) {
+    std::span<const std::byte> bytes = find(kBytesOf + key.name, DType::kUInt8).bytes();
+    if (key.layout.chunk_rows > 1) {
+      key.rows.assign(bytes.begin(), bytes.end());
+      episode.n_steps_ = static_cast<std::int64_t>(bytes.size() / key.layout.RowBytes());
+      bytes = bytes.subspan(static_cast<std::size_t>(episode.n_steps_) * key.layout.RowBytes());
+    } else {
+      for (const std::int64_t size : find(kSizesOf + key.name, DType::kInt64).as<std::int64_t>()) {
+        const auto n = static_cast<std::size_t>(size);
+        if (size <= 0 || n > bytes.size()) break;
+        key.chunks.emplace_back(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));
+        bytes = bytes.subspan(n);
+      }
+      episode.n_steps_ = std::ssize(key.chunks);
+    }
+    if (n_steps < 0) n_steps = episode.n_steps_;
+    if (bytes.empty() && episode.n_steps_ == n_steps) continue;
+    throw DataError("{}: the steps of '{}' are incomplete", origin, key.name);
+  }
+  return episode;
 }
 
 ReplayWriter::ReplayWriter(fs::path folder, std::vector<KeySpec> keys, const json& origin,

@@ -19,10 +19,15 @@
 
 #include "core/folder_lock.h"
 #include "data/zarr/array_writer.h"
+#include "dp_bench/array.h"
 #include "dp_bench/dataset_writer.h"
+#include "dp_bench/env.h"
 #include "dp_bench/spec.h"
 
 namespace dp_bench::data {
+
+/// What the steps of an env are recorded with: all of its observations, then its action.
+std::vector<KeySpec> RecordedKeys(const EnvSpec& env);
 
 /// The steps of one episode, in the form in which they are stored. Images with one chunk each are
 /// compressed as they arrive: on the thread that made them, and before they pile up.
@@ -37,10 +42,20 @@ class ReplayEpisode {
 
   std::int64_t n_steps() const { return n_steps_; }
 
+  /// The steps as bytes, for a file: per key "bytes.<key>", and "sizes.<key>" of its chunks if each
+  /// has one step.
+  ArrayMap ToArrays() const;
+
+  /// The inverse, for the keys that it was recorded for. Throws Error{kData} naming `origin` if the
+  /// arrays are something else.
+  static ReplayEpisode FromArrays(std::span<const KeySpec> keys, const ArrayMap& arrays,
+                                  const std::string& origin);
+
  private:
   friend class ReplayWriter;
 
   struct Key {
+    std::string name;
     zarr::ZarrLayout layout;
     std::vector<std::byte> rows;                 // for chunks of many steps
     std::vector<std::vector<std::byte>> chunks;  // encoded, for chunks of one step

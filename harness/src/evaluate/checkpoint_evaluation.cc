@@ -104,6 +104,8 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
   if (resumed) RequireExtension(*resumed);
   LoadPolicy();
   if (resumed) FindEpisodes(*resumed);
+  RequireRecordable(options_.recording, *experiment_, folder(), resumed.has_value(), found_);
+  if (!options_.recording.output.empty()) evaluation_->RecordSteps();
 
   // a signal between the first file and the first episode must not end the program
   core::CatchStopSignals();
@@ -279,9 +281,20 @@ int CheckpointEvaluation::RunToItsEnd() {
   std::vector<int> all(runner().jobs().size());
   std::iota(all.begin(), all.end(), 0);
   const run::RunResult result = Run(all);
-  if (!result.is_interrupted) return Report(result);
-  core::PrintResult("interrupted after {} of {} episodes; continue with --resume {}\n",
-                    result.records.size(), all.size(), folder().string());
+  const RecordingOptions& recording = options_.recording;
+  if (result.is_interrupted) {
+    core::PrintResult("interrupted after {} of {} episodes; continue with --resume {}{}\n",
+                      result.records.size(), all.size(), folder().string(), CommandText(recording));
+    return core::kExitInterrupted;
+  }
+  const int exit_code = Report(result);
+  if (recording.output.empty() || !ranks_.is_root()) return exit_code;
+  if (WriteRecordedDataset(recording, *experiment_, runner().env_spec(), folder(),
+                           result.records)) {
+    return exit_code;
+  }
+  core::PrintResult("interrupted before the dataset was written; continue with --resume {}{}\n",
+                    folder().string(), CommandText(recording));
   return core::kExitInterrupted;
 }
 

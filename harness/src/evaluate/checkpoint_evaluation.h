@@ -13,6 +13,7 @@
 
 #include "compare/gate.h"
 #include "evaluate/evaluation.h"
+#include "evaluate/recorded_dataset.h"
 #include "run/episode_log.h"
 #include "run/run_folder.h"
 #include "task/output_folder.h"
@@ -28,6 +29,7 @@ struct CheckpointEvaluationOptions {
   std::filesystem::path resume;
   bool overwrites = false;      // replaces an evaluation in `output`
   std::string weights = "ema";  // or "model"
+  RecordingOptions recording;   // of a dataset; none by default
 };
 
 /// Takes checkpoint, weights and config from the folder to resume, and returns its files. Throws
@@ -56,8 +58,8 @@ class CheckpointEvaluation {
   /// stop signal. The result includes those that it has.
   run::RunResult Run(std::span<const int> episodes);
 
-  /// Runs the whole seed list and reports. Returns the exit code, core::kExitInterrupted after a
-  /// stop signal.
+  /// Runs the whole seed list, reports, and writes the recorded dataset if one was asked for.
+  /// Returns the exit code, core::kExitInterrupted after a stop signal.
   int RunToItsEnd();
 
   /// Writes the results into the folder and prints them. Returns the exit code.

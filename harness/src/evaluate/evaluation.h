@@ -38,6 +38,9 @@ class Evaluation {
   /// Call before Run.
   void SetNormalizer(const Normalizer& normalizer);
 
+  /// See EnvRunner::RecordSteps. Call before Run.
+  void RecordSteps() { runner_.RecordSteps(); }
+
   /// Each rank runs its share of the episodes and gets the records of all. Shows progress on
   /// standard error; hooks.progress is replaced.
   run::RunResult Run(Policy& policy, torch::Device device, const run::RunHooks& hooks = {});

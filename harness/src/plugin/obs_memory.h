@@ -26,6 +26,7 @@ class ObsMemory {
   const std::vector<KeySpec>& keys() const { return keys_; }
   /// The observation of one key.
   std::span<const std::byte> operator[](std::size_t key) const { return buffers_[key]; }
+  std::span<const std::span<std::byte>> buffers() const { return buffers_; }
   std::vector<std::span<const std::byte>> values() const {
     return {buffers_.begin(), buffers_.end()};
   }

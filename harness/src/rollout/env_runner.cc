@@ -13,6 +13,7 @@
 
 #include "core/errors.h"
 #include "core/json.h"
+#include "data/replay_writer.h"
 #include "rollout/rollout_loop.h"
 #include "rollout/shape_match.h"
 #include "run/episode_log.h"
@@ -144,6 +145,12 @@ EnvRunner::EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_fact
 void EnvRunner::SetObsRanges(run::ObsRanges ranges) {
   slots_.clear();  // they use the old ranges
   plan_->obs_ranges = std::move(ranges);
+}
+
+void EnvRunner::RecordSteps() {
+  data::ReplayEpisode(data::RecordedKeys(plan_->env));  // throws
+  slots_.clear();                                       // they do not record
+  plan_->records_steps = true;
 }
 
 std::vector<std::string> EnvRunner::metric_names() const {

@@ -36,6 +36,8 @@ void EpisodeSlot::Start(const run::EpisodeJob& job) {
   actions_.Ask();
   course_.Start();
   state_ = State::kAwaitsPlan;
+  recording_.reset();
+  if (plan_.records_steps && job.split == "test") recording_.emplace(plan_.env);
   if (plan_.config.record_traces) trace_.Start(plan_.shape_meta, plan_.env.metrics.size());
   CatchAll([this] { ResetEnv(); },
            [this](std::string_view why) { Fail(fmt::format("reset: {}", why)); });
@@ -76,6 +78,10 @@ void EpisodeSlot::ExecuteChunk() {
 }
 
 void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
+  if (recording_) {
+    const bool is_observed_now = observed_step_ == record_.n_steps;
+    recording_->AddStep(is_observed_now ? obs_buffers_ : recording_->Observe(*env_), action);
+  }
   const StepResult result = env_->Step(action);
 
   trace_hash_.Update('s');
@@ -106,6 +112,7 @@ void EpisodeSlot::Observe() {
     if (index >= 0) obs_buffers_[i] = history_.Next(index);
   }
   env_->Observe({plan_.env.shape_meta.obs, obs_buffers_});
+  observed_step_ = record_.n_steps;
 
   trace_hash_.Update('o');
   if (plan_.config.record_traces) trace_.AddObservation();
@@ -165,6 +172,10 @@ void EpisodeSlot::End() {
     std::filesystem::create_directories(file.parent_path());
     run::WriteSafetensors(file, trace_.ToArrays());
   }
+  if (recording_ && !record_.failure_reason) {
+    recording_->Write(plan_.output_dir / RecordedFile(record_.seed));
+  }
+  recording_.reset();
   record_.wall_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time_).count();
   state_ = State::kEnded;

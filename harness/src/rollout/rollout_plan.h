@@ -29,6 +29,7 @@ struct RolloutPlan {
   std::optional<std::size_t> score_metric;  // index into env.metrics; none: the highest reward
   int n_stale_steps = 0;                    // steps that a plan takes, see ActionQueue
   std::filesystem::path output_dir;
+  bool records_steps = false;  // see EnvRunner::RecordSteps
 };
 
 }  // namespace dp_bench::rollout

@@ -27,7 +27,8 @@ constexpr std::size_t kShownNames = 4;
 // In order of removal.
 constexpr std::array kEvaluationFiles = {kEpisodesFile, kEvalLogFile, kJournalFile, kLatencyFile,
                                          kReportFile,   kEffectsFile, kRealtimeFile};
-constexpr std::array<std::string_view, 3> kEpisodeFolders = {kMediaFolder, "traces", kPlansFolder};
+constexpr std::array<std::string_view, 4> kEpisodeFolders = {kMediaFolder, "traces", kPlansFolder,
+                                                             kRecordingFolder};
 constexpr const char* kLatencyPrefix = "latency_";
 
 constexpr std::array<std::string_view, 7> kTrainingNames = {

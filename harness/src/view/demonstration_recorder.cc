@@ -9,12 +9,6 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<KeySpec> RecordedKeys(const EnvSpec& env) {
-  std::vector<KeySpec> keys = env.shape_meta.obs;
-  keys.push_back(env.shape_meta.action);
-  return keys;
-}
-
 std::vector<std::uint64_t> SeedsIn(const json& attributes, const std::filesystem::path& folder) {
   const std::string what = (folder / ".zattrs").string();
   return core::JsonView(attributes, what).At("episodes").Get<std::vector<std::uint64_t>>("seed");
@@ -29,7 +23,7 @@ json DemonstrationOrigin(const std::string& env_section, const std::string& env_
 DemonstrationRecorder::DemonstrationRecorder(Env& env, const std::filesystem::path& folder,
                                              const json& origin)
     : env_(env),
-      keys_(RecordedKeys(env.spec())),
+      keys_(data::RecordedKeys(env.spec())),
       writer_(folder, keys_, origin),
       episode_(keys_),
       obs_(env.spec()) {

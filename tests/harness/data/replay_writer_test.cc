@@ -128,6 +128,41 @@ TEST(ReplayWriter, AKillWithinACommitKeepsTheEpisodesOfTheLastOne) {
   }
 }
 
+TEST(ReplayWriter, WritesTheSameFromEpisodesThatWereArrays) {
+  const ScratchFolder scratch;
+  WriteAtOnce(scratch.path() / "whole", 1);
+  const ArrayMap arrays = Episode(0, 3).ToArrays();
+  {
+    ReplayWriter writer(scratch.path() / "again", Keys(), kOrigin);
+    writer.Append(ReplayEpisode::FromArrays(Keys(), arrays, "a file"));
+    writer.Commit(Attributes(writer), true);
+  }
+  EXPECT_EQ(
+      DifferingFiles(FilesBelow(scratch.path() / "whole"), FilesBelow(scratch.path() / "again")),
+      "");
+}
+
+TEST(ReplayWriter, RefusesArraysThatAreNoEpisode) {
+  const auto message = [](const char* name, const Array& array) {
+    ArrayMap arrays = Episode(0, 3).ToArrays();
+    arrays.erase(name);
+    if (array.size() > 0) arrays.emplace(name, array);
+    return MessageOf(ErrorCode::kData, [&] { ReplayEpisode::FromArrays(Keys(), arrays, "x"); });
+  };
+  EXPECT_EQ(message("bytes.rgb", {}), "x: expected an array 'bytes.rgb' of uint8");
+  EXPECT_EQ(message("sizes.large", {}), "x: expected an array 'sizes.large' of int64");
+  EXPECT_EQ(message("bytes.action", Array(DType::kFloat32, {6})),
+            "x: expected an array 'bytes.action' of uint8");
+  const std::string of_action = "x: the steps of 'action' are incomplete";
+  EXPECT_EQ(message("bytes.action", Array(DType::kUInt8, {23})), of_action);
+  EXPECT_EQ(message("bytes.action", Array(DType::kUInt8, {16})), of_action) << "2 steps of 3";
+  const std::string of_large = "x: the steps of 'large' are incomplete";
+  EXPECT_EQ(message("sizes.large", Array(DType::kInt64, {3})), of_large) << "no bytes";
+  Array sizes(DType::kInt64, {3});
+  std::ranges::fill(sizes.as<std::int64_t>(), -1);
+  EXPECT_EQ(message("sizes.large", sizes), of_large);
+}
+
 TEST(ReplayWriter, SaysWhetherItIsComplete) {
   const ScratchFolder scratch;
   const fs::path folder = scratch.path() / "a";
