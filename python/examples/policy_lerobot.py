@@ -90,7 +90,11 @@ def main() -> None:
     args = parser.parse_args()
     if missing:
         sys.exit(f"policy_lerobot.py needs LeRobot, and found no module '{missing}': pip install 'lerobot[diffusion]'")
-    dp_bench.serve_policy(load_policy(args.policy), metadata={"policy": f"LeRobot's {args.policy}, random weights"})
+    dp_bench.serve_policy(
+        load_policy(args.policy),
+        metadata={"policy": f"LeRobot's {args.policy}, random weights"},
+        n_obs_steps=2 if args.policy == "diffusion" else 1,
+    )
 
 
 if __name__ == "__main__":

@@ -128,9 +128,9 @@ def test_a_function_gets_the_observation():
         seen.append(observation)
         return observation["state"][-1:]
 
-    with serving(policy, metadata={"name": "mine"}) as connect:
+    with serving(policy, metadata={"name": "mine"}, n_obs_steps=2) as connect:
         connection, metadata = connect()
-        assert metadata == {"name": "mine", "dp_bench": {"windows": True, "stateful": False}}
+        assert metadata == {"name": "mine", "dp_bench": {"windows": True, "stateful": False, "n_obs_steps": 2}}
         answer = ask(connection, {"state": np.array([[1.0, 2.0], [3.0, 4.0]]), "prompt": "push"}, seed=7, step=8)
     assert answer["actions"].dtype == np.float32 and answer["actions"].tolist() == [[3.0, 4.0]]
     assert answer["server_timing"]["infer_ms"] >= 0

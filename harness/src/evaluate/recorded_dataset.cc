@@ -150,16 +150,17 @@ bool WriteZarr(const fs::path& path, const RecordedEpisodes& episodes, const Env
 
 // False if it was stopped.
 bool ConvertRecorded(const RecordingOptions& options, const task::Experiment& experiment,
-                     const fs::path& recorded) {
-  const task::DatasetConversion conversion = {.sources = {recorded},
-                                              .reading = {},
-                                              .output = options.output,
-                                              .format = options.format,
-                                              .params = {},
-                                              .map = {},
-                                              .task = experiment.name(),
-                                              .episodes = {},
-                                              .stop = &core::CatchStopSignals()};
+                     const std::string& instruction, const fs::path& recorded) {
+  const task::DatasetConversion conversion = {
+      .sources = {recorded},
+      .reading = {},
+      .output = options.output,
+      .format = options.format,
+      .params = {},
+      .map = {},
+      .task = instruction.empty() ? experiment.name() : instruction,
+      .episodes = {},
+      .stop = &core::CatchStopSignals()};
   core::Progress progress(core::Progress::StandardError(), 0);
   const task::ConversionReport report = task::ConvertDatasets(
       {&conversion, 1}, experiment.catalogue(), [&](const task::ConversionProgress& state) {
@@ -264,7 +265,7 @@ bool WriteRecordedDataset(const RecordingOptions& options, const task::Experimen
       if (!WriteZarr(unfinished, episodes, env, origin, folder)) return false;
       if (options.format == config::kZarrFormat) {
         core::RenameDurably(unfinished, options.output);
-      } else if (!ConvertRecorded(options, experiment, unfinished)) {
+      } else if (!ConvertRecorded(options, experiment, env.instruction, unfinished)) {
         return false;
       }
     }

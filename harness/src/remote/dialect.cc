@@ -181,6 +181,7 @@ class MetadataFirst : public Dialect {
     if (metadata == nullptr) throw DataError("the server greets without metadata");
     const wire::Value* const own = metadata->Find("dp_bench");
     is_own_ = own != nullptr;
+    RequireSameHistory(own);
     takes_windows_ = IsSet(own, "windows");
     is_stateful_ = IsSet(own, "stateful");
     return *metadata;
@@ -208,6 +209,19 @@ class MetadataFirst : public Dialect {
     const auto* const map = own == nullptr ? nullptr : own->If<wire::Map>();
     const wire::Value* const value = map == nullptr ? nullptr : map->Find(key);
     return value != nullptr && value->If<bool>() != nullptr && *value->If<bool>();
+  }
+
+  // A server that wants more steps would take the latest ones for those of consecutive control
+  // steps.
+  void RequireSameHistory(const wire::Value* own) const {
+    const auto* const map = own == nullptr ? nullptr : own->If<wire::Map>();
+    const wire::Value* const value = map == nullptr ? nullptr : map->Find("n_obs_steps");
+    const auto* const n = value == nullptr ? nullptr : value->If<std::int64_t>();
+    if (n == nullptr || *n == options().spec.horizons.n_obs_steps) return;
+    throw ConfigError(
+        "the server's policy observes {0} steps, but n_obs_steps is {1}; set "
+        "n_obs_steps={0}",
+        *n, options().spec.horizons.n_obs_steps);
   }
 
   bool is_own_ = false;

@@ -41,6 +41,7 @@ def serve_policy(
     port: int | None = None,
     host: str = "127.0.0.1",
     metadata: Mapping[str, Any] | None = None,
+    n_obs_steps: int | None = None,
 ) -> None:
     """Answers questions about actions until the process ends.
 
@@ -67,6 +68,7 @@ def serve_policy(
         port: Where to listen; 0: a free one. None: a free one if dp_bench has started this program, else 8000.
         host: "0.0.0.0" lets in other machines.
         metadata: What the policy says about itself, which is kept with the results: {"checkpoint": "mine.pt"}.
+        n_obs_steps: How many steps the policy observes. An evaluation with another number is then refused.
 
     An exception of the policy is the answer to its question, and a fault of the episode; the server goes on. The policy
     is asked by one thread at a time.
@@ -76,7 +78,7 @@ def serve_policy(
     """
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the usual end is no reason for a shell to say anything
-    with make_server(policy, port=port, host=host, metadata=metadata) as server:
+    with make_server(policy, port=port, host=host, metadata=metadata, n_obs_steps=n_obs_steps) as server:
         _tell_port(host, server.socket.getsockname()[1])
         server.serve_forever()
 
@@ -87,6 +89,7 @@ def make_server(
     port: int | None = None,
     host: str = "127.0.0.1",
     metadata: Mapping[str, Any] | None = None,
+    n_obs_steps: int | None = None,
 ) -> Server:
     """The server of `serve_policy`, which listens; its `serve_forever` answers, and its `shutdown` ends that."""
     try:
@@ -97,7 +100,10 @@ def make_server(
     if port is None:
         port = 0 if _PORT_VARIABLE in os.environ else _USUAL_PORT
     players = _Players(policy)
-    greeting = pack({**(metadata or {}), "dp_bench": {"windows": True, "stateful": players.have_memory}})
+    own: dict[str, Any] = {"windows": True, "stateful": players.have_memory}
+    if n_obs_steps is not None:
+        own["n_obs_steps"] = n_obs_steps
+    greeting = pack({**(metadata or {}), "dp_bench": own})
     lock = threading.Lock()
 
     def converse(connection: ServerConnection) -> None:

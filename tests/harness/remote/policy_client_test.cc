@@ -135,6 +135,14 @@ TEST(PolicyClients, SendWindowsAndSeedsToOurServers) {
   EXPECT_THAT(ClientOf(server)->Ask(Questions(2))[1].chunk, ElementsAre(10, 1));
 }
 
+TEST(PolicyClients, RefuseAServerThatObservesOtherSteps) {
+  const ScriptedServer server([](const wire::Map&) { return std::nullopt; },
+                              {{"dp_bench", wire::Map{{"n_obs_steps", 3}}}});
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { ClientOf(server); }),
+              HasSubstr("the server's policy observes 3 steps, but n_obs_steps is 2; set "
+                        "n_obs_steps=3"));
+}
+
 TEST(Dialects, PutKeysWhereTheServerWantsThem) {
   const PolicySpec spec{.shape_meta = {.obs = {{.name = "cam",
                                                 .type = KeyType::kRgb,
@@ -230,8 +238,11 @@ TEST(PolicyClients, AskOthersAlthoughOneIsNotAnswered) {
 }
 
 TEST(PolicyClients, ContinueAnEpisodeWhereItBeganLast) {
-  const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2}, {2, 1}); },
-                              {{"dp_bench", wire::Map{{"stateful", true}}}});
+  const ScriptedServer server(
+      [](const wire::Map&) {
+        return Chunk({1, 2}, {2, 1});
+      },
+      {{"dp_bench", wire::Map{{"stateful", true}}}});
   const auto client = ClientOf(server);
   std::vector<Question> question = Questions(1);
   client->Ask(question);
