@@ -5,9 +5,16 @@ target_link_libraries(dpb_test_precompiled PRIVATE GTest::gmock GTest::gtest fmt
 target_precompile_headers(dpb_test_precompiled PRIVATE
   "${PROJECT_SOURCE_DIR}/harness/src/core/precompiled.h" <gmock/gmock.h> <gtest/gtest.h>)
 
+# Most tests run for less time than it takes to optimize them; what they test is optimized. With sanitizers they run longer.
+set(DPB_TEST_LEVEL -O0)
+if(DPB_SANITIZE)
+  set(DPB_TEST_LEVEL -O1)
+endif()
+target_compile_options(dpb_test_precompiled PRIVATE ${DPB_TEST_LEVEL})
+
 function(dpb_reuse_test_headers target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${target} PRIVATE -fPIC)
+  target_compile_options(${target} PRIVATE -fPIC ${DPB_TEST_LEVEL})
   target_precompile_headers(${target} REUSE_FROM dpb_test_precompiled)
 endfunction()
 
@@ -58,7 +65,6 @@ function(dpb_add_test)
   add_executable(${target} ${TEST_SOURCES})
   target_link_libraries(${target} PRIVATE dpb_test_support ${TEST_LINK} GTest::gmock GTest::gtest_main
                                           dpb_compile_options)
-  target_compile_options(${target} PRIVATE -O1)
   if(dp_bench_all IN_LIST TEST_LINK)
     set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 24)  # LibTorch's headers cost 4 s in each unit
     dpb_reuse_torch_headers(${target})

@@ -21,8 +21,8 @@
 namespace dp_bench::conformance {
 
 inline constexpr int kSteps = 60;
-inline constexpr int kStepsPerObservation = 3;  // image observations take most of the time
-inline constexpr int kStepsPerPicture = 15;
+inline constexpr int kStepsPerObservation = 5;  // image observations take most of the time
+inline constexpr int kStepsPerPicture = 30;
 inline constexpr std::uint64_t kSeed = 100000;
 
 /// The params of the command line with the members of `changes`; null removes one.
