@@ -11,6 +11,7 @@
 #include "core/errors.h"
 #include "dp_bench/stage_trace.h"
 #include "policy/kernels/loop_tensors.h"
+#include "policy/kernels/resize_kernels.h"
 #include "policy/vision/image_augmentation.h"
 
 namespace dp_bench::policy {
@@ -117,6 +118,26 @@ void RequireFinite(const std::string& key, const Tensor& depth) {
       key, depth.isfinite().logical_not().sum().item<std::int64_t>());
 }
 
+// images [N, C, H, W] float32 -> [N, C, height, width], with the channels innermost.
+Tensor ResizeBilinear(const Tensor& images, const Shape& size) {
+  if (torch::GradMode::is_enabled() || !UsesOwnLoops(images)) {
+    return at::upsample_bilinear2d(images, size, /*align_corners=*/false);
+  }
+  constexpr auto kLayout = torch::MemoryFormat::ChannelsLast;
+  const Tensor x = images.contiguous(kLayout);
+  Tensor y = at::empty({x.size(0), x.size(1), size[0], size[1]}, x.options(), kLayout);
+  RunBilinearResize({.batch = x.size(0),
+                     .channels = x.size(1),
+                     .in_height = x.size(2),
+                     .in_width = x.size(3),
+                     .out_height = size[0],
+                     .out_width = size[1],
+                     .x = x.const_data_ptr<float>(),
+                     .y = y.mutable_data_ptr<float>()},
+                    at::get_num_threads());
+  return y;
+}
+
 enum class Interpolation { kNearest, kBilinear, kAntialiased };
 
 // images [B, To, C, H, W] float32 -> [B, To, C, height, width].
@@ -128,7 +149,7 @@ Tensor Resize(const Tensor& images, const Shape& size, Interpolation interpolati
       resized = at::upsample_nearest2d(flat, size);
       break;
     case Interpolation::kBilinear:
-      resized = at::upsample_bilinear2d(flat, size, /*align_corners=*/false);
+      resized = ResizeBilinear(flat, size);
       break;
     case Interpolation::kAntialiased:
       resized = at::_upsample_bilinear2d_aa(flat, size, /*align_corners=*/false);

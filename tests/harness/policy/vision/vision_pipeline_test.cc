@@ -1,10 +1,12 @@
 // Crop and resize of images, in both orders. The golden numbers are torchvision's.
 #include "dp_bench/policy/vision/vision_pipeline.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "run/safetensors.h"
 #include "support/error_of.h"
@@ -44,6 +46,26 @@ torch::Tensor Prepare(const std::string& params, const torch::Tensor& images,
   EXPECT_EQ(rgb.size(3), pipeline.height());
   EXPECT_EQ(rgb.size(4), pipeline.width());
   return rgb.squeeze(1);
+}
+
+// LibTorch itself has other bits with one thread.
+TEST(VisionPipeline, ResizesToTheBitsOfLibTorchWithAnyNumberOfThreads) {
+  const int n_threads = at::get_num_threads();
+  for (const auto& [height, width] : {std::pair{88L, 116L}, std::pair{120L, 140L}}) {
+    const torch::Tensor images = torch::randint(256, {2, 93, 124, 3}, torch::kUInt8);
+    const std::string params = fmt::format(R"({{"resize_shape": [{}, {}]}})", height, width);
+    const torch::Tensor pixels = images.permute({0, 3, 1, 2});
+    at::set_num_threads(2);
+    const torch::Tensor wanted = at::upsample_bilinear2d(pixels.to(torch::kFloat32).div(255.0),
+                                                         {height, width}, /*align_corners=*/false);
+    const torch::NoGradGuard inference;
+    for (const int n : {1, 2, 3}) {
+      at::set_num_threads(n);
+      const torch::Tensor found = Prepare(params, pixels);
+      EXPECT_TRUE(torch::equal(found, MakeNormalizer().Normalize("cam", wanted))) << n;
+    }
+  }
+  at::set_num_threads(n_threads);
 }
 
 TEST(VisionPipeline, ResizesFirstAsTorchvisionDoes) {
