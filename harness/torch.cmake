@@ -26,10 +26,9 @@ endif()
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 target_link_options(dp_bench_policy PRIVATE ${OpenMP_CXX_FLAGS})  # the path of a library would enter the run path
 set(loop_options "-O3;${OpenMP_CXX_FLAGS};-fno-math-errno;-fno-trapping-math")
-set_source_files_properties(
-  src/policy/kernels/attention_kernels.cc src/policy/kernels/conv_kernels.cc src/policy/kernels/norm_kernels.cc
-  src/policy/kernels/resize_kernels.cc src/policy/kernels/token_kernels.cc
-  PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${loop_options}")
+file(GLOB loop_files CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/policy/kernels/*_kernels.cc")
+set_source_files_properties(${loop_files} PROPERTIES
+  SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${loop_options}")
 # products add with fused multiply-adds on every processor that has them
 set_source_files_properties(src/policy/kernels/product_kernels.cc PROPERTIES
   SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${loop_options};-ffp-contract=fast")

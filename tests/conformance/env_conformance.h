@@ -21,7 +21,7 @@
 namespace dp_bench::conformance {
 
 inline constexpr int kSteps = 60;
-inline constexpr int kStepsPerObservation = 5;  // image observations take most of the time
+inline constexpr int kStepsPerObservation = 3;  // image observations take most of the time
 inline constexpr int kStepsPerPicture = 30;
 inline constexpr std::uint64_t kSeed = 100000;
 

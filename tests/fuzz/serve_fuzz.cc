@@ -2,6 +2,8 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "control/obs_history.h"
 #include "control/obs_input.h"
@@ -24,19 +26,37 @@ const PolicySpec& ServedSpec() {
   return spec;
 }
 
-const wire::Map& ServedMetadata(const serve::KeyMap& keys) {
-  static const wire::Map metadata =
-      serve::Metadata({.name = "fuzz", .spec = ServedSpec(), .micro_batch = 1}, keys);
-  return metadata;
+// How clients may talk to the server.
+struct Served {
+  std::unique_ptr<serve::Protocol> protocol;
+  serve::KeyMap keys;
+  wire::Map metadata;
+};
+
+std::vector<Served> AllServed() {
+  std::vector<Served> all;
+  for (const bool resizes : {false, true}) {
+    for (const char* const name : {"openpi", "vla_eval", "starvla", "groot"}) {
+      Served served{.protocol = serve::MakeProtocol(name, /*api_key=*/"")};
+      served.keys = served.protocol->DefaultKeys(ServedSpec());
+      if (resizes) {
+        served.keys.obs[0].size = {2, 3};
+        served.keys.obs[0].is_channels_first = true;
+      }
+      served.metadata =
+          serve::Metadata({.name = "fuzz", .spec = ServedSpec(), .micro_batch = 1}, served.keys);
+      all.push_back(std::move(served));
+    }
+  }
+  return all;
 }
 
-void TakeIn(const serve::Protocol& protocol, const wire::Message& message) {
-  const serve::KeyMap keys = protocol.DefaultKeys(ServedSpec());
-  const serve::ClientRequest request = protocol.Read(message, ServedMetadata(keys));
-  control::ObsInput input(ServedSpec().shape_meta.obs);
-  control::ObsHistory history(ServedSpec().shape_meta.obs, 2);
+void TakeIn(const Served& served, const wire::Message& message) {
+  const serve::ClientRequest request = served.protocol->Read(message, served.metadata);
+  static control::ObsInput input(ServedSpec().shape_meta.obs);
+  static control::ObsHistory history(ServedSpec().shape_meta.obs, 2);
   for (const wire::Map& map : request.observations) {
-    const serve::Observations observations(keys, map);
+    const serve::Observations observations(served.keys, map);
     for (std::size_t row = 0; row < observations.n_rows(); ++row) {
       for (std::size_t step = 0; step < observations.n_steps(); ++step) {
         input.CopyTo(&history, observations.At(row, step));
@@ -46,8 +66,8 @@ void TakeIn(const serve::Protocol& protocol, const wire::Message& message) {
   }
   const serve::ClientAnswer answer{.shape = {2, 1}, .actions = {1.0F, 2.0F}};
   const std::array<serve::ClientAnswer, 1> answers = {answer};
-  protocol.Reply(request, answers, {}, "actions", wire::ArrayForm::kOpenPi);
-  protocol.Refuse(request.id, serve::Refusal::kBadRequest, "text");
+  served.protocol->Reply(request, answers, {}, "actions", wire::ArrayForm::kOpenPi);
+  served.protocol->Refuse(request.id, serve::Refusal::kBadRequest, "text");
 }
 
 }  // namespace
@@ -55,9 +75,10 @@ void TakeIn(const serve::Protocol& protocol, const wire::Message& message) {
 DPB_FUZZ(input) {
   const std::string text(input.text());
   if (text.empty()) return;
-  static const std::array<std::unique_ptr<serve::Protocol>, 4> protocols = {
-      serve::MakeOpenPi(), serve::MakeVlaEval(), serve::MakeStarVla(), serve::MakeGroot("")};
-  const serve::Protocol& protocol = *protocols[static_cast<unsigned char>(text[0]) % 4];
-  fuzz::Accepts(
-      [&] { TakeIn(protocol, wire::Read(std::make_shared<const std::string>(text.substr(1)))); });
+  static const std::vector<Served> all = AllServed();
+  const Served& served = all[static_cast<unsigned char>(text[0]) % all.size()];
+  constexpr std::int64_t kMaxPixels = 4096;
+  fuzz::Accepts([&] {
+    TakeIn(served, wire::Read(std::make_shared<const std::string>(text.substr(1)), kMaxPixels));
+  });
 }

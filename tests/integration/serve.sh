@@ -75,6 +75,9 @@ start_server --checkpoint "$model" --record served
 expect_exit 0 "" "$dp_bench" replay --run again --episode 0 --output replayed
 expect_exit 0 "" "$dp_bench" eval --resume again env_runner.n_test=3
 [ "$(wc -l <again/episodes.jsonl)" -eq 3 ] || fail "it was not extended"
+"$dp_bench" gate --update-baseline --baseline again.json --candidate again >gate.txt 2>&1 || fail "$(cat gate.txt)"
+expect_exit 3 "3 of 3 episodes equal the baseline's bit for bit" "$dp_bench" gate --baseline again.json --policy remote --env pusht \
+  --config-dir "$2" "policy.params.url=$address" "${runner[@]}" --output gated
 
 echo "what the server was asked and answered is what the policy in process was"
 expect_exit 2 "new or empty folder" "$dp_bench" serve --checkpoint "$model" --record served --port 0
@@ -100,6 +103,10 @@ grep -q "policy_disconnected" lost.txt || fail "$(cat lost.txt)"
 
 echo "what is refused"
 expect_exit 2 "has weights: give --checkpoint" "$dp_bench" eval --policy transformer --env pusht --config-dir "$2"
+baseline=$model/baseline.json
+expect_exit 2 "give a --candidate, or --policy" "$dp_bench" gate --baseline "$baseline"
+expect_exit 2 "cannot" "$dp_bench" gate --baseline "$baseline" --policy remote --env pusht --candidate own
+expect_exit 2 "requires --policy" "$dp_bench" gate --baseline "$baseline" --candidate own --env pusht
 expect_exit 2 "found neither" "$dp_bench" eval --policy remote --env pusht --config-dir "$2"
 expect_exit 2 "Is it running?" "$dp_bench" eval --policy remote --env pusht --config-dir "$2" policy.params.url=ws://127.0.0.1:1
 expect_exit 2 "expected an address as ws://" "$dp_bench" eval --policy remote --env pusht --config-dir "$2" policy.params.url=http://x

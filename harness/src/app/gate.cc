@@ -17,10 +17,13 @@ Verb AddGateWithRollouts(CLI::App* app) {
   app->add_flag("--overwrite", rollouts->overwrites, "Replace an evaluation in --output");
   AddWeightsOption(app, &options->weights);
   AddDeviceOption(app, &options->experiment.device);
-  app->add_option(
+  CLI::Option* policy = app->add_option(
       "--policy", rollouts->policy,
       "Roll out this policy, which has no weights, such as remote; instead of --candidate");
   AddTaskOptions(app, &options->experiment);
+  for (const char* name : {"--env", "--obs", "--task", "--config", "overrides"}) {
+    app->get_option(name)->needs(policy);
+  }
   rollouts->run = [options, gate = rollouts.get()](
                       const std::filesystem::path& checkpoint, const std::filesystem::path& output,
                       const run::RunFolder& baseline, const compare::GateRolloutPlan& plan) {

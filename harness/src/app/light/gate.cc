@@ -33,8 +33,8 @@ constexpr const char* kGateDetails =
     R"(Compares the test episodes of a finished run with those of a baseline, seed by seed, and checks the
 evidence after every 10 seeds: FAIL if it shows a drop of the success rate, PASS if it excludes a
 drop of --margin. The error rates hold although it looks often. A candidate may also be a
-checkpoint, or with --policy a policy without weights; it is rolled out until there is a verdict. Results of other programs are read as by
-dp_bench compare.
+checkpoint, or with --policy a policy without weights. It is rolled out until there is a verdict.
+Results of other programs are read as by dp_bench compare.
 
 Examples:
   dp_bench gate --baseline baseline.json --update-baseline --candidate runs/main
@@ -188,9 +188,13 @@ std::optional<compare::GateResult> GateTask(const GateVerbOptions& options, std:
 
 void RequireCandidates(const GateVerbOptions& options) {
   const bool has_policy = options.rollouts != nullptr && !options.rollouts->policy.empty();
-  if (has_policy != options.candidates.empty() || (has_policy && options.updates_baseline)) {
-    throw UsageError("the candidates: expected --candidate, or --policy to roll one out, found {}",
-                     has_policy ? "--policy with an option that needs --candidate" : "neither");
+  if (!has_policy && options.candidates.empty()) {
+    throw UsageError("give a --candidate, or --policy to roll out a policy without weights");
+  }
+  if (has_policy && (options.updates_baseline || !options.candidates.empty())) {
+    throw UsageError(
+        "--policy is a candidate that is rolled out, so --candidate and --update-baseline cannot "
+        "be given with it");
   }
 }
 

@@ -67,13 +67,14 @@ for kind in (Given, Plain, Choosy):
 class Driver:
     """Plays dp_bench."""
 
-    def __init__(self, env_id="Given-v0", obs=None, success="is_success", expert=None, kwargs=None, **given):
+    def __init__(self, env_id="Given-v0", obs=None, success="is_success", expert=None, kwargs=None, instruction=None, **given):
         Given.given = given
         self.fd = os.memfd_create("test")
         os.ftruncate(self.fd, MEMORY)
         self.host = gym_host.Host(self.fd)
         wanted = {"id": env_id, "kwargs": kwargs or {}, "obs": obs or {}, "success": success, "expert": expert, "max_steps": None,
-                  "control_hz": None, "tells": True}
+                  "control_hz": None, "instruction": instruction, "tells": True}
+        self.wanted = wanted
         request = gym_host.json.dumps(wanted).encode()
         self.host.map_memory(MEMORY)
         self.host.put(0, request)
@@ -118,6 +119,19 @@ class GymHost(unittest.TestCase):
             driver = Driver(*calls, **given)
             driver.reset().step(given.get("n", 1))
         self.assertIn(text, str(caught.exception))
+
+    def test_the_instruction_is_the_given_one_or_that_of_the_environment(self):
+        def instruction_of(driver):
+            return driver.host.spec(driver.wanted)["instruction"]
+
+        space = Dict({"on": Box(0, 1, (2,))})
+        self.assertEqual(instruction_of(Driver(space=space)), "")
+        self.assertEqual(instruction_of(Driver(space=space, instruction="push")), "push")
+        Given.task_description = "pull"
+        try:
+            self.assertEqual(instruction_of(Driver(space=space)), "pull")
+        finally:
+            del Given.task_description
 
     def test_discrete_parts_are_numbers(self):
         space = Dict({"open": MultiBinary(2), "colour": Discrete(4, start=5), "slots": MultiDiscrete([3, 3]), "on": Box(0, 1, (2,), bool)})
