@@ -76,7 +76,7 @@ expect_exit 0 "" "$dp_bench" replay --run again --episode 0 --output replayed
 expect_exit 0 "" "$dp_bench" eval --resume again env_runner.n_test=3
 [ "$(wc -l <again/episodes.jsonl)" -eq 3 ] || fail "it was not extended"
 "$dp_bench" gate --update-baseline --baseline again.json --candidate again >gate.txt 2>&1 || fail "$(cat gate.txt)"
-expect_exit 3 "3 of 3 episodes equal the baseline's bit for bit" "$dp_bench" gate --baseline again.json --policy remote --env pusht \
+expect_exit 3 "0 lost, 0 gained, 3 same" "$dp_bench" gate --baseline again.json --policy remote --env pusht \
   --config-dir "$2" "policy.params.url=$address" "${runner[@]}" --output gated
 
 echo "what the server was asked and answered is what the policy in process was"
