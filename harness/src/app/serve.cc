@@ -85,6 +85,7 @@ ServedPolicy LoadServed(const ServeVerbOptions& options) {
     served.planner =
         std::make_shared<planner::RecordingPlanner>(planner, options.record, planner->spec());
   }
+  policy::ReleaseHelperThreads();  // another thread plans from now on
   return served;
 }
 

@@ -3,6 +3,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -145,5 +146,7 @@ void Synchronize(torch::Device device) {
   device_type->synchronizeDevice(device.has_index() ? device.index()
                                                     : device_type->getDevice().index());
 }
+
+void ReleaseHelperThreads() { omp_pause_resource_all(omp_pause_soft); }
 
 }  // namespace dp_bench::policy

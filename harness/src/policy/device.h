@@ -57,4 +57,10 @@ bool HasFastBfloat16(torch::Device device);
 /// work is asynchronous. Does nothing on the CPU.
 void Synchronize(torch::Device device);
 
+/// Ends the helper threads that LibTorch (OpenMP) keeps for the calling thread. They count as busy:
+/// with those of another thread, libgomp sees more threads than cores, and puts every one to sleep
+/// at each barrier. A thread that plans took 2.3 times as long while the one that had loaded the
+/// policy kept its own.
+void ReleaseHelperThreads();
+
 }  // namespace dp_bench::policy

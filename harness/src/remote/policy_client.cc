@@ -16,6 +16,18 @@ using Clock = net::Connection::Clock;
 // A stateful server needs a connection for each episode that runs.
 constexpr std::size_t kMaxEpisodes = 1024;
 
+constexpr int kConnections = 8;
+
+// How many questions the server plans at once, if it says so.
+int BatchOf(const wire::Map& metadata) {
+  const wire::Value* const own = metadata.Find("dp_bench");
+  const auto* const map = own == nullptr ? nullptr : own->If<wire::Map>();
+  const wire::Value* const value = map == nullptr ? nullptr : map->Find("micro_batch");
+  const auto* const n = value == nullptr ? nullptr : value->If<std::int64_t>();
+  constexpr std::int64_t kMost = 64;  // that serve lets in, unless told otherwise
+  return n == nullptr ? kConnections : static_cast<int>(std::clamp<std::int64_t>(*n, 1, kMost));
+}
+
 constexpr std::chrono::milliseconds kPause{50};  // before an overloaded server is asked again
 
 }  // namespace
@@ -29,7 +41,7 @@ PolicyClient::PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect>
         "which "
         "starts one; found neither");
   }
-  lines_.resize(static_cast<std::size_t>(options_.n_connections));
+  lines_.resize(1);
   try {
     Open(lines_.front());
   } catch (const net::NetError& error) {
@@ -39,6 +51,7 @@ PolicyClient::PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect>
     error.AddContext("while the policy server " + options_.url + " greeted");
     throw;
   }
+  lines_.resize(static_cast<std::size_t>(options_.n_connections.value_or(BatchOf(metadata_))));
   counts_ = {};
 }
 

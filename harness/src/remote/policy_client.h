@@ -20,8 +20,8 @@ struct PolicyClientOptions {
   std::string url;
   ServerProcess* server = nullptr;  // the server's program, instead of a url
   std::string api_key;
-  int n_connections = 8;  // asked at the same time
-  int n_retries = 2;      // of a question that was not answered
+  std::optional<int> n_connections;  // asked at the same time; none: the server's batch, or 8
+  int n_retries = 2;                 // of a question that was not answered
   std::chrono::milliseconds connect_time{10000};
   std::chrono::milliseconds answer_time{30000};
 };

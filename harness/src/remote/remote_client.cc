@@ -51,8 +51,9 @@ PolicyClientOptions ReadOptions(const Config& params, ServerProcess* server) {
   const auto variable = params.Get<std::string>("api_key_variable", "DP_BENCH_API_KEY",
                                                 "environment variable with the server's key");
   if (const char* const key = std::getenv(variable.c_str())) options.api_key = key;
-  options.n_connections = static_cast<int>(
-      params.GetInRange("n_connections", std::int64_t{8}, 1, 1024, "asked at the same time"));
+  options.n_connections = params.GetOptionalInRange(
+      "n_connections", 1, std::int64_t{1024},
+      "asked at the same time; null = as many as a server of dp_bench plans at once, or 8");
   options.n_retries = static_cast<int>(
       params.GetInRange("n_retries", std::int64_t{2}, 0, 1000, "of a question without an answer"));
   options.connect_time = Seconds(params, "connect_timeout", 10.0, "[s]");

@@ -101,11 +101,12 @@ void Batcher::Loop() {
 }
 
 // Clients that ask in step come back a moment after their answers. Without waiting for them, the
-// first one would go alone and all others would wait for it.
+// first one would go alone and all others would wait for it. The largest of the latest batches
+// counts, because an evaluation asks large and small batches in turn.
 std::vector<Batcher::Waiting> Batcher::TakeBatch() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return is_ending_ || !queue_.empty(); });
-  const std::size_t n_wanted = std::min(n_expected_, batch_size_);
+  const std::size_t n_wanted = std::min(std::ranges::max(latest_), batch_size_);
   if (!queue_.empty() && queue_.size() < n_wanted) {
     changed_.wait_until(lock, Clock::now() + options_.max_wait,
                         [&] { return is_ending_ || queue_.size() >= n_wanted; });
@@ -151,7 +152,7 @@ void Batcher::PlanBatch(std::vector<Waiting> batch) {
     counts_.plan_s += plan_s;
     for (const PlanOutcome& outcome : outcomes) counts_.n_failed_rows += outcome.chunk.empty();
     batch_s_ = batch_s_ == 0.0 ? plan_s : 0.8 * batch_s_ + 0.2 * plan_s;
-    n_expected_ = batch.size() + queue_.size();
+    latest_[counts_.n_batches % latest_.size()] = batch.size() + queue_.size();
   }
   for (std::size_t i = 0; i < batch.size(); ++i) batch[i].row.done(std::move(outcomes[i]));
 }

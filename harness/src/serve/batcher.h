@@ -101,7 +101,7 @@ class Batcher {
   std::condition_variable changed_;
   std::shared_ptr<control::ChunkPlanner> planner_;
   std::deque<Waiting> queue_;
-  std::size_t n_expected_ = 1;  // rows that the next batch is likely to get
+  std::array<std::size_t, 8> latest_ = {1};  // rows of the latest batches and of their queues
   bool is_ending_ = false;
   BatcherCounts counts_;
   double batch_s_ = 0.0;  // a moving average
