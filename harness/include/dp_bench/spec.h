@@ -74,7 +74,7 @@ struct DPB_API Horizons {
 struct PolicySpec {
   ShapeMeta shape_meta;
   Horizons horizons;
-  std::string instruction = {};  // what to do, in words; "": nobody said
+  std::string instruction = {};  // the task in words; may be empty
 };
 
 }  // namespace dp_bench
