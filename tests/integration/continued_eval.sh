@@ -63,16 +63,7 @@ cp whole/episodes.jsonl unreported/episodes.partial.jsonl
 expect_whole unreported
 
 # a signal ends it soon, and it prints the command that continues
-"${evaluate[@]}" --output stopped >stopped.txt 2>&1 &
-until grep -qs trace_hash stopped/episodes.partial.jsonl; do
-  kill -0 $! || fail "it ended before it was interrupted"
-  sleep 0.02
-done
-kill -INT $!
-status=0
-wait $! || status=$?
-[ "$status" -eq 75 ] || fail "an interrupted evaluation ended with $status, expected 75: $(cat stopped.txt)"
-grep -q "continue with --resume stopped" stopped.txt || fail "it did not say how to go on: $(cat stopped.txt)"
+expect_stopped stopped "continue with --resume stopped" "${evaluate[@]}"
 "$dp_bench" eval --resume stopped >stopped.txt 2>&1 || fail "$(cat stopped.txt)"
 expect_whole stopped
 "$dp_bench" eval --resume stopped >stopped.txt 2>&1 || fail "a finished one cannot be resumed: $(cat stopped.txt)"

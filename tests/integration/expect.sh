@@ -9,6 +9,20 @@ expect_exit() {  # expect_exit CODE TEXT COMMAND...: the exit code, and what the
   grep -q -- "$text" out.txt || fail "$* did not say '$text': $(cat out.txt)"
 }
 
+expect_stopped() {  # expect_stopped RUN TEXT COMMAND...: by a signal after its first episode; TEXT says how to go on
+  local run=$1 text=$2 status=0
+  shift 2
+  "$@" --output "$run" >out.txt 2>&1 &
+  until grep -qs trace_hash "$run/episodes.partial.jsonl"; do
+    kill -0 $! || fail "$* ended before it was interrupted"
+    sleep 0.02
+  done
+  kill -INT $!
+  wait $! || status=$?
+  [ "$status" -eq 75 ] || fail "$* ended with $status, expected 75: $(cat out.txt)"
+  grep -q -- "$text" out.txt || fail "$* did not say '$text': $(cat out.txt)"
+}
+
 enter_scratch_folder() {  # a new working folder, "$work", which goes when the test ends
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT

@@ -65,16 +65,7 @@ expect_exit 2 "'killed.zarr' exists" "$dp_bench" eval --resume killed env_runner
 expect_exit 2 "'killed.zarr' exists" "$dp_bench" eval --resume killed --record-dataset killed.zarr --record-successes
 
 echo "stopped by a signal, it says how to go on"
-"${evaluate[@]}" --output stopped --record-dataset stopped.zarr >stopped.txt 2>&1 &
-until grep -qs trace_hash stopped/episodes.partial.jsonl; do
-  kill -0 $! || fail "it ended before it was interrupted"
-  sleep 0.02
-done
-kill -INT $!
-status=0
-wait $! || status=$?
-[ "$status" -eq 75 ] || fail "it ended with $status, expected 75: $(cat stopped.txt)"
-grep -q -- "--resume stopped --record-dataset stopped.zarr" stopped.txt || fail "$(cat stopped.txt)"
+expect_stopped stopped "--resume stopped --record-dataset stopped.zarr" "${evaluate[@]}" --record-dataset stopped.zarr
 expect_exit 2 "is an evaluation that is recorded" "$dp_bench" eval --resume stopped
 expect_exit 0 "dataset: stopped.zarr" "$dp_bench" eval --resume stopped --record-dataset stopped.zarr
 same_dataset data/whole.zarr stopped.zarr

@@ -138,12 +138,17 @@ bool WriteZarr(const fs::path& path, const RecordedEpisodes& episodes, const Env
   if (!ReadAbout(path / zarr::kAttributesFile, origin).is_null()) return true;  // killed after that
   const std::vector<KeySpec> keys = data::RecordedKeys(env);
   data::ReplayWriter writer(path, keys, origin);
+  core::Progress progress(core::Progress::StandardError(), writer.n_episodes());
   for (auto i = static_cast<std::size_t>(writer.n_episodes()); i < episodes.kept.size(); ++i) {
     if (core::CatchStopSignals()) return false;
     const fs::path file = folder / rollout::RecordedFile(episodes.kept[i]->seed);
     writer.Append(
         data::ReplayEpisode::FromArrays(keys, run::ReadSafetensors(file).tensors, file.string()));
+    progress.Update(
+        {.done = writer.n_episodes(), .total = std::ssize(episodes.kept), .unit = "episodes"},
+        "record", fmt::format("{} steps", writer.n_steps()));
   }
+  progress.Pause();
   writer.Commit(episodes.ToAttributes(env.control_hz, writer.n_steps()), /*is_complete=*/true);
   return true;
 }
