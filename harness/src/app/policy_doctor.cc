@@ -38,9 +38,9 @@ std::vector<control::RecordedObs> FirstObservations(const task::Experiment& expe
   return rows;
 }
 
-// Answers per second to `n_clients` questions at once.
-double AnswersPerSecond(Policy& policy, const task::Experiment& experiment,
-                        const control::RecordedObs& row, int n_clients) {
+// Answers per second to `n_clients` questions at once, or why one of them had none.
+nlohmann::json Throughput(Policy& policy, const task::Experiment& experiment,
+                          const control::RecordedObs& row, int n_clients) {
   planner::PolicyPlanner planner(policy, experiment.device(), n_clients);
   const PolicySpec& spec = experiment.spec();
   const auto n = static_cast<std::size_t>(n_clients);
@@ -61,8 +61,14 @@ double AnswersPerSecond(Policy& policy, const task::Experiment& experiment,
     for (control::PlanRow& asked : rows) ++asked.env_step;
     planner.Plan(obs, rows, actions);
     n_answers += n;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (std::string fault = planner.FaultOf(i); !fault.empty()) {
+        return {{"n_clients", n_clients}, {"fault", std::move(fault)}};
+      }
+    }
   }
-  return static_cast<double>(n_answers) / core::SecondsSince(start);
+  return {{"n_clients", n_clients},
+          {"answers_per_s", static_cast<double>(n_answers) / core::SecondsSince(start)}};
 }
 
 task::ExperimentOptions WithPolicy(const PolicyDoctorOptions& options) {
@@ -83,8 +89,12 @@ void PrintText(const nlohmann::json& found) {
                     latency.at("p50").get<double>(), latency.at("p95").get<double>(),
                     latency.at("p99").get<double>());
   for (const nlohmann::json& row : found.at("throughput")) {
-    core::PrintResult("{:<12} {} at once: {:.1f} answers/s\n", "throughput",
-                      row.at("n_clients").get<int>(), row.at("answers_per_s").get<double>());
+    const std::string result =
+        row.contains("fault")
+            ? row.at("fault").get<std::string>()
+            : fmt::format("{:.1f} answers/s", row.at("answers_per_s").get<double>());
+    core::PrintResult("{:<12} {} at once: {}\n", "throughput", row.at("n_clients").get<int>(),
+                      result);
   }
 }
 
@@ -110,8 +120,7 @@ int ExaminePolicy(const PolicyDoctorOptions& options) {
        {{"p50", 1e3 * latency.p50_s}, {"p95", 1e3 * latency.p95_s}, {"p99", 1e3 * latency.p99_s}}},
       {"throughput", nlohmann::json::array()}};
   for (int n = 1; n <= kMostClients; n *= 2) {
-    const double rate = AnswersPerSecond(*policy, experiment, rows.front(), n);
-    found["throughput"].push_back({{"n_clients", n}, {"answers_per_s", rate}});
+    found["throughput"].push_back(Throughput(*policy, experiment, rows.front(), n));
   }
   if (options.as_json) {
     core::PrintResult("{}\n", found.dump(2));

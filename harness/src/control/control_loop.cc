@@ -184,6 +184,7 @@ void ControlLoop::Plan() noexcept {
   try {
     RepeatFirstRow(1, &obs_);
     planner_.Plan(obs_, std::span(&row_, 1), chunks_);
+    if (const std::string known = planner_.FaultOf(0); !known.empty()) throw EnvError("{}", known);
     const auto fault =
         NonFiniteAction(std::span(chunks_).first(queue_.chunk().size()), action_dim_);
     if (fault) throw NumericError("the policy planned a {}", *fault);

@@ -215,18 +215,23 @@ std::string CheckpointEvaluation::CertifiedPolicy(const std::string& manifest) {
     if (episode >= static_cast<int>(runner().jobs().size())) break;
     if (auto row = runner().FirstObservation(episode)) rows.push_back(std::move(*row));
   }
-  if (rows.empty()) return manifest;
+  if (rows.empty()) {
+    core::LogWarning(
+        "the policy has no certificate, because the env of the first episodes could not be reset");
+    return manifest;
+  }
   const auto config = control::EnvRunnerConfig::FromConfig(experiment_->config().Sub("env_runner"));
   planner::PolicyPlanner planner(*policy_, experiment_->device(), config.micro_batch);
   const run::DeterminismCertificate certificate =
       PolicyCertificate(planner, experiment_->spec(), rows);
-  if (!certificate.difference) {
-    core::LogInfo("the policy is a function of (observation, seed): verified");
-    return manifest;
-  }
-  core::LogWarning(run::Describe(certificate) + "; comparisons treat its episodes as unpaired");
   nlohmann::json json = nlohmann::json::parse(manifest);
-  json[run::kDeterminismKey] = run::ToJson(certificate);
+  json[run::kPolicyDeterminismKey] = run::ToJson(certificate);
+  if (certificate.difference) {
+    core::LogWarning(run::Describe(certificate) + "; comparisons treat its episodes as unpaired");
+    json[run::kDeterminismKey] = run::ToJson(certificate);
+  } else {
+    core::LogInfo("the policy is a function of (observation, seed): verified");
+  }
   return json.dump(2) + "\n";
 }
 

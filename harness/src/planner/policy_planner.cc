@@ -29,6 +29,8 @@ void PolicyPlanner::Plan(const control::ObsBatch& obs, std::span<const control::
           .to(torch::kCPU, torch::kFloat32)
           .contiguous();
 
+  faults_ = policy_.RowFaults();
+
   const PolicySpec& spec = policy_.spec();
   const std::vector<std::int64_t> wanted = {micro_batch_, spec.horizons.n_action_steps,
                                             spec.shape_meta.action_dim()};
@@ -40,8 +42,7 @@ void PolicyPlanner::Plan(const control::ObsBatch& obs, std::span<const control::
 }
 
 std::string PolicyPlanner::FaultOf(std::size_t row) const {
-  const std::vector<std::string> faults = policy_.RowFaults();
-  return row < faults.size() ? faults[row] : "";
+  return row < faults_.size() ? faults_[row] : "";
 }
 
 }  // namespace dp_bench::planner

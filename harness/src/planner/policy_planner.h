@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <string>
+#include <vector>
 
 #include "control/chunk_planner.h"
 #include "dp_bench/policy.h"
@@ -29,6 +30,7 @@ class PolicyPlanner : public control::ChunkPlanner {
   Policy& policy_;
   torch::Device device_;
   int micro_batch_;
+  std::vector<std::string> faults_;  // of the last plan's rows
 };
 
 }  // namespace dp_bench::planner

@@ -17,6 +17,7 @@ namespace {
 using Clock = net::Connection::Clock;
 
 constexpr std::string_view kHarnessVersion = "0.8.0";
+constexpr std::string_view kOwnKey = "dp_bench";  // of metadata
 
 // The steps, each in the size that the server wants.
 std::vector<std::byte> Resized(std::span<const std::byte> steps, const serve::InputKey& key) {
@@ -179,11 +180,10 @@ class MetadataFirst : public Dialect {
     const wire::Message message = wire::Read(connection.Receive(until).bytes);
     const auto* const metadata = message.value.If<wire::Map>();
     if (metadata == nullptr) throw DataError("the server greets without metadata");
-    const wire::Value* const own = metadata->Find("dp_bench");
-    is_own_ = own != nullptr;
-    RequireSameHistory(own);
-    takes_windows_ = IsSet(own, "windows");
-    is_stateful_ = IsSet(own, "stateful");
+    is_own_ = metadata->Find(kOwnKey) != nullptr;
+    RequireSameHistory(*metadata);
+    takes_windows_ = IsSet(*metadata, "windows");
+    is_stateful_ = IsSet(*metadata, "stateful");
     return *metadata;
   }
 
@@ -205,17 +205,15 @@ class MetadataFirst : public Dialect {
   }
 
  private:
-  static bool IsSet(const wire::Value* own, std::string_view key) {
-    const auto* const map = own == nullptr ? nullptr : own->If<wire::Map>();
-    const wire::Value* const value = map == nullptr ? nullptr : map->Find(key);
+  static bool IsSet(const wire::Map& metadata, std::string_view key) {
+    const wire::Value* const value = OwnEntry(metadata, key);
     return value != nullptr && value->If<bool>() != nullptr && *value->If<bool>();
   }
 
   // A server that wants more steps would take the latest ones for those of consecutive control
   // steps.
-  void RequireSameHistory(const wire::Value* own) const {
-    const auto* const map = own == nullptr ? nullptr : own->If<wire::Map>();
-    const wire::Value* const value = map == nullptr ? nullptr : map->Find("n_obs_steps");
+  void RequireSameHistory(const wire::Map& metadata) const {
+    const wire::Value* const value = OwnEntry(metadata, "n_obs_steps");
     const auto* const n = value == nullptr ? nullptr : value->If<std::int64_t>();
     if (n == nullptr || *n == options().spec.horizons.n_obs_steps) return;
     throw ConfigError(
@@ -370,6 +368,12 @@ class GrootDialect final : public Dialect {
 };
 
 }  // namespace
+
+const wire::Value* OwnEntry(const wire::Map& metadata, std::string_view key) {
+  const wire::Value* const own = metadata.Find(kOwnKey);
+  const auto* const map = own == nullptr ? nullptr : own->If<wire::Map>();
+  return map == nullptr ? nullptr : map->Find(key);
+}
 
 std::unique_ptr<Dialect> MakeDialect(std::string_view protocol, DialectOptions options) {
   if (protocol == "starvla") return std::make_unique<StarVlaDialect>(std::move(options));

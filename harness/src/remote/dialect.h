@@ -70,6 +70,9 @@ class Dialect {
   DialectOptions options_;
 };
 
+/// What a server of dp_bench says about itself under `key`; null from other servers.
+const wire::Value* OwnEntry(const wire::Map& metadata, std::string_view key);
+
 /// `protocol`: a name that serve::MakeProtocol knows.
 std::unique_ptr<Dialect> MakeDialect(std::string_view protocol, DialectOptions options);
 

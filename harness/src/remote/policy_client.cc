@@ -18,11 +18,15 @@ constexpr std::size_t kMaxEpisodes = 1024;
 
 constexpr int kConnections = 8;
 
+// An episode that asked nothing while the others asked this often each has ended.
+constexpr std::uint64_t kRoundsOfSilence = 8;
+
+// A server may answer with a page; it is printed with every episode.
+constexpr std::size_t kMaxRefusal = 2000;
+
 // How many questions the server plans at once, if it says so.
 int BatchOf(const wire::Map& metadata) {
-  const wire::Value* const own = metadata.Find("dp_bench");
-  const auto* const map = own == nullptr ? nullptr : own->If<wire::Map>();
-  const wire::Value* const value = map == nullptr ? nullptr : map->Find("micro_batch");
+  const wire::Value* const value = OwnEntry(metadata, "micro_batch");
   const auto* const n = value == nullptr ? nullptr : value->If<std::int64_t>();
   constexpr std::int64_t kMost = 64;  // that serve lets in, unless told otherwise
   return n == nullptr ? kConnections : static_cast<int>(std::clamp<std::int64_t>(*n, 1, kMost));
@@ -38,8 +42,7 @@ PolicyClient::PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect>
   if (options_.url.empty() && options_.server == nullptr) {
     throw ConfigError(
         "expected policy.params.url, the address of a policy server, or policy.params.command, "
-        "which "
-        "starts one; found neither");
+        "which starts one; found neither");
   }
   lines_.resize(1);
   try {
@@ -51,20 +54,23 @@ PolicyClient::PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect>
     error.AddContext("while the policy server " + options_.url + " greeted");
     throw;
   }
-  lines_.resize(static_cast<std::size_t>(options_.n_connections.value_or(BatchOf(metadata_))));
-  counts_ = {};
+  n_at_once_ = static_cast<std::size_t>(options_.n_connections.value_or(BatchOf(metadata_)));
+  lines_.resize(n_at_once_);
 }
 
 void PolicyClient::Open(Line& line) {
-  line = {};
+  line.connection.reset();
+  line.episode.reset();
   if (options_.server != nullptr) {
     options_.url = options_.server->Url();
     line.n_starts = options_.server->n_starts();
   }
   const auto until = Clock::now() + options_.connect_time;
-  line.connection = dialect_->Connect(options_.url, {.api_key = options_.api_key}, until);
-  metadata_ = dialect_->Greet(*line.connection, until);
-  ++counts_.n_reconnects;
+  auto connection = dialect_->Connect(options_.url, {.api_key = options_.api_key}, until);
+  metadata_ = dialect_->Greet(*connection, until);
+  line.connection = std::move(connection);  // only now: a refused greeting must not be forgotten
+  counts_.n_reconnects += line.was_open ? 1 : 0;
+  line.was_open = true;
 }
 
 // The server's program has ended since the line was connected.
@@ -74,26 +80,32 @@ bool PolicyClient::IsLost(const Line& line) const {
   return !server->IsRunning() || server->n_starts() != line.n_starts;
 }
 
-// With a stateful server, that of the episode, or for a new one that which was silent for the
-// longest time; else the next one.
-std::size_t PolicyClient::LineFor(const Question& question, std::span<const bool> is_taken) {
+// With a stateful server, that of the episode, or for a new one that of an episode which has ended;
+// else the one that was not used for the longest time.
+std::size_t PolicyClient::LineFor(const Question& question, std::span<const char> is_taken) {
   std::size_t oldest = lines_.size();
   for (std::size_t i = 0; i < lines_.size(); ++i) {
     const bool is_own = lines_[i].episode == question.seed;
     if (dialect_->is_stateful() && is_own && question.step > 0) return i;
-    if (is_taken[i]) continue;
+    if (i < is_taken.size() && is_taken[i]) continue;
     if (oldest == lines_.size() || lines_[i].last_used < lines_[oldest].last_used) oldest = i;
   }
-  return oldest;
+  const bool is_there = oldest < lines_.size();
+  const bool may_run = is_there && lines_[oldest].episode &&
+                       clock_ - lines_[oldest].last_used < kRoundsOfSilence * lines_.size();
+  if (is_there && !may_run) return oldest;
+  if (lines_.size() >= kMaxEpisodes) return is_there ? oldest : 0;
+  lines_.emplace_back();
+  return lines_.size() - 1;
 }
 
 void PolicyClient::Send(Line& line, const Question& question, Clock::time_point until) {
-  if (IsLost(line)) line = {};
-  if (line.connection == nullptr) Open(line);
+  if (line.connection == nullptr || IsLost(line)) Open(line);
   line.last_used = ++clock_;
   if (dialect_->is_stateful() && (question.step == 0 || line.episode != question.seed)) {
     if (question.step > 0) {
-      throw DataError("the connection was lost, and the server has forgotten the episode");
+      throw net::NetError(net::NetFault::kDisconnected,
+                          "the connection was lost, and the server has forgotten the episode");
     }
     for (Line& other : lines_) {  // an episode that begins again is no longer on its old line
       if (other.episode == question.seed) other.episode.reset();
@@ -121,7 +133,7 @@ void PolicyClient::RequireChunk(const Reply& reply) const {
 std::string PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* outcome) {
   const Reply reply = dialect_->Read(line.connection->Receive(until));
   if (!reply.refusal.empty()) {
-    outcome->fault = "policy_error: " + reply.refusal;
+    outcome->fault = "policy_error: " + reply.refusal.substr(0, kMaxRefusal);
     return reply.is_overloaded ? outcome->fault : "";
   }
   RequireChunk(reply);
@@ -133,12 +145,16 @@ std::string PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* 
   return "";
 }
 
-std::string PolicyClient::FaultOf(const net::NetError& error) {
-  const bool is_timeout = error.fault() == net::NetFault::kTimeout;
-  counts_.n_timeouts += is_timeout ? 1 : 0;
-  if (!is_timeout) return fmt::format("policy_disconnected: {}{}", error.what(), Ending());
-  return fmt::format("policy_timeout: {} (policy.params.timeout is {:g} s)", error.what(),
-                     1e-3 * static_cast<double>(options_.answer_time.count()));
+std::string PolicyClient::FaultOf(const net::NetError& error, bool is_connected) {
+  const bool has_ended = options_.server != nullptr && !options_.server->IsRunning();
+  if (error.fault() != net::NetFault::kTimeout || has_ended) {
+    return fmt::format("policy_disconnected: {}{}", error.what(), Ending());
+  }
+  ++counts_.n_timeouts;
+  const auto time = is_connected ? options_.answer_time : options_.connect_time;
+  return fmt::format("policy_timeout: {} (policy.params.{} is {:g} s)", error.what(),
+                     is_connected ? "timeout" : "connect_timeout",
+                     1e-3 * static_cast<double>(time.count()));
 }
 
 // Of the server's program, if that is why it does not answer.
@@ -147,27 +163,32 @@ std::string PolicyClient::Ending() const {
   return how.empty() ? "" : "; its program " + how;
 }
 
-// Asks as many of the waiting questions as there are connections. Returns those to ask again.
+// Asks the waiting questions at once. Returns those to ask again.
 std::vector<std::size_t> PolicyClient::AskWave(std::span<const Question> questions,
                                                std::span<const std::size_t> waiting,
                                                std::vector<Outcome>* outcomes) {
   std::vector<std::size_t> again;
   std::vector<Attempt> sent;
-  const auto is_taken = std::make_unique<bool[]>(lines_.size());
-  const auto lose = [&](Line& line, std::size_t question, const std::string& fault) {
-    line = {};
-    (*outcomes)[question].fault = fault;
-    again.push_back(question);
+  std::vector<char> is_taken;
+  const auto lose = [&](std::size_t chosen, std::size_t question, const net::NetError& error) {
+    Line& line = lines_[chosen];
+    (*outcomes)[question].fault = FaultOf(error, line.connection != nullptr);
+    line.connection.reset();
+    line.episode.reset();
+    line.last_used = ++clock_;  // the others are tried first
+    // a stateful server has forgotten the episode
+    if (!dialect_->is_stateful() || questions[question].step == 0) again.push_back(question);
   };
   for (const std::size_t question : waiting) {
-    const std::size_t chosen = LineFor(questions[question], {is_taken.get(), lines_.size()});
-    is_taken[chosen] = true;
+    const std::size_t chosen = LineFor(questions[question], is_taken);
+    is_taken.resize(lines_.size());
+    is_taken[chosen] = 1;
     const auto until = Clock::now() + options_.answer_time;
     try {
       Send(lines_[chosen], questions[question], until);
       sent.push_back({question, chosen, until});
     } catch (const net::NetError& error) {
-      lose(lines_[chosen], question, FaultOf(error));
+      lose(chosen, question, error);
     } catch (const Error& error) {
       (*outcomes)[question].fault = fmt::format("policy_error: {}", error.what());
     }
@@ -178,9 +199,10 @@ std::vector<std::size_t> PolicyClient::AskWave(std::span<const Question> questio
     try {
       if (!Receive(line, attempt.until, &outcome).empty()) again.push_back(attempt.question);
     } catch (const net::NetError& error) {
-      lose(line, attempt.question, FaultOf(error));
+      lose(attempt.line, attempt.question, error);
     } catch (const Error& error) {
-      line = {};
+      line.connection.reset();
+      line.episode.reset();
       outcome.fault = fmt::format("policy_error: {}", error.what());
     }
   }
@@ -193,11 +215,8 @@ std::vector<Outcome> PolicyClient::Ask(std::span<const Question> questions) {
   std::vector<std::size_t> waiting(questions.size());
   for (std::size_t i = 0; i < waiting.size(); ++i) waiting[i] = i;
   counts_.n_questions += questions.size();
-  if (dialect_->is_stateful() && lines_.size() < 4 * questions.size()) {
-    lines_.resize(std::min(4 * questions.size(), kMaxEpisodes));
-  }
   while (!waiting.empty()) {
-    const std::size_t n = std::min(waiting.size(), lines_.size());
+    const std::size_t n = std::min(waiting.size(), n_at_once_);
     const std::vector<std::size_t> wave(waiting.begin(),
                                         waiting.begin() + static_cast<std::ptrdiff_t>(n));
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));

@@ -30,7 +30,7 @@ struct PolicyClientOptions {
 struct ClientCounts {
   std::uint64_t n_questions = 0;
   std::uint64_t n_retries = 0;
-  std::uint64_t n_reconnects = 0;
+  std::uint64_t n_reconnects = 0;  // connections that were open before
   std::uint64_t n_timeouts = 0;
   std::uint64_t n_faults = 0;  // questions without an answer after all
 };
@@ -58,6 +58,7 @@ class PolicyClient {
     std::optional<std::uint64_t> episode;
     std::uint64_t last_used = 0;
     int n_starts = 0;  // of the server's program, when it connected
+    bool was_open = false;
   };
   struct Attempt {
     std::size_t question = 0;
@@ -65,7 +66,7 @@ class PolicyClient {
     net::Connection::Clock::time_point until;
   };
 
-  std::size_t LineFor(const Question& question, std::span<const bool> is_taken);
+  std::size_t LineFor(const Question& question, std::span<const char> is_taken);
   void Open(Line& line);
   void Send(Line& line, const Question& question, net::Connection::Clock::time_point until);
   std::string Receive(Line& line, net::Connection::Clock::time_point until, Outcome* outcome);
@@ -74,7 +75,7 @@ class PolicyClient {
                                    std::vector<Outcome>* outcomes);
   bool IsLost(const Line& line) const;
   std::string Ending() const;
-  std::string FaultOf(const net::NetError& error);
+  std::string FaultOf(const net::NetError& error, bool is_connected);
   void RequireChunk(const Reply& reply) const;
 
   PolicyClientOptions options_;
@@ -82,6 +83,7 @@ class PolicyClient {
   PolicySpec spec_;
   wire::Map metadata_;
   std::vector<Line> lines_;
+  std::size_t n_at_once_ = 1;
   std::uint64_t clock_ = 0;
   ClientCounts counts_;
 };

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "core/console.h"
 #include "core/errors.h"
 #include "remote/policy_client.h"
 #include "remote/server_process.h"
@@ -103,7 +104,16 @@ RemoteClient::RemoteClient(const Config& params, const PolicySpec& spec)
       client_(std::make_unique<PolicyClient>(ReadOptions(params, server_.get()),
                                              ReadDialect(params, spec), spec)) {}
 
-RemoteClient::~RemoteClient() = default;
+RemoteClient::~RemoteClient() {
+  const ClientCounts& counts = client_->counts();
+  const int n_restarts = server_ == nullptr ? 0 : server_->n_starts() - 1;
+  if (counts.n_retries + counts.n_timeouts + counts.n_reconnects + counts.n_faults == 0) return;
+  core::LogWarning(
+      "of {} requests, the policy server left {} without an answer: {} timeouts, {} requests "
+      "repeated, {} connections opened again, {} restarts",
+      counts.n_questions, counts.n_faults, counts.n_timeouts, counts.n_retries, counts.n_reconnects,
+      n_restarts);
+}
 
 std::vector<Outcome> RemoteClient::Ask(std::span<const Question> questions) {
   return client_->Ask(questions);
@@ -115,7 +125,6 @@ std::string RemoteClient::Provenance() const {
     json["url"] = client_->url();
   } else {
     json["command"] = server_->command();
-    json["n_restarts"] = server_->n_starts() - 1;
   }
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

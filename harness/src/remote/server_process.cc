@@ -177,9 +177,9 @@ int ServerProcess::AwaitPort(int socket) {
       int port = 0;
       const char* const end = bytes.data() + std::max<ssize_t>(size, 0);
       const auto [rest, error] = std::from_chars(bytes.data(), end, port);
-      if (error == std::errc() && rest != end && *rest == '\n' && port > 0 && port < 65536) {
-        return port;
-      }
+      // nothing follows, unlike after digits in the bytes of the id
+      const bool is_line = error == std::errc() && rest + 1 == end && *rest == '\n';
+      if (is_line && port > 0 && port < 65536) return port;
       // it has closed its end, and may go on to end itself
       if (size <= 0) std::this_thread::sleep_for(kSlice);
     }

@@ -106,6 +106,7 @@ std::string OutcomeClass(const OutcomeConditions& conditions);
 std::string OutcomeClassOf(const std::string& manifest);
 
 inline constexpr const char* kDeterminismKey = "determinism";
+inline constexpr const char* kPolicyDeterminismKey = "policy_determinism";  // of a policy of others
 
 /// Where two episodes of one seed and the same actions first differ.
 struct SeedDifference {

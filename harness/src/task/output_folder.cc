@@ -245,10 +245,12 @@ std::string RequireSameManifest(const std::filesystem::path& folder, const std::
   std::string found = run::ReadRunManifest(folder);
   auto begun = core::ParseJson(run::WithoutRunId(found), (folder / run::kManifestFile).string());
   auto wanted = nlohmann::json::parse(manifest);
-  if (begun.is_object()) begun.erase(run::kDeterminismKey);
-  for (auto* json : {&begun, &wanted}) {
-    if (json->is_object()) json->erase("seeds");  // the config has them
-  }
+  const auto leave_out = [](nlohmann::json& json, const char* key) {
+    if (json.is_object()) json.erase(key);
+  };
+  leave_out(begun, run::kDeterminismKey);
+  leave_out(begun, run::kPolicyDeterminismKey);
+  for (auto* json : {&begun, &wanted}) leave_out(*json, "seeds");  // the config has them
   const auto before = begun.flatten();
   const auto now = wanted.flatten();
   std::vector<std::string> places;

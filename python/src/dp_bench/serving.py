@@ -100,7 +100,7 @@ def make_server(
     if port is None:
         port = 0 if _PORT_VARIABLE in os.environ else _USUAL_PORT
     players = _Players(policy)
-    own: dict[str, Any] = {"windows": True, "stateful": players.have_memory}
+    own: dict[str, Any] = {"windows": True, "stateful": players.know_episodes, "micro_batch": 1}
     if n_obs_steps is not None:
         own["n_obs_steps"] = n_obs_steps
     greeting = pack({**(metadata or {}), "dp_bench": own})
@@ -177,16 +177,17 @@ class _Players:
 
     def __init__(self, policy: Any) -> None:
         made = policy.func if isinstance(policy, functools.partial) else policy
-        self.have_memory = inspect.isclass(made)
         self._policy = policy
         self._shared: Callable[[Observation, int, int], Any] | None = None
-        if self.have_memory:
+        self.know_episodes = True  # so that none is asked twice about a step
+        if inspect.isclass(made):
             _require_acting(made)
         elif hasattr(policy, "act"):
             _require_acting(policy)
             self._shared = _Episodes(policy)
         elif callable(policy):
             self._shared = _with_wanted_numbers(policy)
+            self.know_episodes = False
         else:
             raise TypeError(f"expected a function, or a class or object with reset and act, found {policy!r}")
 

@@ -138,6 +138,17 @@ TEST_F(CompareRunsTest, NotesATrainingThatSawTheSeeds) {
               testing::Contains(HasSubstr("B's training was evaluated on 1 of its test seeds")));
 }
 
+TEST_F(CompareRunsTest, SaysInHowManyEpisodesThePolicysServerWasTheReason) {
+  std::vector<run::RunFolder> folders(2);
+  for (run::RunFolder& folder : folders) folder.episodes = SmallEpisodes("sfff");
+  folders[1].episodes[2].failure_reason = "plan at step 0: policy_timeout: no answer";
+  folders[1].episodes[3].failure_reason = "step 3: the env broke";
+  EXPECT_THAT(CompareRuns(folders, {}).notes,
+              testing::Contains("2 of B's episodes broke; they count as not successful. Its "
+                                "policy's server was the reason for 1; 1 of the other 3 were "
+                                "successful"));
+}
+
 TEST_F(CompareRunsTest, GivesLettersToThreeRunsOnAllTheirPairs) {
   const RunComparison comparison = Compare({{std::string(20, 'f'), 1},
                                             {std::string(14, 's') + std::string(6, 'f'), 1},

@@ -310,6 +310,24 @@ TEST(ControlLoop, RefusesAPlanThatIsNotFinite) {
               HasSubstr("a non-finite action: dimension 1 of chunk step 1 is inf"));
 }
 
+class SilentPlanner final : public rollout::FakePlanner {
+ public:
+  using rollout::FakePlanner::FakePlanner;
+  std::string FaultOf(std::size_t /*row*/) const override { return "policy_timeout: no answer"; }
+};
+
+TEST(ControlLoop, SaysWhyThereIsNoPlan) {
+  Robot robot(kSeed);
+  SilentPlanner planner(1,
+                        [](const ObsBatch&, std::size_t, const PlanRow&, std::span<float> chunk) {
+                          std::ranges::fill(chunk, std::numeric_limits<float>::quiet_NaN());
+                        });
+  ControlLoop loop(planner, robot.shape_meta(), kHorizons);
+  loop.Reset(kSeed);
+  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { robot.Step(loop); }),
+              HasSubstr("policy_timeout: no answer"));
+}
+
 TEST(ControlLoop, NeedsAResetFirst) {
   Robot robot(kSeed);
   rollout::FakePlanner planner(1);

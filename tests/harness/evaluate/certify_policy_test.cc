@@ -112,6 +112,16 @@ TEST(PolicyCertificates, AllowAPolicyThatRefusesToContinue) {
   EXPECT_FALSE(CertifyPolicy(planner, kAsked, Rows()).has_value());
 }
 
+TEST(PolicyCertificates, TakeNoSilenceForARefusalToContinue) {
+  FaultyPlanner planner;
+  FaultyPlanner* const asked = &planner;
+  planner.SetFault([asked](auto rows, std::span<float>) {
+    asked->row_fault_ = rows[0].env_step == 0 ? "" : "policy_timeout: no answer";
+  });
+  EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { CertifyPolicy(planner, kAsked, Rows()); }),
+              HasSubstr("policy_timeout: no answer"));
+}
+
 TEST(PolicyCertificates, NameABatchThatMatters) {
   const auto difference = Certify([](auto rows, std::span<float> actions) {
     for (float& action : actions) action += 1e-6F * static_cast<float>(rows.size());

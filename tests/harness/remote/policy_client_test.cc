@@ -255,6 +255,62 @@ TEST(PolicyClients, ContinueAnEpisodeWhereItBeganLast) {
   EXPECT_EQ(server.last_client_, second);
 }
 
+// Each question one after the other.
+void AskEach(PolicyClient* client, std::vector<Question> questions, std::uint64_t step) {
+  for (Question& question : questions) {
+    question.step = step;
+    EXPECT_EQ(client->Ask({&question, 1})[0].fault, "") << question.seed << " at step " << step;
+  }
+}
+
+const wire::Map kStateful = {{"dp_bench", wire::Map{{"stateful", true}, {"micro_batch", 1}}}};
+
+TEST(PolicyClients, DoNotRepeatAStepForAServerThatHasForgottenTheEpisode) {
+  const ScriptedServer server(
+      [](const wire::Map& message) -> std::optional<net::Outgoing> {
+        if (*message.Find("step")->If<std::int64_t>() > 0) return std::nullopt;
+        return Chunk({1, 2}, {2, 1});
+      },
+      kStateful);
+  const auto client = ClientOf(server);
+  std::vector<Question> question = Questions(1);
+  AskEach(client.get(), question, 0);
+  question[0].step = 1;
+  EXPECT_THAT(client->Ask(question)[0].fault, StartsWith("policy_timeout: "));
+  EXPECT_EQ(server.n_asked_, 2);
+  EXPECT_THAT(client->Ask(question)[0].fault,
+              HasSubstr("policy_disconnected: the connection was lost, and the server has "
+                        "forgotten the episode"));
+}
+
+TEST(PolicyClients, AskAsManyAtOnceAsTheServerPlans) {
+  const ScriptedServer server(
+      [](const wire::Map&) {
+        return Chunk({1, 2}, {2, 1});
+      },
+      {{"dp_bench", wire::Map{{"micro_batch", 1}}}});
+  ClientOf(server)->Ask(Questions(5));
+  EXPECT_EQ(server.n_opened_, 1);
+}
+
+TEST(PolicyClients, LeaveEachEpisodeThatRunsItsConnection) {
+  const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2}, {2, 1}); }, kStateful);
+  const auto client = ClientOf(server);
+  for (std::uint64_t step = 0; step < 3; ++step) AskEach(client.get(), Questions(20), step);
+  EXPECT_EQ(server.n_opened_, 20);
+}
+
+TEST(PolicyClients, UseTheConnectionsOfEpisodesThatHaveEndedAgain) {
+  const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2}, {2, 1}); }, kStateful);
+  const auto client = ClientOf(server);
+  std::vector<Question> question = Questions(1);
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    question[0].seed = seed;
+    for (std::uint64_t step = 0; step < 20; ++step) AskEach(client.get(), question, step);
+  }
+  EXPECT_LT(server.n_opened_, 5);
+}
+
 TEST(PolicyClients, SayThatNobodyIsThere) {
   const DialectOptions options{.spec = kServed, .keys = DefaultKeys("openpi", kServed)};
   EXPECT_THAT(MessageOf(ErrorCode::kConfig,
