@@ -66,7 +66,7 @@ dpb_install("${CMAKE_INSTALL_BINDIR}" dp_bench_program dp_bench_light_program dp
 dpb_install("${CMAKE_INSTALL_LIBDIR}" dp_bench_core dp_bench_mujoco dp_bench_policy dp_bench_deploy)
 dpb_install("${DPB_INSTALL_PLUGINS}" ${plugin_targets})
 if(TARGET dpb_env_gymnasium)
-  install(FILES plugins/envs/gymnasium/gym_host.py plugins/envs/gymnasium/gym_parts.py DESTINATION "${DPB_INSTALL_PLUGINS}")  # beside its library
+  install(DIRECTORY plugins/envs/gymnasium/ DESTINATION "${DPB_INSTALL_PLUGINS}" FILES_MATCHING PATTERN "gym_*.py")  # beside its library
 endif()
 dpb_install("${DPB_INSTALL_CONFORMANCE}" env_conformance dataset_conformance policy_conformance dpb_distant_device)
 

@@ -27,11 +27,12 @@ file(GLOB config_sources "${DPB_ROOT}/harness/src/config/*.cc")
 file(GLOB kuavo_sources "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*.cc" "${DPB_ROOT}/plugins/envs/kuavo_dualarm/*/*.cc")
 file(GLOB mujoco_sources "${DPB_ROOT}/harness/mujoco/*.cc")
 add_library(dpb_kuavo STATIC ${sdk_sources} ${plugin_sources} ${config_sources} ${mujoco_sources} ${kuavo_sources})
-# the files of a room may be compiled together; those of the plugin have equal names
+# the files of a folder may be compiled together; those of the plugin have equal names
 set_target_properties(dpb_kuavo PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 set_source_files_properties(${sdk_sources} PROPERTIES UNITY_GROUP core)
 set_source_files_properties(${config_sources} PROPERTIES UNITY_GROUP config)
 set_source_files_properties(${plugin_sources} PROPERTIES UNITY_GROUP plugin)
+set_source_files_properties(${mujoco_sources} PROPERTIES UNITY_GROUP mujoco)
 configure_file("${DPB_ROOT}/cmake/build_id.h.in" generated/dp_bench/build_id.h @ONLY)
 target_include_directories(dpb_kuavo PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/generated")
 target_include_directories(dpb_kuavo PUBLIC

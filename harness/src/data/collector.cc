@@ -109,6 +109,7 @@ ExpertPlan MakePlan(const CollectRequest& request) {
           .noise_std = request.config.NoiseStd(env->spec()),
           .first_actor_factory = request.first_actor_factory,
           .max_first_steps = request.config.takeover ? request.config.takeover->max_steps : 0,
+          .n_steps_after_success = request.config.n_steps_after_success,
           .stop = request.stop};
 }
 
@@ -254,6 +255,8 @@ CollectConfig CollectConfig::FromConfig(const Config& config) {
   keys("action_noise_std", &c.action_noise_std,
        "instead of action_noise: one standard deviation per dimension, in the action's units");
   keys("keep_failures", &c.keep_failures, "keep episodes without success too");
+  keys("n_steps_after_success", &c.n_steps_after_success, 0, 1'000'000,
+       "steps that follow the first success, so that a policy learns to hold the solved state");
   keys("n_workers", &c.n_workers, 0, 4096,
        "threads; 0 = one per hardware thread. Does not change the result");
   if (config.Has("takeover")) {
@@ -370,7 +373,8 @@ bool ExpertRunner::Play(ExpertEpisode* episode) {
   if (env_ == nullptr) env_ = plan_.env_factory();
   env_->Reset(episode->seed);
   const int takeover = DrawTakeover(episode->seed);
-  for (int step = 0; step < plan_.env.max_steps; ++step) {
+  int n_steps = plan_.env.max_steps;
+  for (int step = 0; step < n_steps; ++step) {
     if (plan_.stop != nullptr && *plan_.stop) return false;
     const StepResult result = env_->Step(ChooseAction(episode, step, takeover));
     if (result.success && step < takeover) {
@@ -378,16 +382,19 @@ bool ExpertRunner::Play(ExpertEpisode* episode) {
           fmt::format("the policy succeeded at step {}, before the takeover", step + 1);
       return true;
     }
-    if (result.success) {
+    if (result.success && !episode->success) {
       episode->success = true;
-      return true;
+      n_steps = std::min(n_steps, step + 1 + plan_.n_steps_after_success);
     }
-    if (result.terminated) {
+    if (!result.terminated) continue;
+    if (!episode->success) {
       episode->failure = fmt::format("the episode ended at step {} without success", step + 1);
-      return true;
     }
+    return true;
   }
-  episode->failure = fmt::format("no success within {} steps", plan_.env.max_steps);
+  if (!episode->success) {
+    episode->failure = fmt::format("no success within {} steps", plan_.env.max_steps);
+  }
   return true;
 }
 
@@ -453,13 +460,17 @@ std::vector<std::string> EnvsWithExpert(plugin::PluginCatalogue& catalogue) {
 
 json CollectionOrigin(const std::string& env_section, const std::string& env_version,
                       const CollectConfig& config) {
-  return {{"env", json::parse(env_section)},
-          {"env_version", env_version},
-          {"start_seed", config.start_seed},
-          {"action_noise", config.action_noise},
-          {"action_noise_std",
-           config.action_noise_std ? json(*config.action_noise_std) : json(nullptr)},
-          {"keep_failures", config.keep_failures}};
+  json origin = {{"env", json::parse(env_section)},
+                 {"env_version", env_version},
+                 {"start_seed", config.start_seed},
+                 {"action_noise", config.action_noise},
+                 {"action_noise_std",
+                  config.action_noise_std ? json(*config.action_noise_std) : json(nullptr)},
+                 {"keep_failures", config.keep_failures}};
+  if (config.n_steps_after_success > 0) {  // without it, the paths of datasets stay the same
+    origin["n_steps_after_success"] = config.n_steps_after_success;
+  }
+  return origin;
 }
 
 std::filesystem::path CollectionPath(const std::string& name, const json& origin, int n_episodes) {

@@ -43,6 +43,7 @@ struct CollectConfig {
   double action_noise = 0.0;
   std::optional<std::vector<double>> action_noise_std;
   bool keep_failures = false;
+  int n_steps_after_success = 0;
   int n_workers = 0;
   std::optional<TakeoverConfig> takeover;
 
@@ -84,6 +85,7 @@ struct ExpertPlan {
   /// Acts for 0 to `max_first_steps` steps; none: the expert plays whole episodes.
   std::function<std::unique_ptr<FirstActor>()> first_actor_factory = {};
   int max_first_steps = 0;
+  int n_steps_after_success = 0;
   const std::atomic<bool>* stop = nullptr;
 };
 

@@ -116,10 +116,39 @@ def proposal(space, kinds=READABLE):
     return mapping
 
 
-class Key:
-    """One observation key of dp_bench: a part of the observation."""
+def space_of(value):
+    """A space that holds an example of a value of info. Texts and other values that are no numbers are left out."""
+    if isinstance(value, dict):
+        parts = {str(name): space_of(part) for name, part in value.items()}
+        return spaces.Dict({name: part for name, part in parts.items() if part is not None})
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        return None
+    if array.dtype == np.uint8:
+        return spaces.Box(0, 255, array.shape, np.uint8)
+    return spaces.Box(-np.inf, np.inf, array.shape, np.float64) if array.dtype.kind in "fiub" else None
 
-    def __init__(self, name, path, layout, whole):
+
+def resize_weights(n_in, n_out):
+    """[n_out, n_in]: how much of each old pixel is in each new one, by linear interpolation with anti-aliasing, as Pillow's BILINEAR."""
+    support = max(n_in / n_out, 1.0)
+    centres = (np.arange(n_out) + 0.5) * n_in / n_out
+    weights = np.maximum(0.0, 1.0 - np.abs(np.arange(n_in) + 0.5 - centres[:, None]) / support)
+    return weights / weights.sum(1, keepdims=True)
+
+
+class Key:
+    """One observation key of dp_bench: a part of the observation or of info, or what a camera sees."""
+
+    def __init__(self, name, part, whole):
+        path, layout, self.source, self.size = part["path"], part["layout"], part.get("source", "observation"), part.get("size")
+        whole = whole[self.source]
+        if self.source == "camera":
+            self.camera, path = path, ""
+            if not self.size:
+                raise HostError(CONFIG, f"params.obs.{name}.size: expected [height, width] of what the camera sees, found none")
+            whole = spaces.Box(0, 255, (*self.size, 3), np.uint8)
         parts = [p for p in parts_of(whole) if path == (dotted(p[0]) if isinstance(path, str) else [str(step) for step in p[0]])]
         advice = f"All parts, as a mapping: {json.dumps(proposal(whole))}"
         if len(parts) != 1:
@@ -188,9 +217,24 @@ class Key:
                 "Give the layout 'vector' to read it as numbers.",
             )
         self.dtype = np.dtype({UINT8: np.uint8, UINT16: np.uint16, FLOAT32: np.float32}[dtype])
+        if self.size and kind != RGB:
+            raise HostError(CONFIG, f"params.obs.{self.name}.size: expected an image, found the layout '{self.layout}'")
+        if self.size and list(size) != list(self.size):
+            self.resize_to(size, self.size)
+            self.storage_shape, shape = (*self.size, 3), [3, *self.size]
         self.is_float = dtype == FLOAT32
         self.n_bytes = math.prod(shape) * self.dtype.itemsize
         self.spec = {"name": self.name, "type": kind, "shape": shape, "dtype": dtype}
+
+    def resize_to(self, old, new):
+        arranged, rows, columns = self.arranged, resize_weights(old[0], new[0]), resize_weights(old[1], new[1])
+
+        def resized(array):
+            image = np.tensordot(rows, arranged(array).astype(np.float64), 1)  # [new height, old width, channels]
+            image = np.tensordot(image, columns, (1, 1)).transpose(0, 2, 1)
+            return np.floor(image + (0.5 + 1e-6))  # halves are rounded up on every processor
+
+        self.arranged = resized
 
     def one_hot(self, array):
         vector = np.zeros(self.n_values, np.float32)
@@ -241,13 +285,14 @@ class Key:
             self.fail(NUMERIC, expected, f"{array.flat[index]} at {index}")
 
 
-def keys_of(whole, wanted):
-    """The keys of the mapping `wanted`, or of every part of the observation space."""
+def keys_of(spaces_of, wanted):
+    """The keys of the mapping `wanted`, or of every part of the observation space. `spaces_of`: those of "observation" and "info"."""
+    whole = spaces_of["observation"]
     if not wanted:
         wanted = {name: {**part, "layout": "auto"} for name, part in proposal(whole, spaces.Space).items()}
     if not wanted:
         raise HostError(PLUGIN, f"expected an observation space with parts, found {whole}")
-    return [Key(name, part["path"], part["layout"], whole) for name, part in sorted(wanted.items())]
+    return [Key(name, part, {"camera": None, **spaces_of}) for name, part in sorted(wanted.items())]
 
 
 def are_finite(numbers):

@@ -4,9 +4,11 @@
 // like a terminated one.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -40,35 +42,149 @@ fs::path HostFile(const char* name) {
                           file.string()));
 }
 
+Json Optional(const auto& value) { return value ? Json(*value) : Json(nullptr); }
+
+// A section whose keys are those of a Python package.
+Json ReadWhole(const Config& section) {
+  section.ReadAll(section.ToJson());
+  return Json::parse(section.ToJson());
+}
+
 Json ReadMapping(const Config& table) {
   Json mapping = Json::object();
   for (const std::string& key : table.Keys()) {
     const Config entry = table.Sub(key);
     const Json given = Json::parse(entry.ToJson());
-    mapping[key]["path"] =
+    Json& part = mapping[key];
+    part["path"] =
         given.contains("path") && given["path"].is_array()
             ? Json(entry.Get<std::vector<std::string>>("path"))
             : Json(entry.Get<std::string>("path", key,
                                           "part of the observation, as names with dots or a list "
-                                          "of names; \"\" is all of it"));
-    mapping[key]["layout"] = entry.GetChoice(
+                                          "of names; \"\" is all of it; or the camera's name"));
+    part["layout"] = entry.GetChoice(
         "layout", {"auto", "vector", "HWC", "CHW", "HW", "RGBA", "depth", "one_hot"},
         "axes of an image (HW = grey), or vector = numbers; auto: uint8 with three channels is an "
         "image");
+    part["source"] = entry.GetChoice(
+        "source", {"observation", "info", "camera"},
+        "where the path begins; camera: what a camera of the env's MuJoCo model sees");
+    part["size"] = entry.Get<std::vector<std::int64_t>>(
+        "size", {}, "[height, width] to which an image is resized; of a camera, what it draws");
+    const bool is_size = part["size"].empty() ||
+                         (part["size"].size() == 2 && part["size"][0] > 0 && part["size"][1] > 0);
+    if (is_size) continue;
+    throw Error(ErrorCode::kConfig, fmt::format("{}: expected [height, width] above 0, found {}",
+                                                entry.Where("size"), part["size"].dump()));
   }
   return mapping;
 }
 
-Json Optional(const auto& value) { return value ? Json(*value) : Json(nullptr); }
+// The keys that gymnasium.make or a class of its own needs, and what each episode begins with.
+Json ReadMaking(const Config& params) {
+  std::string entry;
+  std::string id;
+  std::vector<std::string> imports;
+  std::vector<std::string> wrappers;
+  const ConfigKeys keys(params);
+  keys("id", &id,
+       "registered id, such as gym_pusht/PushT-v0, or module:id to import a module first");
+  keys("entry", &entry, "instead of id: module:name of a class or function that makes the env");
+  keys("imports", &imports, "modules that are imported first, such as those that register ids");
+  keys("wrappers", &wrappers, "module:name of wrappers around the env, the innermost first");
+  if (id.empty() == entry.empty()) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: expected the id of an environment, or else its entry, found {}",
+                            params.Where("id"), id.empty() ? "neither" : "both"));
+  }
+  const Config seeding = params.Sub("seeding", "what a reset seeds besides reset(seed=...)");
+  bool is_global = false;
+  std::string method;
+  std::vector<std::string> generators;
+  const ConfigKeys seeds(seeding);
+  seeds("global", &is_global, "seed the modules random and numpy.random");
+  seeds("method", &method, "function of the unwrapped env that takes the seed, such as seed");
+  seeds("generators", &generators,
+        "attributes of the unwrapped env that become numpy's default_rng(seed)");
+  Json making = {{"id", id}, {"entry", entry}, {"imports", imports}, {"wrappers", wrappers}};
+  making["kwargs"] = ReadWhole(params.Sub("kwargs", "arguments of gymnasium.make or the entry"));
+  making["reset_options"] = ReadWhole(params.Sub("reset_options", "options of every reset"));
+  making["seeding"] = {
+      {"global", is_global},
+      {"method", method},
+      {"generators", generators},
+      {"attributes",
+       ReadWhole(
+           seeding.Sub("attributes", "attributes of the unwrapped env that are set, and values"))}};
+  return making;
+}
+
+// One environment may be several tasks: "{task}" in texts of the params is the one that is played.
+Json ReadTask(const Config& params) {
+  std::string task;
+  std::vector<std::string> tasks;
+  const ConfigKeys keys(params);
+  keys("task", &task, "what {task} in other texts of these params stands for");
+  keys("tasks", &tasks, "the values that task may have; empty = any");
+  if (!tasks.empty() && std::ranges::find(tasks, task) == tasks.end()) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: expected one of {}, found '{}'", params.Where("task"),
+                            fmt::join(tasks, ", "), task));
+  }
+  return {{"task", task}, {"tasks", tasks}};
+}
+
+// How long an episode lasts, and when it has succeeded.
+Json ReadEpisode(const Config& params) {
+  std::string success = "is_success";
+  int success_hold = 1;
+  std::optional<int> max_steps;
+  std::optional<double> control_hz;
+  int action_repeat = 1;
+  const ConfigKeys keys(params);
+  keys("success", &success,
+       "expression over reward, return, terminated and parts of info, such as is_success, "
+       "'reward >= 4' or 'return > 100 and info.door.angle > 0.5'; absent parts are false");
+  keys("success_hold", &success_hold, 1, 1000000, "steps on end for which it must be true");
+  keys("max_steps", &max_steps, 1, 1000000,
+       "maximum number of steps of an episode; null = the registered max_episode_steps");
+  keys("control_hz", &control_hz, 1.0e-3, 1.0e6,
+       "steps per simulated second; null = from the env's time step, or else its render_fps");
+  keys("action_repeat", &action_repeat, 1, 1000, "env steps for each action; rewards are added");
+  Json episode = {{"success", success},
+                  {"success_hold", success_hold},
+                  {"max_steps", Optional(max_steps)},
+                  {"control_hz", Optional(control_hz)},
+                  {"action_repeat", action_repeat}};
+  episode["success_when"] = params.GetChoice(
+      "success_when", {"any", "end"}, "any: at some step; end: at the last step of the episode");
+  for (const char* bound : {"action_low", "action_high"}) {
+    episode[bound] = params.Get<std::vector<double>>(
+        bound, {}, "bounds of actions where the action space has none: one number, or one each");
+  }
+  return episode;
+}
+
+// Of envs that run MuJoCo: the host draws what cameras of their models see.
+Json ReadCameras(const Config& params) {
+  std::optional<std::string> camera;
+  std::vector<std::string> upside_down;
+  bool has_effects = true;
+  const ConfigKeys keys(params);
+  keys("camera", &camera,
+       "camera of the env's MuJoCo model that films show; null = what the env renders");
+  keys("upside_down_cameras", &upside_down, "cameras whose images are turned by 180 degrees");
+  keys("camera_effects", &has_effects, "draw shadows and reflections of what cameras see");
+  return {{"camera", Optional(camera)},
+          {"upside_down_cameras", upside_down},
+          {"camera_effects", has_effects}};
+}
 
 // `tells`: the process prints notes about what is doubtful.
 HostedEnv ReadParams(const Config& params, bool tells) {
   HostedEnv hosted = {.name = "gymnasium"};
   std::string python = "python3";
-  std::string success = "is_success";
   std::optional<std::string> expert;
-  std::optional<int> max_steps;
-  std::optional<double> control_hz;
   std::optional<std::string> instruction;
   const ConfigKeys keys(params);
   keys("python", &python, "interpreter, such as venv/bin/python; has gymnasium and the env");
@@ -78,36 +194,26 @@ HostedEnv ReadParams(const Config& params, bool tells) {
                                                 params.Where("python"), python));
   }
   hosted.limits = EnvLimits::FromConfig(params);
-  keys("success", &success,
-       "key of info, which may be there in some steps only, or 'terminated', or 'reward>=X'");
   keys("expert", &expert,
-       "module:name of a class with get_action(observation), or of a function of the observation; "
-       "null = none");
-  keys("max_steps", &max_steps, 1, 1000000,
-       "maximum number of steps of an episode; null = the registered max_episode_steps");
-  keys("control_hz", &control_hz, 1.0e-3, 1.0e6,
-       "steps per simulated second; null = the env's render_fps");
+       "module:name of a class with get_action or select_action, of (observation) or (observation, "
+       "info), or of such a function; null = none");
   keys("instruction", &instruction,
        "what to do, in words, for policies that read it; null = the env's task_description");
-  Json request = {{"tells", tells},
-                  {"success", success},
-                  {"expert", Optional(expert)},
-                  {"max_steps", Optional(max_steps)},
-                  {"control_hz", Optional(control_hz)},
-                  {"instruction", Optional(instruction)}};
-  const Config kwargs = params.Sub("kwargs", "arguments of gymnasium.make");
-  request["kwargs"] = Json::parse(kwargs.ToJson());
-  kwargs.ReadAll(kwargs.ToJson());
+  Json request = ReadMaking(params);
+  request.update(ReadTask(params));
+  request.update(ReadEpisode(params));
+  request.update(ReadCameras(params));
+  request["tells"] = tells;
+  request["expert"] = Optional(expert);
+  request["expert_kwargs"] =
+      ReadWhole(params.Sub("expert_kwargs", "arguments of the expert's class"));
+  request["instruction"] = Optional(instruction);
   request["obs"] = ReadMapping(
       params.Sub("obs", "observation keys and what each one is; empty = every part of the space"));
-  request["id"] = params.Require<std::string>(
-      "id", "registered id, such as gym_pusht/PushT-v0, or module:id to import a module first");
-  if (request["id"] == "") {
-    throw Error(ErrorCode::kConfig,
-                params.Where("id") + ": expected the id of an environment, found an empty string");
-  }
   // the order of sets of strings must not depend on the process
-  hosted.files = {HostFile("gym_host.py"), HostFile("gym_parts.py")};
+  for (const char* file : {"gym_host.py", "gym_parts.py", "gym_success.py", "gym_world.py"}) {
+    hosted.files.push_back(HostFile(file));
+  }
   hosted.command = {"env", "PYTHONHASHSEED=0", python, hosted.files[0].string()};
   hosted.request = request.dump();
   return hosted;

@@ -86,6 +86,18 @@ TEST_F(CollectorTest, FailedEpisodesAreKeptOnRequestButBrokenOnesNever) {
   EXPECT_EQ(episodes["success"][5], true);
 }
 
+TEST_F(CollectorTest, EpisodesGoOnAfterTheirSuccessIfThatIsWanted) {
+  const std::int64_t n_steps = Collect(Request("a")).n_steps;
+  config_.n_steps_after_success = 5;
+  EXPECT_EQ(Collect(Request("ended by the env")).n_steps, n_steps);
+  world_.goes_on = true;
+  const CollectReport report = Collect(Request("longer"));
+  EXPECT_EQ(report.n_steps, n_steps + 5 * 12);
+  EXPECT_EQ(report.failures.size(), 2U);
+  config_.n_steps_after_success = 1000;
+  EXPECT_EQ(Collect(Request("to the end")).n_steps, 40 * 12);
+}
+
 TEST_F(CollectorTest, TheNumberOfWorkersChangesNoByte) {
   Collect(Request("1"));
   for (const int n_workers : {2, 3, 8}) {

@@ -21,6 +21,7 @@ enum class ToyFault { kNone, kLost, kNoWayOn, kNanAction, kEndsEarly, kThrowInRe
 struct ToyWorld {
   std::function<ToyFault(std::uint64_t)> fault_of = [](std::uint64_t) { return ToyFault::kNone; };
   std::function<void(std::uint64_t seed, int step)> on_step = [](std::uint64_t, int) {};
+  bool goes_on = false;  // after the success
   std::atomic<int> n_created = 0;
   std::atomic<int> n_resets = 0;
 };
@@ -67,7 +68,8 @@ class ToyEnv final : public Env {
     ++step_;
     const bool success = x_ > goal_;
     return {.reward = 0.0,
-            .terminated = success || (fault_ == ToyFault::kEndsEarly && step_ == 3),
+            .terminated =
+                (success && !world_.goes_on) || (fault_ == ToyFault::kEndsEarly && step_ == 3),
             .success = success};
   }
 

@@ -6,7 +6,9 @@ import contextlib
 import io
 import os
 import pathlib
+import random
 import sys
+import types
 import unittest
 
 import gymnasium
@@ -16,6 +18,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "plugins/envs/gymnasium"))
 import gym_host  # noqa: E402
 
+sys.modules["gym_host_test"] = sys.modules[__name__]  # where the tests name classes of this file
 MEMORY = 8 << 20
 BULK = 4 << 20
 PICTURE = np.arange(16 * 20 * 3, dtype=np.uint8).reshape(16, 20, 3)
@@ -34,6 +37,7 @@ class Given(gymnasium.Env):
 
     def reset(self, seed=None, options=None):
         self.t = 0
+        self.given["options"] = options
         return self.given.get("reset", (self.given["observation"], {}))
 
     def step(self, action):
@@ -60,6 +64,46 @@ class Choosy(Given):
         super().__init__()
 
 
+class Drawing(Given):
+    """It draws from the modules and from a generator of its own."""
+
+    metadata = None
+    control_freq = 10
+
+    def __init__(self):
+        super().__init__()
+        self.is_frozen = True
+        self.inner = types.SimpleNamespace(rng=None)
+
+    def remember(self, seed):
+        self.remembered = seed
+
+    def reset(self, seed=None, options=None):
+        self.t = 0
+        return [random.random(), np.random.random(), self.inner.rng.random()], {}
+
+
+class OfObservation:
+    def get_action(self, observation):
+        return observation
+
+
+class OfInfo:
+    def __init__(self, env, gain):
+        self.env, self.gain = env, gain
+
+    def reset(self, observation, info):
+        self.goal = info["goal"]
+
+    def select_action(self, observation, info):
+        assert self.env.action_space
+        return [self.gain * (self.goal + observation[0])]
+
+
+def function_of_both(observation, info):
+    return [observation[0] + info["goal"]]
+
+
 for kind in (Given, Plain, Choosy):
     gymnasium.register(f"{kind.__name__}-v0", entry_point=kind, max_episode_steps=3)
 
@@ -67,13 +111,13 @@ for kind in (Given, Plain, Choosy):
 class Driver:
     """Plays dp_bench."""
 
-    def __init__(self, env_id="Given-v0", obs=None, success="is_success", expert=None, kwargs=None, instruction=None, **given):
+    def __init__(self, env_id="Given-v0", obs=None, success="is_success", expert=None, kwargs=None, instruction=None, more=None, **given):
         Given.given = given
         self.fd = os.memfd_create("test")
         os.ftruncate(self.fd, MEMORY)
         self.host = gym_host.Host(self.fd)
         wanted = {"id": env_id, "kwargs": kwargs or {}, "obs": obs or {}, "success": success, "expert": expert, "max_steps": None,
-                  "control_hz": None, "instruction": instruction, "tells": True}
+                  "control_hz": None, "instruction": instruction, "tells": True, **(more or {})}
         self.wanted = wanted
         request = gym_host.json.dumps(wanted).encode()
         self.host.map_memory(MEMORY)
@@ -267,7 +311,112 @@ class GymHost(unittest.TestCase):
                      infos=[{"my_success": True}], n=3, **given)
         self.refuses("expected a dict as info, found None", infos=[None], **given)
         self.assertEqual(Driver(infos=[None], success="reward>=0.5", **given).reset().step(), (False, True, 0.5))
-        self.refuses("params.success: expected a number after reward>=", success="reward>=much", **given)
+
+    def test_success_is_an_expression(self):
+        info = {"a": {"b": [1, 2.5]}, "task-success": True, "nan": float("nan"), "word": "x"}
+        given = {"space": Box(-1, 1, (1,)), "observation": [0], "infos": [info], "reward": 2.0}
+        for rule, wanted in (("reward >= 2", True), ("return > 4", False), ("info.a.b[1] == 2.5 and not terminated", True),
+                             ("a.b[0] + 1 < reward", False), ("-reward < -1.5", True), ("1 < reward <= 2", True), ("missing > 0", False),
+                             ("missing.deeply < 1 or reward == 2", True), ("info['task-success']", True), ("nan < 1 or nan > 1", False),
+                             ("reward / 0 > 1", False), ("not missing", True), ("terminated or return == 2", True)):
+            self.assertEqual(Driver(success=rule, **given).reset().step()[1], wanted, rule)
+        self.assertEqual(Driver(success="return > 5", **given).reset().step(3)[1], True)
+        for rule in ("reward >=", "reward + 1", "task-success", "open('x')", "reward if 1 else 2", "a[reward] > 1", "[1] == reward", "reward in a"):
+            self.refuses("params.success: ", success=rule, **given)
+        self.refuses("params.success: expected a number as word, found 'x'", success="word > 1", **given)
+
+    def test_success_can_be_held_or_wanted_at_the_end(self):
+        flags = [{"is_success": flag} for flag in (True, True, False)]
+        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
+        for more, wanted in (({}, [1, 1, 0]), ({"success_hold": 2}, [0, 1, 0]), ({"success_hold": 3}, [0, 0, 0]), ({"success_when": "end"}, [0, 0, 0])):
+            driver = Driver(infos=flags, more=more, **given).reset()
+            self.assertEqual([driver.step()[1] for _ in range(3)], wanted, more)
+        driver = Driver(infos=flags[::-1], more={"success_when": "end"}, **given).reset()
+        self.assertEqual([driver.step()[1] for _ in range(3)], [0, 0, 1])
+        self.assertEqual(gym_host.METRICS.unpack_from(driver.host.memory, BULK), (0.5, 1.5, 1.0))
+
+    def test_a_class_makes_the_env_and_wrappers_wrap_it(self):
+        driver = Driver(env_id="", space=Box(-1, 1, (2, 2)), observation=np.ones((2, 2)), success="terminated",
+                        more={"entry": "gym_host_test:Plain", "wrappers": ["gymnasium.wrappers:FlattenObservation"], "max_steps": 3})
+        self.assertEqual(driver.reset().read("state"), [1, 1, 1, 1])
+        for more, text in (({"entry": "gym_host_test:Nobody"}, "params.entry: expected module:name of a class or function that makes the environment"),
+                           ({"entry": "nowhere:Plain"}, "No module named 'nowhere'"), ({"wrappers": ["x"]}, "params.wrappers: expected module:name"),
+                           ({"imports": ["nowhere"]}, "params.imports: ")):
+            self.refuses(text, more=more, space=Box(-1, 1, (1,)), observation=[0])
+
+    def test_a_reset_seeds_what_the_env_draws_from(self):
+        driver = Driver(env_id="", space=Box(-1, 1, (3,)), observation=[0], more={
+            "entry": "gym_host_test:Drawing", "max_steps": 3,
+            "seeding": {"global": True, "method": "remember", "attributes": {"is_frozen": False}, "generators": ["inner.rng"]}})
+        first, second = (driver.reset().read("state") for _ in range(2))
+        self.assertEqual(first, second)
+        self.assertEqual((driver.host.world.core.remembered, driver.host.world.core.is_frozen), (1, False))
+        self.refuses("params.seeding: expected an attribute of Given, found no 'rng'", space=Box(-1, 1, (1,)), observation=[0],
+                     more={"seeding": {"generators": ["rng"]}})
+
+    def test_reset_options_reach_the_env(self):
+        driver = Driver(space=Box(-1, 1, (1,)), observation=[0], more={"reset_options": {"task_id": 2}}).reset()
+        self.assertEqual(Given.given["options"], {"task_id": 2})
+        driver.step()
+
+    def test_observations_come_from_info_too(self):
+        obs = {"goal": {"path": "goal.place", "layout": "auto", "source": "info"}}
+        infos = [{"goal": {"place": [3, 4], "word": "x"}, "is_success": False}]
+        given = {"space": Box(-1, 1, (1,)), "observation": [0], "reset": ([0], {"goal": {"place": [1, 2]}}), "infos": infos}
+        driver = Driver(obs=obs, **given).reset()
+        self.assertEqual(driver.read("goal"), [1, 2])
+        driver.step()
+        self.assertEqual(driver.read("goal"), [3, 4])
+        self.refuses("params.obs.goal.path: expected one of ['goal.place']", obs={"goal": {**obs["goal"], "path": "no"}}, **given)
+
+    def test_images_are_resized_as_pillow_does(self):
+        # what PIL.Image.fromarray(PICTURE).resize((5, 4), PIL.Image.Resampling.BILINEAR) returns
+        driver = Driver(space=Box(0, 255, (16, 20, 3), np.uint8), observation=PICTURE, obs={"top": {"path": "", "layout": "HWC", "size": [4, 5]}})
+        self.assertEqual(driver.shapes(), {"top": [3, 4, 5]})
+        flat = np.full((16, 20, 3), 7, np.uint8)
+        driver = Driver(space=Box(0, 255, (16, 20, 3), np.uint8), observation=flat, obs={"top": {"path": "", "layout": "HWC", "size": [4, 5]}})
+        self.assertEqual(np.unique(driver.reset().read("top")).tolist(), [7])
+        self.refuses("params.obs.top.size: expected an image", space=Box(0, 1, (4, 4)), observation=np.ones((4, 4)),
+                     obs={"top": {"path": "", "layout": "vector", "size": [4, 5]}})
+
+    def test_actions_without_bounds_need_some(self):
+        space = Box(np.array([-np.inf, -2], np.float32), np.array([np.inf, 2], np.float32))
+        given = {"space": Box(-1, 1, (1,)), "observation": [0], "action_space": space}
+        self.refuses("params.action_low: expected the bounds of actions, because the action space is not finite at [0]; found none", **given)
+        driver = Driver(more={"action_low": [-0.5], "action_high": [0.5]}, **given).reset()
+        driver.step()
+        self.assertEqual(Given.given["action"].tolist(), [0.5, np.float32(0.6)])
+        self.assertEqual(driver.host.spec(driver.wanted)["action_high"], [0.5, 2.0])
+
+    def test_a_repeated_action_adds_its_rewards(self):
+        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
+        driver = Driver(more={"action_repeat": 2}, **given).reset()
+        spec = driver.host.spec(driver.wanted)
+        self.assertEqual((spec["control_hz"], spec["max_steps"], driver.step()), (5, 2, (False, False, 1.0)))
+        self.assertEqual(Driver(more={"action_repeat": 2}, terminated=True, **given).reset().step(), (True, False, 0.5))
+
+    def test_the_rate_is_that_of_the_time_step(self):
+        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
+        for attributes, wanted in (({}, 10), ({"control_freq": 20}, 20), ({"control_timestep": lambda self: 0.02}, 50), ({"dt": 0.1}, 10),
+                                   ({"dt": 0.0125, "frame_skip": 5}, 80)):
+            kind = type("Timed", (Given,), attributes)
+            globals()["Timed"] = sys.modules["gym_host_test"].Timed = kind
+            driver = Driver(env_id="", more={"entry": "gym_host_test:Timed", "max_steps": 3}, **given)
+            self.assertEqual(driver.host.spec(driver.wanted)["control_hz"], wanted, attributes)
+
+    def test_the_task_fills_the_texts(self):
+        driver = Driver(env_id="{task}-v0", instruction="do {task}", space=Box(-1, 1, (1,)), observation=[0], more={"task": "Given", "tasks": ["Given"]})
+        spec = driver.host.spec(gym_host.filled(driver.wanted, "Given"))
+        self.assertEqual((spec["instruction"], spec["tasks"]), ("do Given", ["Given"]))
+
+    def test_an_expert_gets_what_it_takes(self):
+        given = {"space": Box(-1, 1, (1,)), "observation": [0.25], "reset": ([0.25], {"goal": 0.5})}
+        for name, kwargs, wanted in (("OfObservation", {}, 0.25), ("OfInfo", {"gain": 2.0}, 1.5), ("function_of_both", {}, 0.75)):
+            driver = Driver(expert=f"gym_host_test:{name}", more={"expert_kwargs": kwargs}, **given).reset()
+            driver.ask(gym_host.BEGIN)
+            driver.ask(gym_host.ACT)
+            action = float(np.frombuffer(driver.host.memory, np.float32, 1, BULK)[0])
+            self.assertEqual(action, min(wanted, 1.0), name)
 
     def test_reset_and_step_return_what_gymnasium_says(self):
         given = {"space": Box(-1, 1, (2,)), "observation": [0, 0]}
