@@ -8,13 +8,14 @@
 #     python                        ruff and mypy over python/, its wheel and tests; mistakes in other Python files
 #     conformance                   every plugin passes the suite of its kind
 #     odr                           no two types have one name: link-time optimisation compares the types of all files
+#     worlds                        each world of another package that has a config, installed from PyPI
 #     asan-ubsan, tsan              all tests that need no LibTorch, with sanitizers
 #     style = format tidy           sanitizers = asan-ubsan tsan
 #
 #   DPB_SINCE=COMMIT                tidy: only folders in which something has changed since COMMIT
 set -uo pipefail
 cd "$(dirname "$0")/.."
-all=(format python conformance odr tidy asan-ubsan tsan)
+all=(format python conformance worlds odr tidy asan-ubsan tsan)
 
 check_format() {
   local files
@@ -65,6 +66,11 @@ check_python() {
 check_conformance() {
   scripts/build.sh release
   ctest --preset release -L conformance -j "$(nproc)"
+}
+
+check_worlds() {
+  scripts/build.sh release
+  tests/integration/worlds.sh "$PWD" "$PWD/build/release" "$PWD/build/release/bin/dp_bench" all
 }
 
 check_odr() { scripts/build.sh odr; }

@@ -74,7 +74,9 @@ struct DPB_API Horizons {
 struct PolicySpec {
   ShapeMeta shape_meta;
   Horizons horizons;
-  std::string instruction = {};  // the task in words; may be empty
+  std::string instruction = {};         // the task in words; may be empty
+  std::vector<float> action_low = {};   // [Da], of the env; empty without one
+  std::vector<float> action_high = {};  // [Da]
 };
 
 }  // namespace dp_bench

@@ -1,6 +1,5 @@
 #include "planner/create_from_checkpoint.h"
 
-#include <string>
 #include <utility>
 
 #include "graph/graph_policy.h"
@@ -9,10 +8,12 @@
 namespace dp_bench::planner {
 
 std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalogue& catalogue,
-                                     std::string instruction) {
+                                     const EnvSpec& env) {
   const PolicySpec spec = {.shape_meta = ShapeMeta::FromConfig(config.Sub("shape_meta")),
                            .horizons = Horizons::FromConfig(config),
-                           .instruction = std::move(instruction)};
+                           .instruction = env.instruction,
+                           .action_low = env.action_low,
+                           .action_high = env.action_high};
   const Config policy = config.Sub("policy");
   return catalogue.Create<Policy>(policy.Get<std::string>("plugin"), policy.Sub("params"), spec);
 }

@@ -5,9 +5,9 @@
 
 #include <filesystem>
 #include <memory>
-#include <string>
 
 #include "dp_bench/config.h"
+#include "dp_bench/env.h"
 #include "dp_bench/policy.h"
 #include "planner/policy_weights.h"
 #include "plugin/catalogue.h"
@@ -16,9 +16,9 @@
 namespace dp_bench::planner {
 
 /// The policy that a config names, with initial weights, for the config's shape_meta and horizons.
-/// `instruction` says in words what to do. Throws Error{kConfig} or Error{kPlugin}.
+/// `env` is what it will act in, if that is known. Throws Error{kConfig} or Error{kPlugin}.
 std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalogue& catalogue,
-                                     std::string instruction = "");
+                                     const EnvSpec& env = {});
 
 /// The same on `device`, with the weights and normalizer of a checkpoint and the backend that
 /// `config` names. `config` is the checkpoint's config; the caller may change values, such as the

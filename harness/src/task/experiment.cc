@@ -58,7 +58,7 @@ std::unique_ptr<Policy> Experiment::CreatePolicy() const {
 std::unique_ptr<Policy> Experiment::CreateWithoutWeights() const {
   RequireShapesOfEnv();
   std::unique_ptr<Policy> policy =
-      planner::CreatePolicy(config(), catalogue(), has_env() ? DescribeEnv().instruction : "");
+      planner::CreatePolicy(config(), catalogue(), has_env() ? DescribeEnv() : EnvSpec());
   if (policy->is_trainable()) {
     throw UsageError("policy plugin '{}' has weights: give --checkpoint", PolicyName(config()));
   }
