@@ -13,25 +13,50 @@
 #include "core/errors.h"
 #include "core/half.h"
 #include "media/resize.h"
+#include "wire/shown.h"
 
 namespace dp_bench::serve {
 namespace {
 
 constexpr std::size_t kMaxLeading = 2;  // rows and steps
 
-// Calls `visit` with the path of each value that is no map.
-using VisitLeaf = std::function<void(const std::string& path, const wire::Value& value)>;
+// Calls `visit` with the path of each value that is no map. All paths are in one text in turn: a map
+// with a long name and many values would otherwise cost their product.
+using VisitLeaf = std::function<void(std::string_view path, const wire::Value& value)>;
 
-void VisitLeaves(const wire::Map& map, const std::string& prefix, const VisitLeaf& visit) {
+void VisitLeaves(const wire::Map& map, std::string* path, const VisitLeaf& visit) {
+  const std::size_t n_before = path->size();
   for (const auto& [name, value] : map.entries()) {
-    const std::string path = prefix + name;
+    *path += name;
     if (const auto* const inner = value.If<wire::Map>()) {
-      VisitLeaves(*inner, path + "/", visit);
+      *path += '/';
+      VisitLeaves(*inner, path, visit);
     } else {
-      visit(path, value);
+      visit(*path, value);
     }
+    path->resize(n_before);
   }
 }
+
+// The paths of a message for an error, which shows the first ones.
+class ClientPaths {
+ public:
+  void Add(std::string_view path) {
+    if (shown_.size() < kMost) shown_.push_back(wire::Shown(path, kMostBytes));
+    ++n_;
+  }
+  bool empty() const { return n_ == 0; }
+  std::string ToText() const {
+    return fmt::format("'{}'{}", fmt::join(shown_, "', '"),
+                       n_ > kMost ? fmt::format(" and {} more", n_ - kMost) : "");
+  }
+
+ private:
+  static constexpr std::size_t kMost = 8;
+  static constexpr std::size_t kMostBytes = 80;  // of a path
+  std::vector<std::string> shown_;
+  std::size_t n_ = 0;
+};
 
 bool IsIgnored(const KeyMap& keys, std::string_view path) {
   return path == keys.instruction ||
@@ -44,27 +69,28 @@ bool IsIgnored(const KeyMap& keys, std::string_view path) {
 [[noreturn]] void ThrowMissing(const KeyMap& keys, const wire::Map& message,
                                const std::vector<std::string>& missing) {
   std::vector<std::string> wanted;
-  std::vector<std::string> found;
+  ClientPaths found;
+  std::string path;
   for (const InputKey& key : keys.obs) wanted.push_back(key.path);
-  VisitLeaves(message, "",
-              [&](const std::string& path, const wire::Value&) { found.push_back(path); });
-  throw DataError("the observation has no '{}'; the policy needs '{}', found '{}'",
-                  fmt::join(missing, "', '"), fmt::join(wanted, "', '"), fmt::join(found, "', '"));
+  VisitLeaves(message, &path, [&](std::string_view leaf, const wire::Value&) { found.Add(leaf); });
+  throw DataError("the observation has no '{}'; the policy needs '{}', found {}",
+                  fmt::join(missing, "', '"), fmt::join(wanted, "', '"), found.ToText());
 }
 
 void RefuseUnknown(const KeyMap& keys, const wire::Map& message,
                    const std::set<const wire::Value*>& known) {
-  std::vector<std::string> unknown;
-  VisitLeaves(message, "", [&](const std::string& path, const wire::Value& value) {
-    if (!known.contains(&value) && !IsIgnored(keys, path)) unknown.push_back(path);
+  ClientPaths unknown;
+  std::string path;
+  VisitLeaves(message, &path, [&](std::string_view leaf, const wire::Value& value) {
+    if (!known.contains(&value) && !IsIgnored(keys, leaf)) unknown.Add(leaf);
   });
   if (unknown.empty()) return;
   std::vector<std::string> wanted;
   for (const InputKey& key : keys.obs) wanted.push_back(key.path);
   throw DataError(
-      "the observation has '{}', which the policy does not know; it reads '{}'. If it is not "
+      "the observation has {}, which the policy does not know; it reads '{}'. If it is not "
       "needed, list it under \"ignored\" in the file of --keys",
-      fmt::join(unknown, "', '"), fmt::join(wanted, "', '"));
+      unknown.ToText(), fmt::join(wanted, "', '"));
 }
 
 // The array's dimensions for one step.

@@ -137,6 +137,26 @@ TEST(KeyMap, RefusesAnArrayThatIsTooShortForItsPart) {
               HasSubstr("'s' has shape [2], expected [1] from number 2 on"));
 }
 
+TEST(KeyMap, NamesOnlyTheFirstOfManyLongPaths) {
+  std::vector<wire::Map::Entry> many;
+  for (int i = 0; i < 1000; ++i) many.emplace_back(std::to_string(i), wire::Value());
+  const wire::Map message = {{"cam", Bytes({1, 2, 3}, std::vector<std::uint8_t>(6))},
+                             {"grip", Floats({1})},
+                             {std::string(100000, 'x'), wire::Map::OfDistinct(std::move(many))}};
+  const auto refusal = [](const wire::Map& refused) {
+    return MessageOf(ErrorCode::kData, [&] { Observations(FromText("{}"), refused); });
+  };
+  const std::string missing = refusal(message);
+  EXPECT_THAT(missing, HasSubstr("has no 'joints'; the policy needs 'cam', 'grip', 'joints', "
+                                 "found 'cam', 'grip', 'xxx"));
+  EXPECT_THAT(missing, HasSubstr("...' and 994 more"));
+  wire::Map complete = message;
+  complete.Add("joints", Floats({1, 2}));
+  const std::string unknown = refusal(complete);
+  EXPECT_THAT(unknown, HasSubstr("...' and 992 more, which the policy does not know"));
+  EXPECT_LT(std::max(missing.size(), unknown.size()), 1500U);
+}
+
 TEST(KeyMap, RefusesKeysWithDifferentSteps) {
   const std::vector<float> four(4);
   const wire::Map message = {
