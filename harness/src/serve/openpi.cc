@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -13,14 +12,6 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kReserved = {"endpoint", "seed",       "step",
                                                        "batch",    "session_id", "sampling_params"};
-
-wire::Map WithoutReserved(const wire::Map& message) {
-  wire::Map rest;
-  for (const auto& [key, value] : message.entries()) {
-    if (std::ranges::find(kReserved, key) == kReserved.end()) rest.Add(key, value);
-  }
-  return rest;
-}
 
 std::vector<wire::Map> ReadBatch(const wire::Value& batch) {
   const auto* const list = batch.If<wire::List>();
@@ -69,7 +60,7 @@ class OpenPi final : public Protocol {
       request.is_batch = true;
       request.observations = ReadBatch(*batch);
     } else {
-      request.observations.push_back(WithoutReserved(map));
+      request.observations.push_back(Without(kReserved, map));
     }
     return request;
   }

@@ -1,5 +1,10 @@
 #include "serve/request_fields.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
 #include "core/errors.h"
 
 namespace dp_bench::serve {
@@ -26,6 +31,14 @@ std::optional<std::uint64_t> ReadCount(const wire::Map& map, std::string_view ke
   }
   if (const auto* const number = value->If<std::uint64_t>()) return *number;
   throw DataError("'{}': expected an integer from 0 on, found {}", key, wire::Describe(*value));
+}
+
+wire::Map Without(std::span<const std::string_view> keys, const wire::Map& map) {
+  std::vector<wire::Map::Entry> rest;
+  std::ranges::copy_if(map.entries(), std::back_inserter(rest), [&](const wire::Map::Entry& entry) {
+    return std::ranges::find(keys, entry.first) == keys.end();
+  });
+  return wire::Map::OfDistinct(std::move(rest));
 }
 
 wire::NdArray ToArray(const ClientAnswer& answer) {

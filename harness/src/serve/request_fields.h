@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,9 @@ std::string ReadText(const wire::Map& map, std::string_view key,
 
 /// An integer from 0 on; nothing if it is absent or nil. Throws Error{kData}.
 std::optional<std::uint64_t> ReadCount(const wire::Map& map, std::string_view key);
+
+/// The map without these keys.
+wire::Map Without(std::span<const std::string_view> keys, const wire::Map& map);
 
 /// The actions as <f4.
 wire::NdArray ToArray(const ClientAnswer& answer);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
 
 #include "core/errors.h"
@@ -8,6 +9,8 @@
 
 namespace dp_bench::serve {
 namespace {
+
+constexpr std::array<std::string_view, 4> kEnvelope = {"type", "request_id", "seed", "step"};
 
 class StarVla final : public Protocol {
  public:
@@ -44,13 +47,7 @@ class StarVla final : public Protocol {
     const wire::Map& observation = payload == nullptr ? map : RequireMap(*payload, "the payload");
     request.seed = ReadCount(observation, "seed");
     request.step = ReadCount(observation, "step");
-    wire::Map rest;
-    for (const auto& [key, value] : observation.entries()) {
-      if (key != "type" && key != "request_id" && key != "seed" && key != "step") {
-        rest.Add(key, value);
-      }
-    }
-    request.observations.push_back(std::move(rest));
+    request.observations.push_back(Without(kEnvelope, observation));
     return request;
   }
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "serve/observations.h"
@@ -27,6 +28,11 @@ const PolicySpec kNamed{
 KeyMap FromText(const std::string& text, const std::string& protocol = "openpi") {
   return KeyMap::FromConfig(Config::FromJson(text),
                             MakeProtocol(protocol, "")->DefaultKeys(kNamed));
+}
+
+ClientRequest ReadBy(const std::string& protocol, const wire::Message& message) {
+  const auto speaks = MakeProtocol(protocol, "");
+  return speaks->Read(message, Metadata({.spec = kNamed}, speaks->DefaultKeys(kNamed)));
 }
 
 wire::NdArray Floats(const std::vector<float>& numbers) {
@@ -135,6 +141,17 @@ TEST(KeyMap, RefusesAnArrayThatIsTooShortForItsPart) {
   const wire::Map message = {{"cam", Bytes({1, 2, 3}, {0, 0, 0, 0, 0, 0})}, {"s", Floats({1, 2})}};
   EXPECT_THAT(MessageOf(ErrorCode::kShape, [&] { Observations(keys, message); }),
               HasSubstr("'s' has shape [2], expected [1] from number 2 on"));
+}
+
+TEST(Protocols, TakeTimeInProportionToAMessage) {
+  std::vector<wire::Map::Entry> many;
+  for (int i = 0; i < 400000; ++i) many.emplace_back(std::to_string(i), wire::Value());
+  const wire::Message message{.value = wire::Map::OfDistinct(std::move(many))};
+  for (const std::string name : {"openpi", "starvla"}) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(ReadBy(name, message).observations.at(0).entries().size(), 400000U);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  }
 }
 
 TEST(KeyMap, NamesOnlyTheFirstOfManyLongPaths) {
