@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kReserved = {"endpoint", "seed",       "step",
                                                        "batch",    "session_id", "sampling_params"};
+constexpr std::size_t kMaxSessionBytes = 256;  // a connection keeps as many names as sessions
 
 std::vector<wire::Map> ReadBatch(const wire::Value& batch) {
   const auto* const list = batch.If<wire::List>();
@@ -47,6 +48,10 @@ class OpenPi final : public Protocol {
       throw DataError("'endpoint': expected infer or reset, found '{}'", endpoint);
     }
     request.session = ReadText(map, "session_id", "");
+    if (request.session.size() > kMaxSessionBytes) {
+      throw DataError("'session_id': expected at most {} bytes, found {}", kMaxSessionBytes,
+                      request.session.size());
+    }
     request.seed = ReadCount(map, "seed");
     request.step = ReadCount(map, "step");
     if (const wire::Value* const sampling = map.Find("sampling_params");

@@ -311,6 +311,8 @@ TEST_F(PolicyServerTest, RefusesByName) {
   EXPECT_THAT(client.Error({{"image", Image(0)}, {"pos", Pos(NAN)}}), HasSubstr("pos"));
   EXPECT_THAT(client.Error(With(Obs(0), "seed", std::int64_t{-1})), HasSubstr("'seed'"));
   EXPECT_THAT(client.Error({{"endpoint", "kill"}}), HasSubstr("'endpoint'"));
+  EXPECT_THAT(client.Error(With(Obs(0), "session_id", std::string(257, 'a'))),
+              HasSubstr("'session_id': expected at most 256 bytes, found 257"));
   EXPECT_THAT(
       client.Error(With(Obs(0), "sampling_params", wire::Map{{"num_inference_steps", 3.0}})),
       HasSubstr("sampling_params"));
