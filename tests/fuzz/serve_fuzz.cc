@@ -52,7 +52,8 @@ std::vector<Served> AllServed() {
 }
 
 void TakeIn(const Served& served, const wire::Message& message) {
-  const serve::ClientRequest request = served.protocol->Read(message, served.metadata);
+  serve::ClientRequest request;
+  served.protocol->Read(message, served.metadata, &request);
   static control::ObsInput input(ServedSpec().shape_meta.obs);
   static control::ObsHistory history(ServedSpec().shape_meta.obs, 2);
   for (const wire::Map& map : request.observations) {
@@ -67,7 +68,7 @@ void TakeIn(const Served& served, const wire::Message& message) {
   const serve::ClientAnswer answer{.shape = {2, 1}, .actions = {1.0F, 2.0F}};
   const std::array<serve::ClientAnswer, 1> answers = {answer};
   served.protocol->Reply(request, answers, {}, "actions", wire::ArrayForm::kOpenPi);
-  served.protocol->Refuse(request.id, serve::Refusal::kBadRequest, "text");
+  served.protocol->Refuse(request, serve::Refusal::kBadRequest, "text");
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ class Groot final : public Protocol {
     return std::nullopt;
   }
 
-  ClientRequest Read(const wire::Message& message, const wire::Map& metadata) const override {
+  void Read(const wire::Message& message, const wire::Map& metadata,
+            ClientRequest* request) const override {
     const wire::Map& map = RequireMap(message.value, "a request");
     if (!api_key_.empty() && !net::SameSecret(api_key_, ReadText(map, "api_token", ""))) {
       throw DataError("expected the server's key in 'api_token'");
@@ -55,29 +56,27 @@ class Groot final : public Protocol {
     const wire::Map& data = data_value == nullptr || data_value->If<std::monostate>() != nullptr
                                 ? none
                                 : RequireMap(*data_value, "'data'");
-    ClientRequest request;
     if (const wire::Value* const options = data.Find("options");
         options != nullptr && options->If<wire::Map>() != nullptr) {
-      request.seed = ReadCount(*options->If<wire::Map>(), "seed");
-      request.step = ReadCount(*options->If<wire::Map>(), "step");
+      request->seed = ReadCount(*options->If<wire::Map>(), "seed");
+      request->step = ReadCount(*options->If<wire::Map>(), "step");
     }
     if (endpoint == "get_action") {
       const wire::Value* const observation = data.Find("observation");
       if (observation == nullptr) throw DataError("'data' has no 'observation'");
-      request.observations.push_back(RequireMap(*observation, "'observation'"));
+      request->observations.push_back(RequireMap(*observation, "'observation'"));
     } else if (endpoint == "reset") {
-      request.kind = ClientRequest::Kind::kReset;
+      request->kind = ClientRequest::Kind::kReset;
     } else if (endpoint == "ping" || endpoint == "get_modality_config") {
-      request.kind = ClientRequest::Kind::kSay;
-      request.said = endpoint == "ping"
-                         ? wire::Map{{"status", "ok"}, {"message", "Server is running"}}
-                         : Modalities(metadata);
+      request->kind = ClientRequest::Kind::kSay;
+      request->said = endpoint == "ping"
+                          ? wire::Map{{"status", "ok"}, {"message", "Server is running"}}
+                          : Modalities(metadata);
     } else {
       throw DataError(
           "'endpoint': expected get_action, reset, ping or get_modality_config, found '{}'",
           endpoint);
     }
-    return request;
   }
 
   net::Outgoing Reply(const ClientRequest& /*request*/, std::span<const ClientAnswer> answers,
@@ -94,7 +93,7 @@ class Groot final : public Protocol {
     return Pack(wire::Map(), wire::ArrayForm::kMsgpackNumpy);
   }
 
-  net::Outgoing Refuse(const wire::Value& /*id*/, Refusal why,
+  net::Outgoing Refuse(const ClientRequest& /*request*/, Refusal why,
                        const std::string& text) const override {
     return Pack(wire::Map{{"error", fmt::format("{}: {}", Name(why), text)}},
                 wire::ArrayForm::kMsgpackNumpy);

@@ -38,36 +38,35 @@ class OpenPi final : public Protocol {
     return Pack(metadata, wire::ArrayForm::kOpenPi);
   }
 
-  ClientRequest Read(const wire::Message& message, const wire::Map& /*metadata*/) const override {
+  void Read(const wire::Message& message, const wire::Map& /*metadata*/,
+            ClientRequest* request) const override {
     const wire::Map& map = RequireMap(message.value, "an observation");
-    ClientRequest request;
     const std::string endpoint = ReadText(map, "endpoint", "infer");
     if (endpoint == "reset") {
-      request.kind = ClientRequest::Kind::kReset;
+      request->kind = ClientRequest::Kind::kReset;
     } else if (endpoint != "infer") {
       throw DataError("'endpoint': expected infer or reset, found '{}'", endpoint);
     }
-    request.session = ReadText(map, "session_id", "");
-    if (request.session.size() > kMaxSessionBytes) {
+    request->session = ReadText(map, "session_id", "");
+    if (request->session.size() > kMaxSessionBytes) {
       throw DataError("'session_id': expected at most {} bytes, found {}", kMaxSessionBytes,
-                      request.session.size());
+                      request->session.size());
     }
-    request.seed = ReadCount(map, "seed");
-    request.step = ReadCount(map, "step");
+    request->seed = ReadCount(map, "seed");
+    request->step = ReadCount(map, "step");
     if (const wire::Value* const sampling = map.Find("sampling_params");
         sampling != nullptr && sampling->If<wire::Map>() != nullptr &&
         !sampling->If<wire::Map>()->empty()) {
       throw DataError(
           "'sampling_params': this server samples as the checkpoint says; expected none");
     }
-    if (request.kind == ClientRequest::Kind::kReset) return request;
+    if (request->kind == ClientRequest::Kind::kReset) return;
     if (const wire::Value* const batch = map.Find("batch")) {
-      request.is_batch = true;
-      request.observations = ReadBatch(*batch);
+      request->is_batch = true;
+      request->observations = ReadBatch(*batch);
     } else {
-      request.observations.push_back(Without(kReserved, map));
+      request->observations.push_back(Without(kReserved, map));
     }
-    return request;
   }
 
   net::Outgoing Reply(const ClientRequest& request, std::span<const ClientAnswer> answers,
@@ -93,7 +92,7 @@ class OpenPi final : public Protocol {
   }
 
   // openpi's client raises the text of a text frame, and can go on with the connection.
-  net::Outgoing Refuse(const wire::Value& /*id*/, Refusal why,
+  net::Outgoing Refuse(const ClientRequest& /*request*/, Refusal why,
                        const std::string& text) const override {
     return {.bytes = fmt::format("{}: {}", Name(why), text), .is_text = true};
   }

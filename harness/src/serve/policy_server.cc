@@ -137,26 +137,25 @@ bool PolicyServer::Received(net::ClientId id, net::Bytes bytes) {
   ++counts_.n_requests;
   ++found->second.n_requests;
   counts_.bytes_in += bytes->size();
-  wire::Value request_id;
+  ClientRequest request;
   try {
     const wire::Message message =
         wire::Read(std::move(bytes), static_cast<std::int64_t>(options_.net.max_message_bytes));
-    ClientRequest request = protocol_->Read(message, metadata_);
-    request_id = request.id;
-    return Handle(id, found->second, message, std::move(request));
+    protocol_->Read(message, metadata_, &request);
+    return Handle(id, found->second, message, request);
   } catch (const Error& error) {
-    SendRefusal(id, request_id, Refusal::kBadRequest, error.what());
+    SendRefusal(id, request, Refusal::kBadRequest, error.what());
   } catch (const std::exception& error) {
-    SendRefusal(id, request_id, Refusal::kFailed, error.what());
+    SendRefusal(id, request, Refusal::kFailed, error.what());
   }
   return true;
 }
 
 bool PolicyServer::Handle(net::ClientId id, Client& client, const wire::Message& message,
-                          ClientRequest request) {
+                          ClientRequest& request) {
   switch (request.kind) {
     case ClientRequest::Kind::kInfer:
-      return Infer(id, client, message, std::move(request));
+      return Infer(id, client, message, request);
     case ClientRequest::Kind::kReset:
     case ClientRequest::Kind::kBegin:
       ResetSessions(client, request);
@@ -206,7 +205,7 @@ void PolicyServer::ResetSessions(Client& client, const ClientRequest& request) {
 
 // Everything that may be refused comes first, so that a client can send the same request again.
 bool PolicyServer::Infer(net::ClientId id, Client& client, const wire::Message& message,
-                         ClientRequest request) {
+                         ClientRequest& request) {
   const bool is_single = protocol_->gives_single_actions();
   auto pending = std::make_shared<Pending>();
   pending->client = id;
@@ -225,7 +224,7 @@ bool PolicyServer::Infer(net::ClientId id, Client& client, const wire::Message& 
     }
   }
   if (pending->n_missing > 0 && !batcher_->HasRoom(pending->n_missing)) {
-    SendRefusal(id, request.id, Refusal::kOverloaded, OverloadText());
+    SendRefusal(id, request, Refusal::kOverloaded, OverloadText());
     return true;
   }
 
@@ -248,6 +247,7 @@ bool PolicyServer::Infer(net::ClientId id, Client& client, const wire::Message& 
                       }});
     }
   }
+  request.observations.clear();  // or else the whole message stays until the plan ends
   pending->request = std::move(request);
   if (rows.empty()) {
     Finish(*pending);
@@ -263,7 +263,7 @@ void PolicyServer::Finish(Pending& pending) {
   for (Pending::Row& row : pending.rows) {
     if (!row.is_planned) continue;
     if (row.outcome.chunk.empty()) {
-      SendRefusal(pending.client, pending.request.id, Refusal::kFailed, row.outcome.error);
+      SendRefusal(pending.client, pending.request, Refusal::kFailed, row.outcome.error);
       return;
     }
     timing.queue_s = std::max(timing.queue_s, row.outcome.queue_s);
@@ -295,14 +295,14 @@ void PolicyServer::Send(net::ClientId id, net::Outgoing message) {
   server_->Send(id, std::move(message));
 }
 
-void PolicyServer::SendRefusal(net::ClientId id, const wire::Value& request_id, Refusal why,
+void PolicyServer::SendRefusal(net::ClientId id, const ClientRequest& request, Refusal why,
                                const std::string& text) {
   ++counts_.n_refused[why];
   const auto client = clients_.find(id);
   if (client != clients_.end() && ++client->second.n_refused == 1) {  // others would flood the log
     log_.Write("refuse", {{"client", id}, {"reason", Name(why)}, {"text", text}});
   }
-  Send(id, protocol_->Refuse(request_id, why, text));
+  Send(id, protocol_->Refuse(request, why, text));
 }
 
 std::string PolicyServer::OverloadText() const {

@@ -65,13 +65,14 @@ class PolicyServer final : public net::Handler {
   struct Pending;
 
   bool Handle(net::ClientId id, Client& client, const wire::Message& message,
-              ClientRequest request);
-  bool Infer(net::ClientId id, Client& client, const wire::Message& message, ClientRequest request);
+              ClientRequest& request);
+  bool Infer(net::ClientId id, Client& client, const wire::Message& message,
+             ClientRequest& request);
   void RequireOneBatch(std::span<const Observations> observations) const;
   void ResetSessions(Client& client, const ClientRequest& request);
   std::shared_ptr<Session> SessionOf(Client& client, const std::string& name);
   void Finish(Pending& pending);
-  void SendRefusal(net::ClientId id, const wire::Value& request_id, Refusal why,
+  void SendRefusal(net::ClientId id, const ClientRequest& request, Refusal why,
                    const std::string& text);
   void Send(net::ClientId id, net::Outgoing message);
   std::string OverloadText() const;

@@ -81,14 +81,16 @@ class Protocol {
 
   virtual std::optional<net::Outgoing> Greet(const wire::Map& metadata) const = 0;
 
-  /// Throws Error{kData} for what is no request.
-  virtual ClientRequest Read(const wire::Message& message, const wire::Map& metadata) const = 0;
+  /// Throws Error{kData} for what is no request; `request` then has what was read before, so that
+  /// the refusal is known to be the answer to it.
+  virtual void Read(const wire::Message& message, const wire::Map& metadata,
+                    ClientRequest* request) const = 0;
 
   virtual net::Outgoing Reply(const ClientRequest& request, std::span<const ClientAnswer> answers,
                               const Timing& timing, std::string_view actions_key,
                               wire::ArrayForm form) const = 0;
   virtual net::Outgoing ReplyToReset(const ClientRequest& request) const = 0;
-  virtual net::Outgoing Refuse(const wire::Value& id, Refusal why,
+  virtual net::Outgoing Refuse(const ClientRequest& request, Refusal why,
                                const std::string& text) const = 0;
 
   /// The page that tells whether the server is well; of others, nothing.

@@ -30,25 +30,24 @@ class StarVla final : public Protocol {
     return Pack(greeting, wire::ArrayForm::kOpenPi);
   }
 
-  ClientRequest Read(const wire::Message& message, const wire::Map& /*metadata*/) const override {
+  void Read(const wire::Message& message, const wire::Map& /*metadata*/,
+            ClientRequest* request) const override {
     const wire::Map& map = RequireMap(message.value, "a request");
-    ClientRequest request;
-    if (const wire::Value* const id = map.Find("request_id")) request.id = *id;
+    if (const wire::Value* const id = map.Find("request_id")) request->id = *id;
     const std::string type = ReadText(map, "type", "infer");
     if (type == "ping") {
-      request.kind = ClientRequest::Kind::kSay;
-      request.said = Envelope("pong", request.id, {});
-      return request;
+      request->kind = ClientRequest::Kind::kSay;
+      request->said = Envelope("pong", request->id, {});
+      return;
     }
     if (type != "infer" && type != "predict_action") {
       throw DataError("'type': expected ping, infer or predict_action, found '{}'", type);
     }
     const wire::Value* const payload = map.Find("payload");
     const wire::Map& observation = payload == nullptr ? map : RequireMap(*payload, "the payload");
-    request.seed = ReadCount(observation, "seed");
-    request.step = ReadCount(observation, "step");
-    request.observations.push_back(Without(kEnvelope, observation));
-    return request;
+    request->seed = ReadCount(observation, "seed");
+    request->step = ReadCount(observation, "step");
+    request->observations.push_back(Without(kEnvelope, observation));
   }
 
   net::Outgoing Reply(const ClientRequest& request, std::span<const ClientAnswer> answers,
@@ -65,11 +64,12 @@ class StarVla final : public Protocol {
     return Pack(Envelope("reset", request.id, {}), wire::ArrayForm::kOpenPi);
   }
 
-  net::Outgoing Refuse(const wire::Value& id, Refusal why, const std::string& text) const override {
+  net::Outgoing Refuse(const ClientRequest& request, Refusal why,
+                       const std::string& text) const override {
     return Pack(
         wire::Map{{"status", "error"},
                   {"ok", false},
-                  {"request_id", id},
+                  {"request_id", request.id},
                   {"error", wire::Map{{"message", fmt::format("{}: {}", Name(why), text)}}}},
         wire::ArrayForm::kOpenPi);
   }

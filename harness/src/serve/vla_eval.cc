@@ -47,35 +47,34 @@ class VlaEval final : public Protocol {
     return std::nullopt;
   }
 
-  ClientRequest Read(const wire::Message& message, const wire::Map& metadata) const override {
+  void Read(const wire::Message& message, const wire::Map& metadata,
+            ClientRequest* request) const override {
     const wire::Map& map = RequireMap(message.value, "a message of vla-eval");
+    const wire::Value* const seq = map.Find("seq");
+    if (seq != nullptr) request->id = *seq;
     const std::string type = ReadText(map, "type");
     const wire::Value* const payload = map.Find("payload");
-    const wire::Value* const seq = map.Find("seq");
     if (payload == nullptr || seq == nullptr || seq->If<std::int64_t>() == nullptr) {
       throw DataError("expected a message with type, payload, seq and timestamp");
     }
-    ClientRequest request;
-    request.id = *seq;
     if (type == "hello") {
-      request.kind = ClientRequest::Kind::kSay;
-      request.said = Frame("hello", Hello(metadata), *seq);
+      request->kind = ClientRequest::Kind::kSay;
+      request->said = Frame("hello", Hello(metadata), *seq);
     } else if (type == "observation") {
-      request.observations.push_back(RequireMap(*payload, "the payload"));
+      request->observations.push_back(RequireMap(*payload, "the payload"));
     } else if (type == "episode_start") {
-      request.kind = ClientRequest::Kind::kBegin;
+      request->kind = ClientRequest::Kind::kBegin;
       const wire::Value* const task = RequireMap(*payload, "the payload").Find("task");
       if (task != nullptr && task->If<wire::Map>() != nullptr) {
-        request.seed = ReadCount(*task->If<wire::Map>(), "seed");
+        request->seed = ReadCount(*task->If<wire::Map>(), "seed");
       }
     } else if (type == "episode_end" || type == "error") {
-      request.kind = ClientRequest::Kind::kNothing;
+      request->kind = ClientRequest::Kind::kNothing;
     } else {
       throw DataError(
           "'type': expected hello, observation, episode_start, episode_end or error, found '{}'",
           type);
     }
-    return request;
   }
 
   net::Outgoing Reply(const ClientRequest& request, std::span<const ClientAnswer> answers,
@@ -89,10 +88,14 @@ class VlaEval final : public Protocol {
     return Pack(Frame("hello", {}, request.id), wire::ArrayForm::kVlaEval);
   }
 
-  net::Outgoing Refuse(const wire::Value& id, Refusal why, const std::string& text) const override {
-    const wire::Value seq = id.If<std::int64_t>() != nullptr ? id : wire::Value(std::int64_t{0});
-    const std::string error = fmt::format("observation_failed: {}: {}", Name(why), text);
-    return Pack(Frame("error", {{"error", error}}, seq), wire::ArrayForm::kVlaEval);
+  net::Outgoing Refuse(const ClientRequest& request, Refusal why,
+                       const std::string& text) const override {
+    const auto* const seq = request.id.If<std::int64_t>();
+    const bool is_begin = request.kind == ClientRequest::Kind::kBegin;
+    const std::string error = fmt::format(
+        "{}_failed: {}: {}", is_begin ? "episode_start" : "observation", Name(why), text);
+    return Pack(Frame("error", {{"error", error}}, seq == nullptr ? 0 : *seq),
+                wire::ArrayForm::kVlaEval);
   }
 
   std::optional<net::HttpAnswer> Health(std::string_view path) const override {

@@ -32,7 +32,9 @@ KeyMap FromText(const std::string& text, const std::string& protocol = "openpi")
 
 ClientRequest ReadBy(const std::string& protocol, const wire::Message& message) {
   const auto speaks = MakeProtocol(protocol, "");
-  return speaks->Read(message, Metadata({.spec = kNamed}, speaks->DefaultKeys(kNamed)));
+  ClientRequest request;
+  speaks->Read(message, Metadata({.spec = kNamed}, speaks->DefaultKeys(kNamed)), &request);
+  return request;
 }
 
 wire::NdArray Floats(const std::vector<float>& numbers) {
@@ -141,6 +143,24 @@ TEST(KeyMap, RefusesAnArrayThatIsTooShortForItsPart) {
   const wire::Map message = {{"cam", Bytes({1, 2, 3}, {0, 0, 0, 0, 0, 0})}, {"s", Floats({1, 2})}};
   EXPECT_THAT(MessageOf(ErrorCode::kShape, [&] { Observations(keys, message); }),
               HasSubstr("'s' has shape [2], expected [1] from number 2 on"));
+}
+
+TEST(Protocols, SayWhichRequestTheyRefuse) {
+  const auto refusal = [](const std::string& protocol, const wire::Map& asked) {
+    const auto speaks = MakeProtocol(protocol, "");
+    ClientRequest request;
+    EXPECT_THROW(speaks->Read({.value = asked}, Metadata({.spec = kNamed}, {}), &request), Error);
+    const net::Outgoing sent = speaks->Refuse(request, Refusal::kBadRequest, "why");
+    return *wire::Read(std::make_shared<const std::string>(sent.bytes)).value.If<wire::Map>();
+  };
+  const wire::Map starvla = refusal("starvla", {{"type", "dance"}, {"request_id", "b"}});
+  EXPECT_EQ(*starvla.Find("request_id")->If<std::string>(), "b");
+  const wire::Map bad_task = {{"task", wire::Map{{"seed", -1.0}}}};
+  const wire::Map vla_eval = refusal(
+      "vla_eval", {{"type", "episode_start"}, {"payload", bad_task}, {"seq", std::int64_t{7}}});
+  EXPECT_EQ(*vla_eval.Find("seq")->If<std::int64_t>(), 7);
+  EXPECT_EQ(*vla_eval.Find("payload")->If<wire::Map>()->Find("error")->If<std::string>(),
+            "episode_start_failed: bad_request: why");
 }
 
 TEST(Protocols, TakeTimeInProportionToAMessage) {
