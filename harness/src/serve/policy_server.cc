@@ -174,14 +174,17 @@ bool PolicyServer::Handle(net::ClientId id, Client& client, const wire::Message&
   return true;
 }
 
-std::shared_ptr<Session> PolicyServer::SessionOf(Client& client, const std::string& name) {
-  std::shared_ptr<Session>& session = client.sessions[name];
+// The first observation of a row may come after the reset of its session.
+std::shared_ptr<Session> PolicyServer::SessionOf(Client& client, const SessionKey& key) {
+  std::shared_ptr<Session>& session = client.sessions[key];
   if (session != nullptr) return session;
   if (client.sessions.size() > max_sessions_) {
-    client.sessions.erase(name);
+    client.sessions.erase(key);
     throw DataError("this connection has {} sessions already; open another one", max_sessions_);
   }
   session = std::make_shared<Session>(info_.spec);
+  const auto whole = client.sessions.find({key.first, std::nullopt});
+  if (whole != client.sessions.end()) session->Reset(whole->second->seed());
   return session;
 }
 
@@ -196,10 +199,9 @@ void PolicyServer::RequireOneBatch(std::span<const Observations> observations) c
 
 // Also those of its rows.
 void PolicyServer::ResetSessions(Client& client, const ClientRequest& request) {
-  SessionOf(client, request.session)->Reset(request.seed);
-  const std::string rows = request.session + "#";
-  for (const auto& [name, session] : client.sessions) {
-    if (name.starts_with(rows)) session->Reset(request.seed);
+  SessionOf(client, {request.session, std::nullopt});
+  for (const auto& [key, session] : client.sessions) {
+    if (key.first == request.session) session->Reset(request.seed);
   }
 }
 
@@ -217,10 +219,12 @@ bool PolicyServer::Infer(net::ClientId id, Client& client, const wire::Message& 
     const std::size_t n = observations[i].n_rows();
     pending->n_rows.push_back(n);
     for (std::size_t row = 0; row < n; ++row) {
-      std::string name = request.session;
-      if (request.is_batch || n > 1) name += fmt::format("#{}", pending->rows.size());
-      pending->rows.push_back({.session = SessionOf(client, name)});
-      pending->n_missing += !is_single || !pending->rows.back().session->has_action();
+      SessionKey key = {request.session, std::nullopt};
+      if (request.is_batch || n > 1) key.second = pending->rows.size();
+      pending->rows.push_back({.session = SessionOf(client, key)});
+      Session& session = *pending->rows.back().session;
+      session.Check(observations[i], row);
+      pending->n_missing += !is_single || !session.has_action();
     }
   }
   if (pending->n_missing > 0 && !batcher_->HasRoom(pending->n_missing)) {

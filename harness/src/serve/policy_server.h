@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "net/server.h"
@@ -57,8 +58,11 @@ class PolicyServer final : public net::Handler {
   std::optional<net::HttpAnswer> Get(std::string_view path) override;
 
  private:
+  // The name of a session, and the row in requests of several.
+  using SessionKey = std::pair<std::string, std::optional<std::size_t>>;
+
   struct Client {
-    std::map<std::string, std::shared_ptr<Session>> sessions;
+    std::map<SessionKey, std::shared_ptr<Session>> sessions;
     std::uint64_t n_requests = 0;
     std::uint64_t n_refused = 0;
   };
@@ -70,7 +74,7 @@ class PolicyServer final : public net::Handler {
              ClientRequest& request);
   void RequireOneBatch(std::span<const Observations> observations) const;
   void ResetSessions(Client& client, const ClientRequest& request);
-  std::shared_ptr<Session> SessionOf(Client& client, const std::string& name);
+  std::shared_ptr<Session> SessionOf(Client& client, const SessionKey& key);
   void Finish(Pending& pending);
   void SendRefusal(net::ClientId id, const ClientRequest& request, Refusal why,
                    const std::string& text);

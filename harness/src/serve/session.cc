@@ -22,15 +22,22 @@ void Session::Reset(std::optional<std::uint64_t> seed) {
   next_ = 0;
 }
 
-void Session::Observe(const Observations& observations, std::size_t row) {
+void Session::Check(const Observations& observations, std::size_t row) {
   const std::size_t n = observations.n_steps();
   const auto n_wanted = static_cast<std::size_t>(spec_.horizons.n_obs_steps);
   if (n != 1 && n != n_wanted) {
     throw ShapeError("the observation has {} steps, expected 1 or {}", n, n_wanted);
   }
-  is_first_ = is_first_ || n > 1;
   for (std::size_t step = 0; step < n; ++step) {
     input_.CopyTo(&history_, observations.At(row, step));
+  }
+}
+
+void Session::Observe(const Observations& observations, std::size_t row) {
+  const std::size_t n = observations.n_steps();
+  is_first_ = is_first_ || n > 1;
+  for (std::size_t step = 0; step < n; ++step) {
+    if (n > 1) input_.CopyTo(&history_, observations.At(row, step));  // else it is there
     if (std::exchange(is_first_, false)) {
       history_.PushAsFirst();
     } else {

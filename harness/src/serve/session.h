@@ -25,9 +25,13 @@ class Session {
   /// A new episode: its seed is this one, or the number of episodes before it.
   void Reset(std::optional<std::uint64_t> seed);
 
-  /// Takes in the observations of a row. One step joins those that came before; several are all
-  /// that there is, as at the beginning of an episode. Throws Error{kShape} or {kNumeric}; a
-  /// single step is then as if it was not sent, and of several steps some are taken in.
+  std::uint64_t seed() const { return seed_; }  // of the episode
+
+  /// Throws Error{kShape} or {kNumeric} if the observations of a row cannot be taken in.
+  void Check(const Observations& observations, std::size_t row);
+
+  /// Takes in the observations of a row, which were the last to be checked. One step joins those
+  /// that came before; several are all that there is, as at the beginning of an episode.
   void Observe(const Observations& observations, std::size_t row);
 
   /// The numbers for the noise of the next plan. `step`: the env step that the client says it is

@@ -274,6 +274,36 @@ TEST_F(PolicyServerTest, AnswersBatches) {
   EXPECT_EQ(Actions(*list[1].If<wire::Map>())[0], 22);
 }
 
+TEST_F(PolicyServerTest, ResetsTheRowsOfASessionAndNoOther) {
+  Start();
+  auto client = Client();
+  const auto first = [&](float pos) {
+    const wire::Map answer = client.Ask({{"batch", wire::List{Obs(pos)}}});
+    return Actions(*(*answer.Find("batch")->If<wire::List>())[0].If<wire::Map>())[0];
+  };
+  client.Ask({{"endpoint", "reset"}, {"seed", std::int64_t{5}}});
+  EXPECT_EQ(first(1), 5011) << "the row did not exist at the reset";
+  EXPECT_EQ(first(2), 5112);
+  client.Ask(With(Obs(1), "session_id", "#0"));
+  client.Ask({{"endpoint", "reset"}, {"seed", std::int64_t{6}}});
+  EXPECT_EQ(first(1), 6011);
+  EXPECT_EQ(Actions(client.Ask(With(Obs(2), "session_id", "#0")))[0], 112);
+}
+
+TEST_F(PolicyServerTest, RefusedRequestsChangeNoRow) {
+  Start();
+  auto client = Client();
+  const auto both = [](const wire::Map& first, const wire::Map& second) {
+    return wire::Map{{"batch", wire::List{first, second}}, {"step", std::int64_t{0}}};
+  };
+  client.Ask(both(Obs(1), Obs(1)));
+  const wire::Map bad = {{"image", Image(0)}, {"pos", Pos(NAN)}};
+  EXPECT_THAT(client.Error(both(Obs(2), bad)), HasSubstr("pos"));
+  const wire::Map answer = client.Ask(both(Obs(3), Obs(3)));
+  const auto& list = *answer.Find("batch")->If<wire::List>();
+  EXPECT_EQ(Actions(*list[0].If<wire::Map>())[0], 13);
+}
+
 TEST_F(PolicyServerTest, RefusesMoreRowsThanABatchHas) {
   Start();
   auto client = Client();
