@@ -48,9 +48,7 @@ Batcher::~Batcher() {
 bool Batcher::HasRoom(std::size_t n_rows) {
   const std::lock_guard lock(mutex_);
   CountArrivals(n_rows);
-  if (queue_.size() + n_rows <= options_.max_queue) return true;
-  counts_.n_refused_rows += n_rows;
-  return false;
+  return queue_.empty() || queue_.size() + n_rows <= options_.max_queue;
 }
 
 void Batcher::Queue(std::vector<Row> rows) {
@@ -150,7 +148,6 @@ void Batcher::PlanBatch(std::vector<Waiting> batch) {
     ++counts_.n_batches;
     counts_.n_rows += batch.size();
     counts_.plan_s += plan_s;
-    for (const PlanOutcome& outcome : outcomes) counts_.n_failed_rows += outcome.chunk.empty();
     batch_s_ = batch_s_ == 0.0 ? plan_s : 0.8 * batch_s_ + 0.2 * plan_s;
     latest_[counts_.n_batches % latest_.size()] = batch.size() + queue_.size();
   }

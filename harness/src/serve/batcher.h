@@ -36,8 +36,6 @@ struct BatcherOptions {
 struct BatcherCounts {
   std::uint64_t n_rows = 0;
   std::uint64_t n_batches = 0;
-  std::uint64_t n_failed_rows = 0;
-  std::uint64_t n_refused_rows = 0;
   std::size_t n_queued = 0;  // now
   double plan_s = 0.0;
   double arrivals_per_s = 0.0;  // of the last seconds, also of refused rows
@@ -58,7 +56,8 @@ class Batcher {
   /// Plans what is queued.
   ~Batcher();
 
-  /// Whether so many rows fit into the queue; if not, they count as refused.
+  /// Whether so many rows fit into the queue. An empty one takes every request, or else one of more
+  /// rows than max_queue would be refused for ever.
   bool HasRoom(std::size_t n_rows);
 
   /// `window`, [1, To, ...] of each key, must not change before `done`, which is called once on the

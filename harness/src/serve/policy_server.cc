@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kMaxSessions = 256;                    // of a client
 constexpr std::size_t kSessionBytes = std::size_t{2} << 30;  // of all clients
 constexpr std::size_t kTextBytes = std::size_t{1} << 16;
+constexpr std::size_t kIgnoredBytes = std::size_t{4} << 20;
 
 PolicyServerOptions WithMessageLimit(PolicyServerOptions options, const KeyMap& keys,
                                      std::int64_t n_obs_steps, int n_rows) {
@@ -61,14 +62,16 @@ struct PolicyServer::Pending {
   Batcher::Clock::time_point since = Batcher::Clock::now();
 };
 
-// Numbers may come as float64, and windows have all steps.
+// Numbers may come as float64, and windows have all steps. What is ignored has no known size: the
+// images that a client also sends, if they are not much larger than those that the policy reads.
 std::size_t MaxMessageBytes(const KeyMap& keys, std::int64_t n_obs_steps, std::size_t n_rows) {
   std::size_t bytes = 0;
   for (const InputKey& key : keys.obs) {
     const auto n = static_cast<std::size_t>(NumElements(key.MessageShape()));
     bytes += 1024 + n * (key.spec.type == KeyType::kLowDim ? 8 : SizeOf(key.spec.dtype));
   }
-  return kTextBytes + n_rows * static_cast<std::size_t>(n_obs_steps) * bytes;
+  bytes *= n_rows * static_cast<std::size_t>(n_obs_steps);
+  return kTextBytes + bytes + (keys.ignored.empty() ? 0 : kIgnoredBytes + 2 * bytes);
 }
 
 PolicyServer::PolicyServer(std::shared_ptr<control::ChunkPlanner> planner, PolicyInfo info,

@@ -170,9 +170,10 @@ std::vector<float> Actions(const wire::Map& answer) {
 
 class PolicyServerTest : public testing::Test {
  protected:
-  void Start(PolicyServerOptions options = {}) {
+  void Start(PolicyServerOptions options = {}, const std::vector<std::string>& ignored = {}) {
     auto protocol = MakeOpenPi();
     KeyMap keys = protocol->DefaultKeys(kSpec);
+    keys.ignored = ignored;
     server_ = std::make_unique<PolicyServer>(
         planner_,
         PolicyInfo{.name = "sum", .checkpoint_sha256 = "abc", .spec = kSpec, .micro_batch = 4},
@@ -381,6 +382,21 @@ TEST_F(PolicyServerTest, RefusesMoreThanItsQueueHolds) {
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(Actions(clients[static_cast<std::size_t>(i)].Receive())[0], 11);
   EXPECT_EQ(Actions(clients[3].Ask(Obs(1)))[0], 11) << "what was refused was remembered";
+}
+
+TEST_F(PolicyServerTest, AnIdleServerTakesARequestOfMoreRowsThanItsQueueHolds) {
+  Start({.batcher = {.max_queue = 2}});
+  auto client = Client();
+  const wire::Map answer = client.Ask({{"batch", wire::List{Obs(1), Obs(1), Obs(1)}}});
+  EXPECT_NE(answer.Find("batch"), nullptr);
+}
+
+TEST_F(PolicyServerTest, TakesImagesThatItIgnores) {
+  Start({}, {"wrist"});
+  auto client = Client();
+  const std::vector<std::uint8_t> pixels(480 * 640 * 3);
+  const wire::NdArray wrist = wire::CopyOf("|u1", {480, 640, 3}, std::as_bytes(std::span(pixels)));
+  EXPECT_EQ(Actions(client.Ask(With(Obs(1), "wrist", wrist)))[0], 11);
 }
 
 TEST_F(PolicyServerTest, AnswersDoNotDependOnCompanions) {
