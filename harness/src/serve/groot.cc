@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/errors.h"
@@ -9,10 +10,11 @@
 namespace dp_bench::serve {
 namespace {
 
-wire::Value ModalityConfig(std::vector<std::string> keys, std::int64_t first, std::int64_t last) {
+wire::Value ModalityConfig(const std::vector<std::string>& keys, std::int64_t first,
+                           std::int64_t last) {
   wire::List steps;
   for (std::int64_t step = first; step <= last; ++step) steps.emplace_back(step);
-  wire::List names(std::make_move_iterator(keys.begin()), std::make_move_iterator(keys.end()));
+  wire::List names(keys.begin(), keys.end());
   return wire::Map{{"__ModalityConfig_class__", true},
                    {"as_json", wire::Map{{"delta_indices", std::move(steps)},
                                          {"modality_keys", std::move(names)}}}};
@@ -104,21 +106,28 @@ class Groot final : public Protocol {
   }
 
  private:
+  // What an observation has in a modality, each array once: several keys may be parts of it.
+  static std::vector<std::string> NamesIn(std::string_view modality, const wire::Map& obs) {
+    std::vector<std::string> names;
+    for (const auto& [key, entry] : obs.entries()) {
+      const auto& path = *entry.If<wire::Map>()->Find("key")->If<std::string>();
+      if (!path.starts_with(modality)) continue;
+      const std::string name = path.substr(modality.size());
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+    return names;
+  }
+
   // Which keys an observation has, and which steps: 0 is the current one.
   static wire::Map Modalities(const wire::Map& metadata) {
     const wire::Map& own = *metadata.Find("dp_bench")->If<wire::Map>();
     const auto count = [&](std::string_view key) { return *own.Find(key)->If<std::int64_t>(); };
     const wire::Map& keys = *own.Find("keys")->If<wire::Map>();
-    std::vector<std::string> video;
-    std::vector<std::string> state;
-    for (const auto& [name, entry] : keys.Find("obs")->If<wire::Map>()->entries()) {
-      const bool is_state = *entry.If<wire::Map>()->Find("type")->If<std::string>() == "low_dim";
-      (is_state ? state : video).push_back(name);
-    }
+    const wire::Map& obs = *keys.Find("obs")->If<wire::Map>();
     const std::int64_t oldest = 1 - count("n_obs_steps");
     const std::string actions = *keys.Find("actions")->If<std::string>();
-    return {{"video", ModalityConfig(std::move(video), oldest, 0)},
-            {"state", ModalityConfig(std::move(state), oldest, 0)},
+    return {{"video", ModalityConfig(NamesIn("video/", obs), oldest, 0)},
+            {"state", ModalityConfig(NamesIn("state/", obs), oldest, 0)},
             {"action", ModalityConfig({actions}, 0, count("n_action_steps") - 1)},
             {"language", ModalityConfig({}, 0, 0)}};
   }

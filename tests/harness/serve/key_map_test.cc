@@ -145,6 +145,26 @@ TEST(KeyMap, RefusesAnArrayThatIsTooShortForItsPart) {
               HasSubstr("'s' has shape [2], expected [1] from number 2 on"));
 }
 
+TEST(Protocols, GrootNamesTheArraysThatItReads) {
+  const KeyMap keys = FromText(R"({"obs": {"cam": {"key": "video/top"},
+      "grip": {"key": "state/arm", "first": 2}, "joints": {"key": "state/arm", "first": 0}}})",
+                               "groot");
+  ClientRequest request;
+  MakeProtocol("groot", "")
+      ->Read({.value = wire::Map{{"endpoint", "get_modality_config"}}},
+             Metadata({.spec = kNamed}, keys), &request);
+  const auto names = [&](const std::string& modality) {
+    const auto& config = *request.said.Find(modality)->If<wire::Map>();
+    const auto& list =
+        *config.Find("as_json")->If<wire::Map>()->Find("modality_keys")->If<wire::List>();
+    std::vector<std::string> texts;
+    for (const wire::Value& name : list) texts.push_back(*name.If<std::string>());
+    return texts;
+  };
+  EXPECT_THAT(names("video"), ElementsAre("top"));
+  EXPECT_THAT(names("state"), ElementsAre("arm"));
+}
+
 TEST(Protocols, SayWhichRequestTheyRefuse) {
   const auto refusal = [](const std::string& protocol, const wire::Map& asked) {
     const auto speaks = MakeProtocol(protocol, "");
