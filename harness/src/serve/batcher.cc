@@ -110,6 +110,7 @@ std::vector<Batcher::Waiting> Batcher::TakeBatch() {
                         [&] { return is_ending_ || queue_.size() >= n_wanted; });
   }
   std::vector<Waiting> batch;
+  if (is_ending_) return batch;
   while (!queue_.empty() && batch.size() < batch_size_) {
     batch.push_back(std::move(queue_.front()));
     queue_.pop_front();

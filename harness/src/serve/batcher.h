@@ -53,15 +53,15 @@ class Batcher {
           const BatcherOptions& options);
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
-  /// Plans what is queued.
+  /// What is still queued is never planned, and its `done` not called.
   ~Batcher();
 
   /// Whether so many rows fit into the queue. An empty one takes every request, or else one of more
   /// rows than max_queue would be refused for ever.
   bool HasRoom(std::size_t n_rows);
 
-  /// `window`, [1, To, ...] of each key, must not change before `done`, which is called once on the
-  /// batcher's thread.
+  /// `window`, [1, To, ...] of each key, must not change before `done`, which is called at most
+  /// once on the batcher's thread.
   struct Row {
     const control::ObsBatch* window;
     control::PlanRow row;

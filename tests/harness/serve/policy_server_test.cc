@@ -488,6 +488,24 @@ TEST_F(PolicyServerTest, KeepsALog) {
   EXPECT_THAT(events, ElementsAre("start", "open", "refuse", "close", "stop"));
 }
 
+TEST_F(PolicyServerTest, PlansNothingMoreAfterTheGrace) {
+  Start();
+  planner_->Hold(true);
+  std::vector<OpenPiClient> clients;
+  for (int i = 0; i < 3; ++i) clients.push_back(Client());
+  clients[0].Send(Obs(1));
+  planner_->AwaitPlan();
+  clients[1].Send(Obs(1));
+  clients[2].Send(Obs(1));
+  AwaitQueue(2);
+  std::thread stop([&] { server_->Stop(0ms); });
+  while (HttpGet(server_->port(), "/healthz") != "") std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(20ms);  // so that only the plan is awaited
+  planner_->Hold(false);
+  stop.join();
+  EXPECT_THAT(planner_->n_rows(), ElementsAre(1));
+}
+
 TEST_F(PolicyServerTest, StopsWhileItPlans) {
   Start();
   auto client = Client();
