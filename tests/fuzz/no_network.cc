@@ -6,6 +6,8 @@
 namespace dp_bench::net {
 
 std::unique_ptr<Server> MakeWebSocketServer(const ServerOptions& /*options*/) { return nullptr; }
-std::unique_ptr<Server> MakeZmqServer(const ServerOptions& /*options*/) { return nullptr; }
+std::unique_ptr<Server> MakeZmqServer(const ServerOptions& /*options*/, std::string /*no_place*/) {
+  return nullptr;
+}
 
 }  // namespace dp_bench::net

@@ -128,6 +128,11 @@ int Serve(ServeVerbOptions options) {
   if (!options.keys.empty()) {
     keys = serve::KeyMap::FromConfig(config::LoadConfig({.config = options.keys}), keys);
   }
+  if (options.protocol == "groot" && !options.server.net.host.starts_with("127.")) {
+    core::LogWarning(
+        "others can reach {}: groot's limits of memory and time hold only in a trusted network",
+        options.server.net.host);
+  }
   const serve::PolicyInfo info = served.info;
   serve::PolicyServer server(std::move(served.planner), info, std::move(protocol), keys,
                              options.server);

@@ -96,8 +96,10 @@ class Server {
 std::unique_ptr<Server> MakeWebSocketServer(const ServerOptions& options);
 
 /// ZeroMQ for REQ sockets: a ROUTER over TCP. No greeting, no pages, no key: the handler asks for
-/// one. A client that was silent for ten times the idle time is forgotten. Throws Error{kIo}.
-std::unique_ptr<Server> MakeZmqServer(const ServerOptions& options);
+/// one. `no_place` is the answer to a client too many. For trusted networks only: ZeroMQ itself
+/// accepts any number of connections, and keeps the parts of a message, each of max_message_bytes,
+/// until the last one comes, however long that takes. Throws Error{kIo}.
+std::unique_ptr<Server> MakeZmqServer(const ServerOptions& options, std::string no_place);
 
 /// Whether both are equal; the time does not tell how many characters of a guess were right.
 bool SameSecret(std::string_view wanted, std::string_view found);

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -21,7 +23,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 class ZmqServer final : public Server {
  public:
-  explicit ZmqServer(ServerOptions options);
+  ZmqServer(ServerOptions options, std::string no_place);
   ~ZmqServer() override {
     ZmqServer::Stop(std::chrono::milliseconds(0));
     close(wake_);
@@ -36,8 +38,9 @@ class ZmqServer final : public Server {
  private:
   struct Peer {
     std::string identity;
-    SteadyClock::time_point last_seen;
+    int descriptor = -1;  // of its connection; -1: unknown
     bool awaits_answer = false;
+    bool is_gone = false;
   };
 
   void Loop();
@@ -45,13 +48,16 @@ class ZmqServer final : public Server {
   void ReceiveAll();
   void Take(std::vector<zmq::message_t> parts);
   ClientId ClientOf(const std::string& identity);
-  void ForgetIdle();
+  bool Answer(const std::string& identity, const std::string& bytes);
+  void ForgetGone();
   void Wake() const;
 
   ServerOptions options_;
+  std::string no_place_;
   Handler* handler_ = nullptr;
   zmq::context_t context_{1};
   zmq::socket_t socket_{context_, zmq::socket_type::router};
+  zmq::socket_t closed_{context_, zmq::socket_type::pair};  // tells of connections that end
   int port_ = 0;
   int wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   std::map<ClientId, Peer> peers_;
@@ -64,15 +70,21 @@ class ZmqServer final : public Server {
   std::thread thread_;
 };
 
-ZmqServer::ZmqServer(ServerOptions options) : options_(std::move(options)) {
+ZmqServer::ZmqServer(ServerOptions options, std::string no_place)
+    : options_(std::move(options)), no_place_(std::move(no_place)) {
   socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(options_.max_message_bytes));
   socket_.set(zmq::sockopt::rcvhwm, 4);
   socket_.set(zmq::sockopt::sndhwm, 4);
   socket_.set(zmq::sockopt::linger, 0);
+  socket_.set(zmq::sockopt::router_mandatory, true);
   const auto idle = static_cast<int>(options_.idle_time.count());
   socket_.set(zmq::sockopt::heartbeat_ivl, idle / 2);
   socket_.set(zmq::sockopt::heartbeat_timeout, idle);
   socket_.set(zmq::sockopt::handshake_ivl, static_cast<int>(options_.transfer_time.count()));
+  constexpr const char* kClosed = "inproc://closed";
+  zmq_socket_monitor(socket_.handle(), kClosed, ZMQ_EVENT_DISCONNECTED);
+  closed_.set(zmq::sockopt::rcvhwm, 0);
+  closed_.connect(kClosed);
   const std::string where =
       "tcp://" + options_.host + ":" + (options_.port == 0 ? "*" : std::to_string(options_.port));
   try {
@@ -104,18 +116,24 @@ void ZmqServer::Post(std::function<void()> work) {
 }
 
 void ZmqServer::Loop() {
+  // ZeroMQ's functions fail when a signal comes; another thread handles it
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   while (true) {
     std::vector<zmq::pollitem_t> items = {{socket_.handle(), 0, ZMQ_POLLIN, 0},
+                                          {closed_.handle(), 0, ZMQ_POLLIN, 0},
                                           {nullptr, wake_, ZMQ_POLLIN, 0}};
     zmq::poll(items, std::chrono::milliseconds(end_ ? 10 : 1000));
     RunPosted();
+    ForgetGone();
     if (end_) {
       const bool is_busy =
           std::ranges::any_of(peers_, [](const auto& peer) { return peer.second.awaits_answer; });
       if (!is_busy || SteadyClock::now() >= *end_) return;
     } else {
       ReceiveAll();
-      ForgetIdle();
     }
   }
 }
@@ -150,23 +168,10 @@ void ZmqServer::ReceiveAll() {
 ClientId ZmqServer::ClientOf(const std::string& identity) {
   const auto found = ids_.find(identity);
   if (found != ids_.end()) return found->second;
-  if (peers_.size() >= static_cast<std::size_t>(options_.max_clients)) {
-    // the one that was silent for the longest time makes place
-    auto oldest = peers_.end();
-    for (auto peer = peers_.begin(); peer != peers_.end(); ++peer) {
-      if (peer->second.awaits_answer) continue;
-      if (oldest == peers_.end() || peer->second.last_seen < oldest->second.last_seen) {
-        oldest = peer;
-      }
-    }
-    if (oldest == peers_.end()) return 0;
-    ids_.erase(oldest->second.identity);
-    handler_->Closed(oldest->first);
-    peers_.erase(oldest);
-  }
+  if (peers_.size() >= static_cast<std::size_t>(options_.max_clients)) return 0;
   const ClientId client = ++last_client_;
   ids_[identity] = client;
-  peers_[client] = {.identity = identity, .last_seen = SteadyClock::now()};
+  peers_[client].identity = identity;
   handler_->Opened(client);
   return client;
 }
@@ -174,9 +179,14 @@ ClientId ZmqServer::ClientOf(const std::string& identity) {
 // A client with another request before its answer breaks the protocol: that request is dropped.
 void ZmqServer::Take(std::vector<zmq::message_t> parts) {
   if (parts.size() != 3 || parts[1].size() != 0) return;
+  ForgetGone();  // also the one that had this descriptor before
   const ClientId client = ClientOf(parts[0].to_string());
-  if (client == 0 || peers_[client].awaits_answer) return;
-  peers_[client].last_seen = SteadyClock::now();
+  if (client == 0) {
+    Answer(parts[0].to_string(), no_place_);
+    return;
+  }
+  if (peers_[client].awaits_answer) return;
+  peers_[client].descriptor = zmq_msg_get(parts[2].handle(), ZMQ_SRCFD);
   peers_[client].awaits_answer = true;
   const bool is_answered =
       handler_->Received(client, std::make_shared<const std::string>(parts[2].to_string()));
@@ -187,25 +197,38 @@ void ZmqServer::Send(ClientId client, Outgoing message) {
   const auto peer = peers_.find(client);
   if (peer == peers_.end()) return;
   peer->second.awaits_answer = false;
+  peer->second.is_gone = !Answer(peer->second.identity, message.bytes);
+}
+
+// False if it is not there, or does not take its answers.
+bool ZmqServer::Answer(const std::string& identity, const std::string& bytes) {
   try {
-    socket_.send(zmq::buffer(peer->second.identity), zmq::send_flags::sndmore);
+    const auto flags = zmq::send_flags::sndmore | zmq::send_flags::dontwait;
+    if (!socket_.send(zmq::buffer(identity), flags)) return false;
     socket_.send(zmq::message_t(), zmq::send_flags::sndmore);
-    socket_.send(zmq::buffer(message.bytes), zmq::send_flags::none);
-  } catch (const zmq::error_t&) {  // it is gone
+    socket_.send(zmq::buffer(bytes), zmq::send_flags::none);
+    return true;
+  } catch (const zmq::error_t&) {
+    return false;
   }
 }
 
-void ZmqServer::ForgetIdle() {
-  const auto limit = SteadyClock::now() - 10 * options_.idle_time;
-  for (auto peer = peers_.begin(); peer != peers_.end();) {
-    if (peer->second.awaits_answer || peer->second.last_seen > limit) {
-      ++peer;
-      continue;
-    }
-    ids_.erase(peer->second.identity);
-    handler_->Closed(peer->first);
-    peer = peers_.erase(peer);
+// An event is its number, 16 bits, and the descriptor, 32 bits; a part with the address follows.
+void ZmqServer::ForgetGone() {
+  zmq::message_t event;
+  zmq::message_t address;
+  while (closed_.recv(event, zmq::recv_flags::dontwait)) {
+    std::int32_t descriptor = -1;
+    std::memcpy(&descriptor, event.data<std::byte>() + sizeof(std::uint16_t), sizeof descriptor);
+    closed_.recv(address, zmq::recv_flags::none);
+    for (auto& [client, peer] : peers_) peer.is_gone |= peer.descriptor == descriptor;
   }
+  std::erase_if(peers_, [this](const auto& entry) {
+    if (!entry.second.is_gone) return false;
+    ids_.erase(entry.second.identity);
+    handler_->Closed(entry.first);
+    return true;
+  });
 }
 
 void ZmqServer::Stop(std::chrono::milliseconds grace) {
@@ -217,8 +240,8 @@ void ZmqServer::Stop(std::chrono::milliseconds grace) {
 
 }  // namespace
 
-std::unique_ptr<Server> MakeZmqServer(const ServerOptions& options) {
-  return std::make_unique<ZmqServer>(options);
+std::unique_ptr<Server> MakeZmqServer(const ServerOptions& options, std::string no_place) {
+  return std::make_unique<ZmqServer>(options, std::move(no_place));
 }
 
 }  // namespace dp_bench::net

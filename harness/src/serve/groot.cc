@@ -25,7 +25,10 @@ class Groot final : public Protocol {
   explicit Groot(std::string api_key) : api_key_(std::move(api_key)) {}
 
   std::unique_ptr<net::Server> MakeServer(const net::ServerOptions& options) const override {
-    return net::MakeZmqServer(options);
+    const std::string text =
+        fmt::format("the server has {} clients already; try again later (serve --max-clients)",
+                    options.max_clients);
+    return net::MakeZmqServer(options, Refuse({}, Refusal::kOverloaded, text).bytes);
   }
   std::string_view scheme() const override { return "tcp"; }
 

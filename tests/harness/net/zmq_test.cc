@@ -1,8 +1,9 @@
 // The ZeroMQ server and client against each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <mutex>
+#include <csignal>
 #include <thread>
 #include <vector>
 
@@ -43,7 +44,7 @@ class NumberHandler final : public Handler {
 class ZeroMq : public testing::Test {
  protected:
   void Start(const ServerOptions& options = {}) {
-    server_ = MakeZmqServer(options);
+    server_ = MakeZmqServer(options, "full");
     handler_.server_ = server_.get();
     server_->Start(handler_);
   }
@@ -53,6 +54,9 @@ class ZeroMq : public testing::Test {
 
   std::unique_ptr<Connection> Connect() {
     return ConnectZmq("tcp://127.0.0.1:" + std::to_string(server_->port()), {}, Soon());
+  }
+  void AwaitClosed(int n) {
+    while (handler_.n_closed_ < n) std::this_thread::sleep_for(1ms);
   }
   static Connection::Clock::time_point Soon() { return Connection::Clock::now() + 10s; }
   static std::string Ask(Connection& connection, const std::string& message) {
@@ -84,12 +88,55 @@ TEST_F(ZeroMq, AnswersOthersWhileOneWaits) {
   EXPECT_EQ(*slow->Receive(Soon()).bytes, "released");
 }
 
-TEST_F(ZeroMq, ForgetsTheOldestClientForANewOne) {
+TEST_F(ZeroMq, TurnsAwayMoreClientsThanAllowed) {
   Start({.max_clients = 2});
   auto first = Connect();
-  Ask(*first, "a");
-  for (int i = 0; i < 3; ++i) Ask(*Connect(), "b");
-  EXPECT_EQ(handler_.n_closed_, 2);
+  auto second = Connect();
+  EXPECT_EQ(Ask(*first, "a"), "1a");
+  EXPECT_EQ(Ask(*second, "a"), "2a");
+  auto third = Connect();
+  EXPECT_EQ(Ask(*third, "a"), "full");
+  EXPECT_EQ(Ask(*first, "b"), "1b") << "another client took its place";
+  second.reset();
+  AwaitClosed(1);
+  EXPECT_EQ(Ask(*third, "b"), "3b");
+}
+
+TEST_F(ZeroMq, ForgetsClientsThatLeave) {
+  Start({.max_clients = 2});
+  auto first = Connect();
+  EXPECT_EQ(Ask(*first, "a"), "1a");
+  for (int i = 2; i < 20; ++i) {
+    EXPECT_EQ(Ask(*Connect(), "a"), std::to_string(i) + "a");
+    AwaitClosed(i - 1);
+  }
+  EXPECT_EQ(Ask(*first, "b"), "1b");
+}
+
+TEST_F(ZeroMq, ForgetsAClientThatLeavesBeforeItsAnswer) {
+  Start({.max_clients = 1});
+  auto client = Connect();
+  client->Send("hold", Soon());
+  while (handler_.held_ == 0) std::this_thread::sleep_for(1ms);
+  client.reset();
+  AwaitClosed(1);
+  handler_.Release();
+  EXPECT_EQ(Ask(*Connect(), "a"), "2a");
+}
+
+TEST_F(ZeroMq, IsNotInterruptedBySignals) {
+  std::signal(SIGHUP, [](int) {});
+  Start();
+  auto client = Connect();
+  EXPECT_EQ(Ask(*client, "a"), "1a");
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // so that another thread would get it
+  kill(getpid(), SIGHUP);
+  EXPECT_EQ(Ask(*client, "b"), "1b");
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  std::signal(SIGHUP, SIG_DFL);
 }
 
 TEST_F(ZeroMq, DropsALongerMessage) {
@@ -114,7 +161,7 @@ TEST_F(ZeroMq, StopsAfterItsAnswers) {
 TEST_F(ZeroMq, SaysThatAPortIsTaken) {
   Start();
   const ServerOptions same{.port = server_->port()};
-  EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { MakeZmqServer(same); }), HasSubstr("--port"));
+  EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { MakeZmqServer(same, ""); }), HasSubstr("--port"));
 }
 
 TEST(ZeroMqAddress, MustBeOne) {
