@@ -124,6 +124,11 @@ echo broken >changing/ema.safetensors
 kill -HUP $server
 for ((i = 0; i < 600; i++)); do grep -q "still served" serve.txt && break; sleep 0.1; done
 grep -q "the old checkpoint is still served" serve.txt || fail "$(cat serve.txt)"
+mv changing moved
+ln -s changing changing  # the error of the standard library, not ours
+kill -HUP $server
+for ((i = 0; i < 600; i++)); do [ "$(grep -c "still served" serve.txt)" -eq 2 ] && break; sleep 0.1; done
+grep -q "still served: .*symbolic links" serve.txt || fail "$(cat serve.txt)"
 stop_server
 
 echo "other projects' clients"

@@ -1,12 +1,14 @@
 // dp_bench serve: a checkpoint behind a server.
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "app/process.h"
 #include "app/verbs.h"
 #include "config/loader.h"
 #include "core/console.h"
@@ -100,8 +102,9 @@ void Reload(const ServeVerbOptions& options, const PolicySpec& spec, serve::Poli
     }
     server.Replace(served.planner, served.info);
     core::LogInfo("serving checkpoint {}", served.info.checkpoint_sha256.substr(0, 12));
-  } catch (const Error& error) {
-    core::LogWarning("the old checkpoint is still served: {}", error.what());
+  } catch (const std::exception& exception) {
+    core::LogWarning("the old checkpoint is still served: {}",
+                     DescribeTorchFailure(exception).message);
   }
 }
 
