@@ -126,6 +126,7 @@ int Serve(ServeVerbOptions options) {
       .max_queue = static_cast<std::size_t>(options.max_queue)};
   options.record = OpenRecord(options.record_folder);
   ServedPolicy served = LoadServed(options);
+  options.micro_batch = served.info.micro_batch;  // also of the checkpoints after it
   auto protocol = serve::MakeProtocol(options.protocol, options.server.net.api_key);
   serve::KeyMap keys = protocol->DefaultKeys(served.info.spec);
   if (!options.keys.empty()) {
