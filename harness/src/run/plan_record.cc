@@ -73,7 +73,7 @@ PlanRecordWriter::PlanRecordWriter(fs::path folder, std::uint64_t max_bytes)
 void PlanRecordWriter::Add(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
                            std::span<const std::string> faults, std::span<const float> actions,
                            const Shape& chunk_shape) {
-  if (is_full_) return;
+  if (is_ended_) return;
   ArrayMap arrays;
   for (const auto& [key, batch] : obs) arrays.emplace("obs." + key, FrontOf(batch, rows.size()));
   Array chunks(DType::kFloat32,
@@ -82,19 +82,24 @@ void PlanRecordWriter::Add(const control::ObsBatch& obs, std::span<const control
                     chunks.as<float>().begin());
   arrays.emplace(kActionTensor, std::move(chunks));
   for (const auto& [name, array] : arrays) n_bytes_ += array.byte_size();
-  is_full_ = n_bytes_ > max_bytes_;
-  if (is_full_) {
+  is_ended_ = n_bytes_ > max_bytes_;
+  if (is_ended_) {
     core::LogWarning("the record of plans in {} has its full size of {} MiB; no more is kept",
                      folder_.string(), max_bytes_ >> 20);
     return;
   }
   const std::string file = PlanFile(n_files_++);
-  WriteSafetensors(folder_ / file, arrays);
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    nlohmann::json line = {
-        {"file", file}, {"row", row}, {"seed", rows[row].seed}, {"step", rows[row].env_step}};
-    if (!faults[row].empty()) line["fault"] = faults[row];
-    index_->Append(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  try {
+    WriteSafetensors(folder_ / file, arrays);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      nlohmann::json line = {
+          {"file", file}, {"row", row}, {"seed", rows[row].seed}, {"step", rows[row].env_step}};
+      if (!faults[row].empty()) line["fault"] = faults[row];
+      index_->Append(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    }
+  } catch (const Error& error) {
+    is_ended_ = true;
+    core::LogWarning("the record of plans ends here: {}", error.what());
   }
 }
 

@@ -38,8 +38,8 @@ class PlanRecordWriter {
   explicit PlanRecordWriter(std::filesystem::path folder, std::uint64_t max_bytes = kMaxBytes);
 
   /// The rows of `obs` and `actions` [M, Ta, Da] after the first n are padding, for n = rows.size()
-  /// = faults.size(). Once the record has `max_bytes`, it warns and keeps nothing more. Throws
-  /// Error{kIo}.
+  /// = faults.size(). Once the record has `max_bytes` or cannot be written, it warns and keeps
+  /// nothing more: a full disk must not end what is recorded.
   void Add(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
            std::span<const std::string> faults, std::span<const float> actions,
            const Shape& chunk_shape);
@@ -49,7 +49,7 @@ class PlanRecordWriter {
   std::uint64_t max_bytes_;
   std::uint64_t n_bytes_ = 0;
   std::size_t n_files_ = 0;
-  bool is_full_ = false;
+  bool is_ended_ = false;
   std::optional<core::JsonLog> index_;
 };
 

@@ -90,6 +90,15 @@ TEST_F(PlanRecordTest, KeepsNothingMoreOnceItIsFull) {
   EXPECT_EQ(PlanRecord(folder_.path()).plans().size(), 1U);
 }
 
+TEST_F(PlanRecordTest, EndsWhenItCannotBeWritten) {
+  PlanRecordWriter writer(folder_.path() / "moved");
+  std::filesystem::remove_all(folder_.path() / "moved");
+  EXPECT_NO_THROW(AddBatch(writer, 1, 1));
+  std::filesystem::create_directory(folder_.path() / "moved");
+  AddBatch(writer, 2, 1);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "moved"));
+}
+
 TEST_F(PlanRecordTest, LinesOfOtherFilesAreRefusedByTheirNumber) {
   WriteIndex("{\"file\":\"plan_000000.safetensors\",\"row\":0,\"seed\":1,\"step\":0}\n");
   for (const char* const line :
