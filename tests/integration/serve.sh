@@ -38,6 +38,7 @@ for line in open(sys.argv[1]): print(json.loads(line)["seed"], json.loads(line)[
 echo "episodes of a remote policy are those of its checkpoint"
 model=$models/pusht_unet_hybrid
 "$dp_bench" eval --checkpoint "$model" --output own "${runner[@]}" >eval.txt 2>&1 || fail "$(cat eval.txt)"
+export DP_BENCH_API_KEY=secret
 for protocol in openpi starvla groot; do
   start_server --checkpoint "$model" --protocol $protocol --log $protocol.jsonl
   "$dp_bench" eval --policy remote --env pusht --config-dir "$2" --output $protocol "policy.params.url=$address" \
@@ -46,6 +47,7 @@ for protocol in openpi starvla groot; do
   stop_server
   [ "$(tail -1 $protocol.jsonl | grep -c '"event":"stop"')" -eq 1 ] || fail "$(cat $protocol.jsonl)"
 done
+unset DP_BENCH_API_KEY
 grep -q '"checkpoint": null' openpi/manifest.json && grep -q '"deterministic": true' openpi/manifest.json || fail "$(cat openpi/manifest.json)"
 "$dp_bench" compare own openpi >compare.txt 2>&1 || fail "$(cat compare.txt)"
 echo "vla_eval gives one action per message"

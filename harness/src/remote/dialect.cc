@@ -278,8 +278,11 @@ class VlaEvalDialect final : public Dialect {
                     until);
     const wire::Message message = wire::Read(connection.Receive(until).bytes);
     const wire::Map& hello = RequireMap(message.value);
-    if (TextOf(hello, "type") != "hello") throw DataError("the server did not answer hello");
-    return RequireMap(*hello.Find("payload"));
+    const wire::Value* const payload = hello.Find("payload");
+    if (TextOf(hello, "type") != "hello" || payload == nullptr) {
+      throw DataError("the server did not answer hello");
+    }
+    return RequireMap(*payload);
   }
 
   bool is_stateful() const override { return true; }
@@ -322,14 +325,19 @@ class GrootDialect final : public Dialect {
 
   std::unique_ptr<net::Connection> Connect(const std::string& url,
                                            const net::ClientOptions& options,
-                                           Clock::time_point until) const override {
+                                           Clock::time_point until) override {
+    api_key_ = options.api_key;
     return net::ConnectZmq(url, options, until);
   }
 
   wire::Map Greet(net::Connection& connection, Clock::time_point until) override {
-    connection.Send(Packed(wire::Map{{"endpoint", "ping"}}, wire::ArrayForm::kMsgpackNumpy), until);
+    connection.Send(WithKey({{"endpoint", "ping"}}), until);
     const wire::Message message = wire::Read(connection.Receive(until).bytes);
-    return RequireMap(message.value);
+    const wire::Map& answer = RequireMap(message.value);
+    if (answer.Find("error") != nullptr) {
+      throw PluginError("the server refuses: {}", TextOf(answer, "error"));
+    }
+    return answer;
   }
 
   std::string Ask(const Question& question) const override {
@@ -345,12 +353,10 @@ class GrootDialect final : public Dialect {
                           wire::List{wire::List{options().instruction}});
     }
     const wire::Map noise = {{"seed", Number(question.seed)}, {"step", Number(question.step)}};
-    return Packed(
-        wire::Map{
-            {"endpoint", "get_action"},
-            {"data", wire::Map{{"observation", ToMap(std::move(leaves), options().keys.is_nested)},
-                               {"options", noise}}}},
-        wire::ArrayForm::kMsgpackNumpy);
+    return WithKey(
+        {{"endpoint", "get_action"},
+         {"data", wire::Map{{"observation", ToMap(std::move(leaves), options().keys.is_nested)},
+                            {"options", noise}}}});
   }
 
   // [action, info]
@@ -365,6 +371,14 @@ class GrootDialect final : public Dialect {
     }
     return ToReply(RequireMap(list->front()).Find(options().keys.actions), options().keys.actions);
   }
+
+ private:
+  std::string WithKey(wire::Map request) const {
+    if (!api_key_.empty()) request.Add("api_token", api_key_);
+    return Packed(request, wire::ArrayForm::kMsgpackNumpy);
+  }
+
+  std::string api_key_;
 };
 
 }  // namespace

@@ -42,11 +42,12 @@ class Dialect {
 
   virtual std::unique_ptr<net::Connection> Connect(const std::string& url,
                                                    const net::ClientOptions& options,
-                                                   net::Connection::Clock::time_point until) const {
+                                                   net::Connection::Clock::time_point until) {
     return net::ConnectWebSocket(url, options, until);
   }
 
   /// The first words on a connection. Returns what the server says about itself; may be empty.
+  /// Throws Error{kPlugin} if the server refuses, and Error{kData} for what is no greeting.
   virtual wire::Map Greet(net::Connection& connection,
                           net::Connection::Clock::time_point until) = 0;
 

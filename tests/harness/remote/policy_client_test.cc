@@ -32,15 +32,16 @@ class ScriptedServer final : public net::Handler {
  public:
   using Answer = std::function<std::optional<net::Outgoing>(const wire::Map&)>;
 
-  explicit ScriptedServer(Answer answer, wire::Map metadata = {})
-      : answer_(std::move(answer)),
-        metadata_(std::move(metadata)),
-        server_(net::MakeWebSocketServer({})) {
+  explicit ScriptedServer(Answer answer, wire::Map metadata = {},
+                          std::unique_ptr<net::Server> server = net::MakeWebSocketServer({}))
+      : answer_(std::move(answer)), metadata_(std::move(metadata)), server_(std::move(server)) {
     server_->Start(*this);
   }
   ~ScriptedServer() override { server_->Stop(0ms); }
 
-  std::string url() const { return "ws://127.0.0.1:" + std::to_string(server_->port()); }
+  std::string url(const std::string& scheme = "ws") const {
+    return scheme + "://127.0.0.1:" + std::to_string(server_->port());
+  }
 
   std::optional<net::Outgoing> Opened(net::ClientId client) override {
     ++n_opened_;
@@ -169,6 +170,45 @@ TEST(Dialects, PutKeysWhereTheServerWantsThem) {
   for (std::size_t i = 0; i < 24; ++i) {
     EXPECT_EQ(std::to_integer<int>(top.bytes()[i]), 10 * static_cast<int>(i / 8)) << i;
   }
+}
+
+TEST(PolicyClients, SendTheKeyInGrootsMessages) {
+  const ScriptedServer server(
+      [](const wire::Map& message) -> std::optional<net::Outgoing> {
+        const wire::Value* const key = message.Find("api_token");
+        if (key == nullptr || *key->If<std::string>() != "secret") {
+          return ScriptedServer::Packed({{"error", "Unauthorized"}});
+        }
+        if (*message.Find("endpoint")->If<std::string>() == "ping") {
+          return ScriptedServer::Packed({{"status", "ok"}});
+        }
+        net::Outgoing answer;
+        const std::vector<float> actions = {1, 2};
+        const wire::Map chunk = {
+            {"action", wire::CopyOf("<f4", {1, 2, 1}, std::as_bytes(std::span(actions)))}};
+        wire::Write(wire::List{chunk, wire::Map()}, wire::ArrayForm::kMsgpackNumpy, &answer.bytes);
+        return answer;
+      },
+      {}, net::MakeZmqServer({}, ""));
+  const auto ask = [&](const std::string& key) {
+    PolicyClient client(
+        {.url = server.url("tcp"), .api_key = key},
+        MakeDialect("groot", {.spec = kServed, .keys = DefaultKeys("groot", kServed)}), kServed);
+    return client.Ask(Questions(1))[0].chunk;
+  };
+  EXPECT_THAT(ask("secret"), ElementsAre(1, 2));
+  EXPECT_THAT(MessageOf(ErrorCode::kPlugin, [&] { ask(""); }),
+              HasSubstr("the server refuses: Unauthorized"));
+}
+
+TEST(PolicyClients, RefuseAHelloWithoutPayload) {
+  const ScriptedServer server([](const wire::Map&) { return std::nullopt; }, {{"type", "hello"}});
+  EXPECT_THAT(MessageOf(ErrorCode::kData,
+                        [&] {
+                          PolicyClient({.url = server.url()},
+                                       MakeDialect("vla_eval", {.spec = kServed}), kServed);
+                        }),
+              HasSubstr("the server did not answer hello"));
 }
 
 TEST(PolicyClients, TakeTheFirstActionsOfALongerChunk) {
