@@ -22,7 +22,6 @@ using Bytes = std::shared_ptr<const std::string>;
 struct Outgoing {
   std::string bytes;
   bool is_text = false;  // WebSocket: a text frame
-  bool closes = false;   // the connection, once the message is written
 };
 
 /// What a GET is answered with.

@@ -32,7 +32,9 @@ class WebSocketServer final : public Server {
   // for the connections
   const ServerOptions& options() const { return options_; }
   Handler& handler() { return *handler_; }
-  bool is_stopping() const { return is_stopping_; }
+  bool has_place() const {
+    return !is_stopping_ && clients_.size() < static_cast<std::size_t>(options_.max_clients);
+  }
   ClientId Admit(const std::shared_ptr<WebSocketConnection>& connection);
   void Forget(ClientId client);
   void CountSocket(int change);
@@ -70,7 +72,7 @@ class WebSocketConnection : public std::enable_shared_from_this<WebSocketConnect
   WebSocketConnection& operator=(const WebSocketConnection&) = delete;
   ~WebSocketConnection() { server_.CountSocket(-1); }
 
-  void ReadRequest(bool has_place);
+  void ReadRequest();
   void Send(Outgoing message);
   // Ends it once nothing is to be answered.
   void EndWhenIdle();
@@ -79,9 +81,9 @@ class WebSocketConnection : public std::enable_shared_from_this<WebSocketConnect
   void CloseSocket();
 
  private:
-  void Answer(bool has_place);
+  void Answer();
   void AnswerPage(HttpAnswer page);
-  std::optional<HttpAnswer> Refusal(bool has_place) const;
+  std::optional<HttpAnswer> Refusal(bool is_upgrade) const;
   void AcceptClient();
   void Open();
   void Read();
@@ -122,16 +124,16 @@ auto WebSocketConnection::Then(Work work) {
   };
 }
 
-void WebSocketConnection::ReadRequest(bool has_place) {
+void WebSocketConnection::ReadRequest() {
   beast::get_lowest_layer(stream_).expires_after(server_.options().transfer_time);
   http::async_read_header(stream_.next_layer(), head_, parser_,
-                          Then([this, has_place](std::size_t) { Answer(has_place); }));
+                          Then([this](std::size_t) { Answer(); }));
 }
 
-std::optional<HttpAnswer> WebSocketConnection::Refusal(bool has_place) const {
+std::optional<HttpAnswer> WebSocketConnection::Refusal(bool is_upgrade) const {
   const auto& request = parser_.get();
   const std::string& key = server_.options().api_key;
-  if (!has_place || server_.is_stopping()) {
+  if (is_upgrade && !server_.has_place()) {
     return HttpAnswer{.body = "the server is full: try again later\n", .status = 503};
   }
   if (request.find(http::field::origin) != request.end()) {
@@ -144,12 +146,12 @@ std::optional<HttpAnswer> WebSocketConnection::Refusal(bool has_place) const {
   return std::nullopt;
 }
 
-void WebSocketConnection::Answer(bool has_place) {
+void WebSocketConnection::Answer() {
   const auto& request = parser_.get();
   const bool is_upgrade = websocket::is_upgrade(request);
   const std::string path(request.target());
   const bool is_public = !is_upgrade && (path == "/health" || path == "/healthz");
-  auto refusal = is_public ? std::nullopt : Refusal(is_upgrade ? has_place : true);
+  auto refusal = is_public ? std::nullopt : Refusal(is_upgrade);
   if (refusal) {
     AnswerPage(std::move(*refusal));
   } else if (is_upgrade) {
@@ -245,13 +247,8 @@ void WebSocketConnection::WriteNext() {
   stream_.text(message.is_text);
   stream_.async_write(asio::buffer(message.bytes), Then([this](std::size_t) {
                         write_timer_.cancel();
-                        const bool closes = outgoing_.front().closes;
                         outgoing_.pop_front();
                         if (id_ == 0) return;
-                        if (closes) {
-                          Close({websocket::close_code::internal_error});
-                          return;
-                        }
                         if (!outgoing_.empty()) {
                           WriteNext();
                           return;
@@ -322,8 +319,7 @@ void WebSocketServer::Accept() {
   acceptor_.async_accept([this](error_code error, Tcp::socket socket) {
     if (error == asio::error::operation_aborted || is_stopping_) return;
     if (!error && n_sockets_ < 2 * options_.max_clients) {
-      const bool has_place = clients_.size() < static_cast<std::size_t>(options_.max_clients);
-      std::make_shared<WebSocketConnection>(std::move(socket), *this)->ReadRequest(has_place);
+      std::make_shared<WebSocketConnection>(std::move(socket), *this)->ReadRequest();
     }
     Accept();
   });

@@ -18,7 +18,11 @@ using testing::StartsWith;
 using namespace std::chrono_literals;
 using Clock = Connection::Clock;
 
-// Greets, and answers "hold" only when `Release` is called, "quiet" never, "die" by closing.
+const std::string kUpgrade =
+    "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+
+// Greets, and answers "hold" only when `Release` is called, "quiet" never.
 class EchoHandler final : public Handler {
  public:
   std::optional<Outgoing> Opened(ClientId) override {
@@ -34,7 +38,7 @@ class EchoHandler final : public Handler {
       held_.push_back(client);
       return true;
     }
-    server_->Send(client, {.bytes = "<" + *message + ">", .closes = *message == "die"});
+    server_->Send(client, {.bytes = "<" + *message + ">"});
     return true;
   }
 
@@ -143,14 +147,6 @@ TEST_F(WebSocket, AMessageWithoutAnswerHoldsNothing) {
   EXPECT_EQ(Ask(*client, "a"), "<a>");
 }
 
-TEST_F(WebSocket, ClosesAfterALastMessage) {
-  Start({});
-  auto client = Connect();
-  EXPECT_EQ(Ask(*client, "die"), "<die>");
-  EXPECT_THROW(client->Receive(Clock::now() + 10s), NetError);
-  EXPECT_TRUE(Eventually([&] { return handler_.n_closed_ == 1; }));
-}
-
 TEST_F(WebSocket, ReportsClientsThatLeaveOnce) {
   Start({});
   { auto client = Connect(); }
@@ -179,6 +175,17 @@ TEST_F(WebSocket, TurnsAwayMoreClientsThanAllowed) {
   Connect();
 }
 
+TEST_F(WebSocket, GivesAPlaceToTheFirstThatAsksForIt) {
+  Start({.max_clients = 1});
+  const int raw = ConnectSocket(server_->port());
+  auto client = Connect();
+  ASSERT_GT(send(raw, kUpgrade.data(), kUpgrade.size(), MSG_NOSIGNAL), 0);
+  std::string answer(12, ' ');
+  EXPECT_EQ(recv(raw, answer.data(), answer.size(), MSG_WAITALL), 12);
+  EXPECT_EQ(answer, "HTTP/1.1 503");
+  close(raw);
+}
+
 TEST_F(WebSocket, NeedsTheKeyIfThereIsOne) {
   Start({.api_key = "secret"});
   EXPECT_THROW(ConnectWebSocket(url(), {}, Clock::now() + 10s), NetError);
@@ -199,10 +206,8 @@ TEST_F(WebSocket, ServesPages) {
 
 TEST_F(WebSocket, RefusesWebPages) {
   Start({});
-  const std::string upgrade =
-      "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
-  EXPECT_THAT(Speak(server_->port(), upgrade + "Origin: http://evil.example\r\n\r\n"),
+  const std::string request = kUpgrade.substr(0, kUpgrade.size() - 2);
+  EXPECT_THAT(Speak(server_->port(), request + "Origin: http://evil.example\r\n\r\n"),
               StartsWith("HTTP/1.1 403"));
   EXPECT_EQ(handler_.n_opened_, 0);
 }
@@ -211,13 +216,10 @@ TEST_F(WebSocket, DropsThoseWhoSendHalfAMessage) {
   Start({.transfer_time = 200ms});
   auto other = Connect();
   const int raw = ConnectSocket(server_->port());
-  const std::string upgrade =
-      "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
   // a frame of 100 masked bytes, of which ten come
   std::string frame("\x82\xE4\0\0\0\0", 6);
   frame.append(10, 'x');
-  ASSERT_GT(send(raw, upgrade.data(), upgrade.size(), MSG_NOSIGNAL), 0);
+  ASSERT_GT(send(raw, kUpgrade.data(), kUpgrade.size(), MSG_NOSIGNAL), 0);
   ASSERT_TRUE(Eventually([&] { return handler_.n_opened_ == 2; }));
   ASSERT_GT(send(raw, frame.data(), frame.size(), MSG_NOSIGNAL), 0);
   EXPECT_TRUE(Eventually([&] { return handler_.n_closed_ == 1; }));

@@ -499,8 +499,8 @@ TEST_F(PolicyServerTest, PlansNothingMoreAfterTheGrace) {
   clients[2].Send(Obs(1));
   AwaitQueue(2);
   std::thread stop([&] { server_->Stop(0ms); });
-  while (HttpGet(server_->port(), "/healthz") != "") std::this_thread::sleep_for(1ms);
-  std::this_thread::sleep_for(20ms);  // so that only the plan is awaited
+  EXPECT_THROW(clients[2].Receive(), net::NetError);
+  std::this_thread::sleep_for(100ms);  // so that only the plan is awaited
   planner_->Hold(false);
   stop.join();
   EXPECT_THAT(planner_->n_rows(), ElementsAre(1));
