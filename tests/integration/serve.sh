@@ -113,6 +113,7 @@ expect_exit 2 "found neither" "$dp_bench" eval --policy remote --env pusht --con
 expect_exit 2 "Is it running?" "$dp_bench" eval --policy remote --env pusht --config-dir "$2" policy.params.url=ws://127.0.0.1:1
 expect_exit 2 "expected an address as ws://" "$dp_bench" eval --policy remote --env pusht --config-dir "$2" policy.params.url=http://x
 expect_exit 6 "cannot listen on" "$dp_bench" serve --checkpoint "$model" --host 192.0.2.1
+expect_exit 6 "only in a trusted network" "$dp_bench" serve --checkpoint "$model" --protocol groot --host 192.0.2.1
 echo '{"obs": {"agent_pos": {"key": "state", "layout": "chw"}}}' >keys.json
 expect_exit 2 "layout" "$dp_bench" serve --checkpoint "$model" --keys keys.json --port 0
 

@@ -217,10 +217,9 @@ bool ZmqServer::Answer(const std::string& identity, const std::string& bytes) {
 void ZmqServer::ForgetGone() {
   zmq::message_t event;
   zmq::message_t address;
-  while (closed_.recv(event, zmq::recv_flags::dontwait)) {
+  while (closed_.recv(event, zmq::recv_flags::dontwait) && closed_.recv(address)) {
     std::int32_t descriptor = -1;
     std::memcpy(&descriptor, event.data<std::byte>() + sizeof(std::uint16_t), sizeof descriptor);
-    closed_.recv(address, zmq::recv_flags::none);
     for (auto& [client, peer] : peers_) peer.is_gone |= peer.descriptor == descriptor;
   }
   std::erase_if(peers_, [this](const auto& entry) {

@@ -133,6 +133,7 @@ TEST_F(ZeroMq, IsNotInterruptedBySignals) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // so that another thread would get it
+  std::this_thread::sleep_for(20ms);              // until it waits
   kill(getpid(), SIGHUP);
   EXPECT_EQ(Ask(*client, "b"), "1b");
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
