@@ -88,8 +88,12 @@ echo "a policy without stages is no error"
 expect_exit 0 "names no stages" "${inspect[@]}" --policy constant_action --env point_mass
 
 echo "a dataset: of a task, and by its path"
+demonstrations=(--env point_mass collect.n_episodes=5 collect.start_seed=1000020)
+expect_json 'found["plugin"] == "point_mass" and found["max_steps"] > 0' "${inspect[@]}" "${demonstrations[@]}"  # it collects nothing
+expect_exit 2 "'point_mass' has none; dp_bench collect makes one" "${inspect[@]}" "${demonstrations[@]}" --html data.html
+"$1" collect --config-dir "$2" "${demonstrations[@]}" >collect.txt 2>&1 || fail "$(cat collect.txt)"
 expect_json 'found["n_episodes"] == 5 and found["n_problems"] == 0 and [k["name"] for k in found["keys"]] == ["action", "agent_pos", "goal"]' \
-  "${inspect[@]}" --env point_mass collect.n_episodes=5 collect.start_seed=1000020 --html data.html
+  "${inspect[@]}" "${demonstrations[@]}" --html data.html
 grep -q "<svg" data.html || fail "the page has no plot"
 expect_exit 0 "5 episodes" "$1" inspect --dataset data/point_mass-*.zarr
 expect_exit 6 "nowhere.zarr" "$1" inspect --dataset nowhere.zarr

@@ -10,6 +10,7 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
+#include "data/collector.h"
 #include "inspect/attention.h"
 #include "inspect/data_inspection.h"
 #include "inspect/inspect_policy.h"
@@ -31,7 +32,8 @@ memory of a training step: parameters, gradients, optimizer and EMA from their s
 activations measured, for large batches estimated from smaller ones.
 
 Without --policy: a dataset's keys, statistics, episode lengths, and faults with episode and step; with
---html also a page with values and images. An env without a dataset: its keys, action bounds and abilities.
+--html also a page with values and images. An env whose dataset is not there yet: its keys, action bounds
+and abilities.
 
 With --checkpoint: its files, training state, normalizer and parameters. With --attention too: what each
 action token of a transformer or of rgbd_fusion looks at while it plans, for the first observation of a
@@ -163,8 +165,8 @@ int Show(const Dataset& dataset, const std::string& name, const InspectVerbOptio
 
 int InspectTheEnv(const task::Task& task, const InspectVerbOptions& options) {
   if (!options.html.empty()) {
-    throw UsageError("--html writes a page about a dataset, and '{}' has none; leave it out",
-                     task.name());
+    throw UsageError("--html writes a page about a dataset, and '{}' has none{}", task.name(),
+                     task.is_collected() ? "; dp_bench collect makes one" : "; leave it out");
   }
   Print(inspect::EnvInspection{task.name(), task.env_name(), task.DescribeEnv()}, options.as_json);
   return 0;
@@ -180,7 +182,8 @@ int InspectTheData(const InspectVerbOptions& options) {
   }
   const task::Task task(asked);
   task::PrintReferences(task);
-  if (!task.has_dataset()) return InspectTheEnv(task, options);
+  const bool is_missing = task.is_collected() && !data::FindCollection(task.MakeCollectRequest());
+  if (!task.has_dataset() || is_missing) return InspectTheEnv(task, options);
   const auto dataset = task::ProvideCheckedDataset(task, {});
   return dataset == nullptr ? core::kExitInterrupted : Show(*dataset, task.name(), options);
 }

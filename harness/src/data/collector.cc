@@ -485,9 +485,10 @@ void RequireExpert(const EnvSpec& env, const std::string& name,
   if (env.abilities.has_expert) return;
   const std::vector<std::string> others = EnvsWithExpert(catalogue);
   throw UsageError(
-      "cannot collect: the env '{}' has no expert (envs with one: {}). Give your own "
+      "cannot collect: the env '{}' has no expert{} (envs with one: {}). Give your own "
       "demonstrations with --dataset PATH.",
-      name, others.empty() ? "none" : fmt::format("{}", fmt::join(others, ", ")));
+      name, name == "gymnasium" ? "; env.params.expert names one in Python" : "",
+      others.empty() ? "none" : fmt::format("{}", fmt::join(others, ", ")));
 }
 
 }  // namespace dp_bench::data

@@ -30,9 +30,11 @@ try:
     import numpy as np
     from gym_parts import CONFIG, ENV, FLOAT32, LOW_DIM, HostError, dotted, keys_of, parts_of, proposal, short, space_of, undeclared
     from gym_success import Success, flag, note, reward_of
-    from gym_world import Expert, World, draw_without_display, filled, make_env
-except ModuleNotFoundError as error:
-    sys.exit(f"params.python: {sys.executable} has no module '{error.name}'; its environment needs gymnasium and the env's package")
+    from gym_world import Expert, World, draw_without_display, filled, make_env, versions
+
+    missing = None
+except ModuleNotFoundError as error:  # it is the answer to every request
+    missing = f"params.python: {sys.executable} has no module '{error.name}'; its environment needs gymnasium and the env's package"
 sys.dont_write_bytecode = writes_bytecode
 sys.path.remove(OWN_FOLDER)
 
@@ -41,7 +43,7 @@ ANSWER = struct.Struct("=i???xdQ")
 METRICS = struct.Struct("=ddd")
 QUIT, DESCRIBE, CREATE, RESET, STEP, OBSERVE, RENDER = range(7)
 BEGIN, ACT = 9, 10
-NO_ERROR = -1
+NO_ERROR, CONFIG_ERROR = -1, 1
 LAST = 2  # Aggregate
 ALIGNMENT = 64
 MAX_TEXT = 64 << 10
@@ -88,6 +90,9 @@ class Host:
     def handle(self, request):
         """The packet that answers one request. Every exception becomes an answer too."""
         output = request[8]
+        if missing:
+            self.map_memory(request[9])
+            return self.failure(output, CONFIG_ERROR, missing)
         try:
             self.map_memory(request[9])
             return self.step(output) if request[0] == STEP else self.execute(request)
@@ -96,9 +101,10 @@ class Host:
         except Exception as error:  # of the environment; its traceback goes to the log
             traceback.print_exc()
             sys.stderr.flush()
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            text = f"{type(error).__name__}: {error} ({os.path.basename(frame.filename)}:{frame.lineno})"
-            return self.failure(output, ENV, text)
+            frames = traceback.extract_tb(error.__traceback__)
+            place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
+            text = f"{type(error).__name__}: {str(error) or frames[-1].line} ({place})"
+            return self.failure(output, ENV, text if self.is_created else f"{text}, with {versions(frames)}")
 
     def map_memory(self, size):
         if self.memory is None or len(self.memory) < size:
@@ -334,12 +340,15 @@ def print_spaces(env_id, kwargs):
 
 
 def main(arguments):
-    draw_without_display()
+    if not missing:
+        draw_without_display()
     if not getattr(sys.flags, "safe_path", False):
         try:
             sys.path[0] = os.getcwd()  # as `python -m`: modules beside the user's files are found
         except FileNotFoundError:  # the folder was removed
             pass
+    if missing and len(arguments) != 3:
+        sys.exit(missing)
     if arguments[:1] == ["--spaces"] and len(arguments) in (2, 3):
         print_spaces(arguments[1], json.loads(arguments[2]) if len(arguments) == 3 else {})
     elif len(arguments) == 3:

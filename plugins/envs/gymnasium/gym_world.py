@@ -1,6 +1,8 @@
 """The environment of a request: how it is made and seeded, its rate, its actions and what cameras see. Part of gym_host.py."""
 
+import contextlib
 import importlib
+import importlib.metadata
 import inspect
 import math
 import os
@@ -59,6 +61,16 @@ def import_for(env_id):
         ) from None
 
 
+def make_registered(env_id, **kwargs):
+    try:
+        # the first steps of the checker would be slower than the others
+        return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
+    except gymnasium.error.UnregisteredEnv as error:
+        raise HostError(
+            CONFIG, f"params.id: {error} Give the module that registers it, as module:id or in params.imports; the interpreter is {sys.executable}"
+        ) from error
+
+
 def make_env(wanted):
     """The environment, and why it draws no images, or None."""
     for module in wanted.get("imports", ()):
@@ -72,8 +84,7 @@ def make_env(wanted):
         base = lambda **more: made_by(**kwargs, **more)  # noqa: E731
     else:
         import_for(wanted["id"])
-        # the first steps of the checker would be slower than the others
-        base = lambda **more: gymnasium.make(wanted["id"], disable_env_checker=True, **kwargs, **more)  # noqa: E731
+        base = lambda **more: make_registered(wanted["id"], **kwargs, **more)  # noqa: E731
     wrappers = [load(name, "wrappers", "a wrapper") for name in wanted.get("wrappers", ())]
 
     def make(**more):
@@ -287,6 +298,16 @@ class Expert:
         if self.action_for is None:
             raise HostError(ENV, "the expert acts before it began an episode")
         return self.action_for(observation, info)
+
+
+def versions(frames):
+    """Of Python and of the packages in these frames of a traceback, for error messages."""
+    packages = [frame.filename.partition("site-packages/")[2].partition("/")[0] for frame in frames]
+    found = [f"Python {sys.version.split()[0]}"]
+    for package in dict.fromkeys(["gymnasium", "mujoco", *packages]):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
+            found.append(f"{package} {importlib.metadata.version(package)}")
+    return ", ".join(found)
 
 
 def draw_without_display():

@@ -83,6 +83,11 @@ class Drawing(Given):
         return [random.random(), np.random.random(), self.inner.rng.random()], {}
 
 
+class Refusing(Given):
+    def __init__(self, render_mode=None):
+        assert False
+
+
 class OfObservation:
     def get_action(self, observation):
         return observation
@@ -343,6 +348,20 @@ class GymHost(unittest.TestCase):
                            ({"entry": "nowhere:Plain"}, "No module named 'nowhere'"), ({"wrappers": ["x"]}, "params.wrappers: expected module:name"),
                            ({"imports": ["nowhere"]}, "params.imports: ")):
             self.refuses(text, more=more, space=Box(-1, 1, (1,)), observation=[0])
+
+    def test_what_cannot_be_made_is_said_with_its_reason(self):
+        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
+        self.refuses("Give the module that registers it, as module:id or in params.imports", env_id="Nowhere-v0", **given)
+        self.refuses("AssertionError: assert False", env_id="", more={"entry": "gym_host_test:Refusing", "max_steps": 3}, **given)
+        self.refuses(f"with Python {sys.version.split()[0]}, gymnasium {gymnasium.__version__}", env_id="",
+                     more={"entry": "gym_host_test:Refusing", "max_steps": 3}, **given)
+
+    def test_without_gymnasium_every_request_is_answered_with_that(self):
+        gym_host.missing = "params.python: python has no module 'gymnasium'"
+        try:
+            self.refuses("1: params.python: python has no module 'gymnasium'", space=Box(-1, 1, (1,)), observation=[0])
+        finally:
+            gym_host.missing = None
 
     def test_a_reset_seeds_what_the_env_draws_from(self):
         driver = Driver(env_id="", space=Box(-1, 1, (3,)), observation=[0], more={
