@@ -42,6 +42,10 @@ check=("$dp_bench" plugins check --config-dir "$root/configs" --env gymnasium "e
 expect_exit 0 "outcomes are a function of the seed: verified" "${check[@]}"
 expect_exit 1 "not a function of the seed: with the same seed again, step 3 first differs in 'pos'" "${check[@]}" \
   env.params.kwargs.has_hidden_state=true
+expect_exit 0 "A config to start from" "$dp_bench" doctor "${check[@]:3}"
+grep -q '"id": "faulty_gym:Faulty-v0"' out.txt || fail "no config with the id: $(cat out.txt)"
+expect_exit 1 "not a function of the seed" "$dp_bench" doctor "${check[@]:3}" env.params.kwargs.has_hidden_state=true
+expect_exit 2 "found no file .*/nowhere/python" "$dp_bench" doctor "${check[@]:3}" env.params.python=/nowhere/python
 expect_exit 2 "id" "$dp_bench" plugins check --config-dir "$root/configs" --env gymnasium
 expect_exit 2 "found 'nothing.so', which is no file" "$dp_bench" plugins check nothing.so
 

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "app/env_doctor.h"
 #include "app/policy_doctor.h"
 #include "app/verbs.h"
 #include "core/communicator.h"
@@ -309,34 +310,39 @@ Verb AddDoctor(CLI::App* app) {
   auto policy = std::make_shared<PolicyDoctorOptions>();
   app->footer(
       "Ends with 1 if something is broken. What is missing is not needed by everybody.\n"
-      "With --url: asks a policy server, and ends with 1 if an answer is not a function of\n"
-      "(observation, seed).\n"
+      "With --env: makes, steps and draws an env, and ends with 1 if outcomes are not a function "
+      "of\n"
+      "the seed. With --url: asks a policy server about observations of the env, and ends with 1 "
+      "if\n"
+      "an answer is not a function of (observation, seed).\n"
       "Examples:\n"
       "  dp_bench doctor\n"
       "  dp_bench doctor --plugin-dir build/my_plugins --json\n"
+      "  dp_bench doctor --env gymnasium env.params.python=venv/bin/python "
+      "env.params.id=Pendulum-v1\n"
       "  dp_bench doctor --url ws://127.0.0.1:8000 --env pusht");
   CLI::Option* url =
       app->add_option("--url", policy->url, "Of a policy server, instead of this machine");
   AddChoice(app, "--protocol", &policy->protocol, {"openpi", "vla_eval", "groot", "starvla"},
             "With --url: what the server speaks")
       ->needs(url);
-  app->add_option("--env", policy->experiment.env, "With --url: configs/task/<env>.json")
-      ->needs(url);
-  app->add_option("--obs", policy->experiment.obs, "With --url: configs/task/<env>_<obs>.json")
-      ->needs(url);
+  CLI::Option* env =
+      app->add_option("--env", policy->experiment.env, "Examine an env: configs/task/<env>.json");
+  app->add_option("--obs", policy->experiment.obs, "With --env: configs/task/<env>_<obs>.json")
+      ->needs(env);
+  app->add_option("--task", policy->experiment.task, "With --env: env.params.task")->needs(env);
   app->add_option("overrides", policy->experiment.overrides,
-                  "With --url: config values, such as n_action_steps=4")
-      ->needs(url);
+                  "With --env: config values, such as n_action_steps=4")
+      ->needs(env);
   AddPluginDirOption(app, &options->plugin_dirs);
   AddConfigDirOption(app, &options->config_dirs);
   app->add_flag("--json", options->as_json, "Print JSON");
   return [options, policy] {
-    if (!policy->url.empty()) {
-      policy->experiment.plugin_dirs = options->plugin_dirs;
-      policy->experiment.config_dirs = options->config_dirs;
-      policy->as_json = options->as_json;
-      return ExaminePolicy(*policy);
-    }
+    policy->experiment.plugin_dirs = options->plugin_dirs;
+    policy->experiment.config_dirs = options->config_dirs;
+    policy->as_json = options->as_json;
+    if (!policy->url.empty()) return ExaminePolicy(*policy);
+    if (!policy->experiment.env.empty()) return ExamineEnv({policy->experiment, options->as_json});
     if (options->config_dirs.empty()) options->config_dirs = task::DefaultConfigDirs();
     return Examine(*options);
   };
