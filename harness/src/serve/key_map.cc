@@ -27,7 +27,9 @@ void ReadSize(const Config& config, InputKey* key) {
 
 InputKey ReadInputKey(const Config& config, const InputKey& by_default) {
   InputKey key = by_default;
-  key.path = config.Get<std::string>("key", key.path, "Where a message has it");
+  key.path = config.Get<std::string>(
+      "key", key.path,
+      "path in the message; the default depends on the protocol (docs/serving.md)");
   if (key.spec.type != KeyType::kLowDim) {
     const std::string layout =
         config.GetChoice("layout",
