@@ -13,7 +13,7 @@ expect_stopped() {  # expect_stopped RUN TEXT COMMAND...: by a signal after its 
   local run=$1 text=$2 status=0
   shift 2
   "$@" --output "$run" >out.txt 2>&1 &
-  until grep -qs trace_hash "$run/episodes.partial.jsonl"; do
+  until grep -qrs --include=episodes.partial.jsonl trace_hash "$run"; do
     kill -0 $! || fail "$* ended before it was interrupted"
     sleep 0.02
   done

@@ -62,6 +62,9 @@ grep -q 'scripted.py' one/manifest.json || fail "$(cat one/manifest.json)"
 "$dp_bench" compare one two >compare.txt 2>&1 || fail "$(cat compare.txt)"
 expect_exit 0 "" "$dp_bench" replay --run one --episode 0 --output replayed
 
+evaluate arms "python $work/scripted.py" --perturb null || fail "$(cat arms.txt)"
+cmp <(hashes one) <(hashes arms/perturbations/null) || fail "null changed an episode: $(cat arms/perturbations.json)"
+
 echo "a policy with memory has an object for each episode"
 cat >memory.py <<'PYTHON'
 import dp_bench

@@ -32,6 +32,10 @@ for file in eval_log.json report.html; do
   grep -q "n_stale_steps" curve/latency_150/$file || fail "latency_150/$file lacks the stale steps"
 done
 
+echo "interrupted, it says how to get the whole curve"
+expect_stopped stopped "repeat the command with --overwrite" "${evaluate[@]}" env_runner.n_test=60 --latencies 0,150
+expect_exit 0 "stopped/realtime.json" "${evaluate[@]}" --output stopped --overwrite --latencies 0,150
+
 echo "a latency of the config is repeatable, also at another speed"
 "${evaluate[@]}" --output given --realtime env_runner.realtime_latency_ms=150 >given.txt 2>&1 || fail "$(cat given.txt)"
 cmp given/episodes.jsonl curve/latency_150/episodes.jsonl || fail "other episodes than at this latency of the curve"

@@ -73,6 +73,14 @@ task::ExperimentOptions KeepSelection(task::ExperimentOptions options, const run
 
 }  // namespace
 
+task::ExperimentOptions WithConfig(const CheckpointEvaluationOptions& options) {
+  task::ExperimentOptions experiment = options.experiment;
+  if (experiment.config.empty() && !options.checkpoint.empty()) {
+    experiment.config = options.checkpoint / run::kConfigFile;
+  }
+  return experiment;
+}
+
 run::RunFolder TakeFromFolder(CheckpointEvaluationOptions* options) {
   run::RunFolder run = run::ReadRunFolder(options->resume);
   const auto evaluated = run::EvaluatedCheckpoint(run.manifest);
@@ -90,9 +98,7 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
   OpenFolder();
   std::optional<run::RunFolder> resumed;
   if (!options_.resume.empty()) resumed = TakeFromFolder(&options_);
-  if (options_.experiment.config.empty() && !options_.checkpoint.empty()) {
-    options_.experiment.config = options_.checkpoint / run::kConfigFile;
-  }
+  options_.experiment = WithConfig(options_);
   if (options_.resume.empty() && options_.checkpoint.empty()) {
     // CertifiedPolicy says more, and refuses nothing
     options_.experiment.overrides.push_back("env_runner.check_batch_invariance=false");

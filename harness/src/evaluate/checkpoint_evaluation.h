@@ -32,6 +32,9 @@ struct CheckpointEvaluationOptions {
   RecordingOptions recording;   // of a dataset; none by default
 };
 
+/// The experiment of the options; its config is the checkpoint's if they name no other.
+task::ExperimentOptions WithConfig(const CheckpointEvaluationOptions& options);
+
 /// Takes checkpoint, weights and config from the folder to resume, and returns its files. Throws
 /// Error{kUsage} unless it is the folder of an evaluation, or of a run whose training is over and
 /// was evaluated; Error{kData} if its files are not of one run.

@@ -232,10 +232,10 @@ int ArmsEvaluation::Run(const std::vector<std::string>& texts) {
   return ReportEffects(arms, runs) ? 0 : ExitCodeFor(ErrorCode::kEnv);
 }
 
-// The unperturbed config: of the checkpoint, or of the folder to resume.
+// The unperturbed config.
 task::ExperimentOptions ArmsEvaluation::Unperturbed() const {
-  task::ExperimentOptions experiment = options_.experiment;
-  experiment.config = (is_resumed_ ? options_.resume : options_.checkpoint) / run::kConfigFile;
+  task::ExperimentOptions experiment = WithConfig(options_);
+  if (is_resumed_) experiment.config = options_.resume / run::kConfigFile;
   return experiment;
 }
 
@@ -306,14 +306,6 @@ bool ArmsEvaluation::ReportEffects(const std::vector<PerturbationArm>& arms,
       return record.failure_reason.has_value();
     });
   });
-}
-
-task::ExperimentOptions WithConfig(const CheckpointEvaluationOptions& options) {
-  task::ExperimentOptions experiment = options.experiment;
-  if (experiment.config.empty() && !options.checkpoint.empty()) {
-    experiment.config = options.checkpoint / run::kConfigFile;
-  }
-  return experiment;
 }
 
 control::EnvRunnerConfig RunnerConfig(const task::Experiment& experiment) {
@@ -439,6 +431,10 @@ int EvaluateAtLatencies(const CheckpointEvaluationOptions& options,
     return CheckpointEvaluation(at_latency, ranks).RunToItsEnd();
   };
   const int exit_code = task::RunSweep(runs, task::DoneRuns::kRepeat, ranks, evaluate);
+  if (exit_code == core::kExitInterrupted) {
+    core::PrintResult("for the other latencies and {}, repeat the command{}\n", run::kRealtimeFile,
+                      options.output.empty() ? "" : " with --overwrite");
+  }
   if (exit_code == core::kExitInterrupted || !ranks.is_root()) return exit_code;
   nlohmann::json rows = nlohmann::json::array();
   for (std::size_t i = 0; i < runs.size(); ++i) {
