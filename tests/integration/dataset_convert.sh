@@ -23,7 +23,7 @@ echo "there and back"
 grep -q "whole: 300 episodes" convert.txt || fail "$(cat convert.txt)"
 "$dp_bench" dataset convert whole back.zarr --format zarr >convert.txt 2>&1 || fail "$(cat convert.txt)"
 same_arrays source.zarr back.zarr
-"$dp_bench" dataset convert whole older --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
+"$dp_bench" dataset convert whole older/ --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
 "$dp_bench" dataset convert older newer --format lerobot >convert.txt 2>&1 || fail "$(cat convert.txt)"
 diff -r whole newer >diff.txt || fail "v3.0, v2.1, v3.0: $(head -3 diff.txt)"
 

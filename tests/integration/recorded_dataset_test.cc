@@ -145,9 +145,7 @@ TEST_F(RecordedDataset, OtherFormatsReadTheSame) {
       EXPECT_EQ(Bytes(*found, static_cast<std::size_t>(place), 0, end), Bytes(*wanted, key, 0, end))
           << format << " " << name;
     }
-    const fs::path about = fs::is_directory(output) ? output / "recording.json"
-                                                    : fs::path(output.string() + ".recording.json");
-    EXPECT_EQ(ReadJson(about).at("episodes"),
+    EXPECT_EQ(ReadJson(output.string() + ".recording.json").at("episodes"),
               ReadJson(scratch_.path() / "a.zarr/.zattrs").at("episodes"));
     EXPECT_FALSE(fs::exists(output.string() + ".recording.zarr"));
   }

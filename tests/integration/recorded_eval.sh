@@ -17,7 +17,17 @@ same_dataset() {  # same_dataset A.zarr B.zarr: but for the run folder that it i
 }
 nothing_left() {  # nothing_left RUN DATASET
   [ ! -e "$1/recording" ] || fail "$1 keeps its recorded episodes: $(ls "$1/recording")"
-  [ ! -e "$2.recording.zarr" ] || fail "$2.recording.zarr is left"
+  local beside
+  beside=$(ls -d "$2.recording.zarr" "$2.unfinished"* 2>/dev/null || true)
+  [ -z "$beside" ] || fail "left: $beside"
+}
+kill_once() {  # kill_once SIGNAL PATH COMMAND...: as soon as the path is there
+  local signal=$1 path=$2
+  shift 2
+  "$@" >out.txt 2>&1 &
+  until [ -e "$path" ] || ! kill -0 $! 2>/dev/null; do :; done
+  kill "-$signal" $! 2>/dev/null || true
+  wait $! 2>/dev/null || true
 }
 
 echo "recorded, with the same results"
@@ -42,6 +52,10 @@ expected="$n episodes ($n with success)"
 [ "$n" -gt 0 ] || expected="none, because no episode is left"
 expect_exit 0 "dataset: .*$expected" "${evaluate[@]}" --output good --record-dataset good.zarr --record-successes
 nothing_left good good.zarr
+mkdir good/recording
+touch good/recording/test_100000.safetensors good/recording/recording_options.json  # as if it had been killed
+expect_exit 0 "run folder: good" "${evaluate[@]}" env_runner.n_test=1 --output good --overwrite
+nothing_left good good.zarr
 
 echo "killed $n_kills times"
 RANDOM=5
@@ -59,6 +73,7 @@ same_dataset data/whole.zarr killed.zarr
 nothing_left killed killed.zarr
 mkdir killed/recording  # as if it had been killed while it removed the episodes
 cp plain/config.json killed/recording/test_100059.safetensors
+cp -r data/whole.zarr killed.zarr.recording.zarr
 expect_exit 0 "dataset: killed.zarr, 60 episodes" "$dp_bench" eval --resume killed --record-dataset killed.zarr
 nothing_left killed killed.zarr
 expect_exit 2 "'killed.zarr' exists" "$dp_bench" eval --resume killed env_runner.n_test=70 --record-dataset killed.zarr
@@ -66,13 +81,38 @@ expect_exit 2 "'killed.zarr' exists" "$dp_bench" eval --resume killed --record-d
 
 echo "stopped by a signal, it says how to go on"
 expect_stopped stopped "--resume stopped --record-dataset stopped.zarr" "${evaluate[@]}" --record-dataset stopped.zarr
-expect_exit 2 "is an evaluation that is recorded" "$dp_bench" eval --resume stopped
+expect_exit 2 "recorded: continue it with dp_bench eval --resume stopped --record-dataset stopped.zarr" "$dp_bench" eval --resume stopped
+expect_exit 2 "was begun without --record-successes" "$dp_bench" eval --resume stopped --record-dataset stopped.zarr --record-successes
+cp -r data/whole.zarr other.zarr.recording.zarr
+expect_exit 2 "'other.zarr.recording.zarr' exists" "$dp_bench" eval --resume stopped --record-dataset other.zarr
 expect_exit 0 "dataset: stopped.zarr" "$dp_bench" eval --resume stopped --record-dataset stopped.zarr
 same_dataset data/whole.zarr stopped.zarr
 
+echo "stopped while the dataset is written"
+kill_once INT halved.zarr.recording.zarr/.zattrs "${evaluate[@]}" --output halved --record-dataset halved.zarr
+expect_exit 0 "dataset: halved.zarr, 60 episodes" "$dp_bench" eval --resume halved --record-dataset halved.zarr
+same_dataset data/whole.zarr halved.zarr
+nothing_left halved halved.zarr
+
+echo "killed once the dataset is there"
+"$dp_bench" plugins >plugins.txt 2>&1
+for format in lerobot hdf5; do
+  grep -q "^writer *$format" plugins.txt || continue
+  recording=(--record-dataset "cut_$format" --format "$format")
+  kill_once KILL "cut_$format" "${evaluate[@]}" --output "of_$format" "${recording[@]}"
+  expect_exit 0 "dataset: cut_$format, 60 episodes" "$dp_bench" eval --resume "of_$format" "${recording[@]}"
+  nothing_left "of_$format" "cut_$format"
+  expect_exit 0 "60 episodes" "$dp_bench" dataset info "cut_$format"
+  grep -q '"complete": true' "cut_$format.recording.json" || fail "$(cat "cut_$format.recording.json")"
+done
+
 echo "refused before anything runs"
 expect_exit 2 "'data/whole.zarr' exists" "${evaluate[@]}" --output refused --record-dataset data/whole.zarr
-expect_exit 2 "or is that of the run" "${evaluate[@]}" --output refused --record-dataset ./refused
+expect_exit 2 "or is the folder of the run" "${evaluate[@]}" --output refused --record-dataset ./refused
+mkdir empty b.zarr.unfinished
+touch b.zarr.unfinished/writer.json
+expect_exit 2 "'empty' exists" "${evaluate[@]}" --output refused --record-dataset empty --format hdf5
+expect_exit 2 "'b.zarr.unfinished' exists" "${evaluate[@]}" --output refused --record-dataset b.zarr
 expect_exit 2 "excludes" "${evaluate[@]}" --output refused --record-dataset a.zarr --perturb delay=1
 expect_exit 2 "excludes" "${evaluate[@]}" --output refused --record-dataset a.zarr --latencies 0 10
 expect_exit 2 "requires --record-dataset" "${evaluate[@]}" --output refused --format lerobot
@@ -87,6 +127,9 @@ echo "a dataset that cannot be written costs no result"
 touch file
 expect_exit 6 "the results are in held, but the dataset is not written yet" "${evaluate[@]}" --output held --record-dataset file/a.zarr
 cmp plain/episodes.jsonl held/episodes.jsonl || fail "the results are not there"
+cp -r data/whole.zarr held.zarr.recording.zarr  # as if it had been begun with fewer seeds
+sed -i "s#\"run\": .*#\"run\": \"$(pwd -P)/held\",#; s/\"run_id\": \"..../\"run_id\": \"0000/; s/\"complete\": true/\"complete\": false/" \
+  held.zarr.recording.zarr/.zattrs
 expect_exit 0 "dataset: held.zarr, 60 episodes" "$dp_bench" eval --resume held --record-dataset held.zarr
 same_dataset data/whole.zarr held.zarr
 nothing_left held held.zarr

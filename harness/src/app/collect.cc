@@ -37,13 +37,12 @@ struct CollectVerbOptions {
 // Converts what was collected, which stays where `run` looks for it.
 int Convert(const CollectVerbOptions& options, const task::Task& task,
             const std::filesystem::path& collected) {
-  const std::string instruction = task.DescribeEnv().instruction;
   return ConvertWithProgress({{.sources = {collected},
                                .output = options.output,
                                .format = options.format,
                                .params = options.params,
                                .map = options.map,
-                               .task = instruction.empty() ? task.name() : instruction}},
+                               .task = task.TaskText()}},
                              task.catalogue());
 }
 

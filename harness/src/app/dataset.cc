@@ -23,7 +23,6 @@
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/progress.h"
-#include "core/stop_signal.h"
 #include "data/key_check.h"
 #include "data/reader/keyed_dataset.h"
 #include "data/split.h"
@@ -98,7 +97,7 @@ int Copy(std::vector<task::DatasetConversion> conversions, const DatasetVerbOpti
     if (!conversion.format.empty()) continue;
     conversion.format = config::FormatOfReader(catalogue.ReaderOf(conversion.sources[0]));
   }
-  return ConvertWithProgress(std::move(conversions), catalogue);
+  return ConvertWithProgress(conversions, catalogue);
 }
 
 std::int64_t ReadIndex(const std::string& text, const std::string& all) {
@@ -254,18 +253,9 @@ int CopyOne(const DatasetVerbOptions& options) {
 
 }  // namespace
 
-int ConvertWithProgress(std::vector<task::DatasetConversion> conversions,
+int ConvertWithProgress(const std::vector<task::DatasetConversion>& conversions,
                         plugin::PluginCatalogue& catalogue) {
-  for (task::DatasetConversion& conversion : conversions) {
-    conversion.stop = &core::CatchStopSignals();
-  }
-  core::Progress progress(core::Progress::StandardError(), 0);
-  const task::ConversionReport report = task::ConvertDatasets(
-      conversions, catalogue, [&progress](const task::ConversionProgress& state) {
-        progress.Update({.done = state.n_episodes, .total = state.n_wanted, .unit = "episodes"},
-                        "convert", fmt::format("{} steps", state.n_steps));
-      });
-  progress.Pause();
+  const task::ConversionReport report = task::ConvertShowingProgress(conversions, catalogue);
   for (std::size_t i = 0; i < conversions.size(); ++i) {
     const task::ConvertedDataset& output = report.outputs[i];
     const std::string path = conversions[i].output.string();

@@ -15,7 +15,7 @@ namespace dp_bench::app {
 void PrintBindings(const std::vector<interop::FeatureBinding>& bindings);
 
 /// Copies datasets, with a progress bar. Stop signals interrupt it. Returns the exit code.
-int ConvertWithProgress(std::vector<task::DatasetConversion> conversions,
+int ConvertWithProgress(const std::vector<task::DatasetConversion>& conversions,
                         plugin::PluginCatalogue& catalogue);
 
 Verb AddRun(CLI::App* app);

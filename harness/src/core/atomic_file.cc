@@ -220,6 +220,12 @@ fs::path NameOf(const fs::path& path) {
   return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
 }
 
+fs::path Beside(const fs::path& path, std::string_view ending) {
+  fs::path result = path.has_filename() ? path : path.parent_path();
+  result += ending;
+  return result;
+}
+
 void CreateFolders(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);

@@ -108,6 +108,9 @@ std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder
 /// The last part of a path, also of one that ends with "/" or with "..".
 std::filesystem::path NameOf(const std::filesystem::path& path);
 
+/// The path with `ending` behind its name: "a/b.json" for "a/b" and for "a/b/".
+std::filesystem::path Beside(const std::filesystem::path& path, std::string_view ending);
+
 /// Creates the folder and any missing parents. Throws Error{kIo}.
 void CreateFolders(const std::filesystem::path& folder);
 

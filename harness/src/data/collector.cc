@@ -14,7 +14,6 @@
 #include "core/sha256.h"
 #include "core/thread_pool.h"
 #include "data/zarr/metadata.h"
-#include "dp_bench/build_id.h"
 #include "dp_bench/config_keys.h"
 #include "dp_bench/random.h"
 
@@ -40,7 +39,6 @@ struct CollectionLog {
   // The log of the first `n_episodes`; after a kill it may be longer. Failures of later seeds are
   // dropped, and occur again when these seeds are repeated.
   static CollectionLog FromJson(const json& attributes, std::size_t n_episodes);
-  json ToJson(double fps) const;
 
   std::uint64_t NextSeed(std::uint64_t start_seed) const {
     return seeds.empty() ? start_seed : seeds.back() + 1;
@@ -67,18 +65,6 @@ CollectionLog CollectionLog::FromJson(const json& attributes, std::size_t n_epis
     if (seed < log.seeds.back()) log.failures.push_back({seed, failure.at("reason")});
   }
   return log;
-}
-
-json CollectionLog::ToJson(double fps) const {
-  json failed = json::array();
-  for (const SeedFailure& failure : failures) {
-    failed.push_back({{"seed", failure.seed}, {"reason", failure.reason}});
-  }
-  return {{zarr::kFpsAttribute, fps},
-          {"n_steps", n_steps},
-          {"episodes", {{"seed", seeds}, {"success", successes}}},
-          {"failures", std::move(failed)},
-          {"dp_bench", kVersion}};
 }
 
 // Datasets of versions before 0.2 do not say which file of the plugin made them.
@@ -175,7 +161,9 @@ class Collection {
   }
 
   void Commit() {
-    json attributes = log_.ToJson(plan_.env.control_hz);
+    json attributes =
+        RolloutAttributes(plan_.env.control_hz, log_.n_steps,
+                          {{"seed", log_.seeds}, {"success", log_.successes}}, log_.failures);
     if (!request_.env_sha256.empty()) attributes[kEnvSha256] = request_.env_sha256;
     writer_.Commit(std::move(attributes), n_episodes() >= request_.config.n_episodes);
     last_commit_ = Clock::now();

@@ -163,11 +163,6 @@ struct CollectRequest {
   double commit_seconds = 2.0;  // a kill loses at most this much work
 };
 
-struct SeedFailure {
-  std::uint64_t seed = 0;
-  std::string reason;
-};
-
 struct CollectProgress {
   int n_episodes = 0;  // kept
   int n_wanted = 0;

@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "data/zarr/chunk_codec.h"
 #include "data/zarr/metadata.h"
+#include "dp_bench/build_id.h"
 
 namespace dp_bench::data {
 
@@ -247,6 +248,19 @@ void ReplayWriter::Commit(json attributes, bool is_complete) {
   if (!is_complete) return;
   attributes_[zarr::kCompleteAttribute] = true;
   WriteAttributes(folder_, attributes_);
+}
+
+json RolloutAttributes(double fps, std::int64_t n_steps, json episodes,
+                       std::span<const SeedFailure> failures) {
+  json failed = json::array();
+  for (const SeedFailure& failure : failures) {
+    failed.push_back({{"seed", failure.seed}, {"reason", failure.reason}});
+  }
+  return {{zarr::kFpsAttribute, fps},
+          {"n_steps", n_steps},
+          {"episodes", std::move(episodes)},
+          {"failures", std::move(failed)},
+          {"dp_bench", kVersion}};
 }
 
 json ReadReplayAttributes(const fs::path& folder) {

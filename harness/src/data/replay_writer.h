@@ -111,6 +111,17 @@ class ReplayWriter {
   bool has_unsynced_chunks_ = false;
 };
 
+/// A seed without an episode in a dataset, and why.
+struct SeedFailure {
+  std::uint64_t seed = 0;
+  std::string reason;
+};
+
+/// For Commit: what a dataset says about its rollouts. `episodes`: a list for each property, in
+/// the order of the episodes, "seed" among them.
+nlohmann::json RolloutAttributes(double fps, std::int64_t n_steps, nlohmann::json episodes,
+                                 std::span<const SeedFailure> failures);
+
 /// The .zattrs of a folder that a ReplayWriter made; null if the folder is something else or
 /// absent.
 nlohmann::json ReadReplayAttributes(const std::filesystem::path& folder);

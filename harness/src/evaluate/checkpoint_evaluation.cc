@@ -117,6 +117,9 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
   core::CatchStopSignals();
   folder_->Begin();
   WriteHead();
+  if (!options_.recording.output.empty() && ranks_.is_root()) {
+    NoteRecording(options_.recording, folder());
+  }
 }
 
 void CheckpointEvaluation::LoadPolicy() {

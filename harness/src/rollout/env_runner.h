@@ -41,8 +41,9 @@ class EnvRunner {
   void SetObsRanges(run::ObsRanges ranges);
 
   /// Every test episode that does not fail leaves its steps in `output_dir` (RecordedFile in
-  /// episode_recording.h) before its record is delivered. No outcome depends on it. Throws
-  /// Error{kShape} if the env has a key that a dataset cannot store. Call it between two runs.
+  /// episode_recording.h) before its record is delivered. No outcome depends on it, unless the env
+  /// throws in an observation that the policy does not need. Throws Error{kShape} if the env has a
+  /// key that a dataset cannot store. Call it between two runs.
   void RecordSteps();
 
   const EnvSpec& env_spec() const { return plan_->env; }

@@ -35,10 +35,11 @@ constexpr std::array<std::string_view, 7> kTrainingNames = {
     kCheckpointsFolder, kTrainingLogFile, "snapshots", "tensorboard",
     "rollouts",         kMultiRunFile,    "state.json"};
 
-// Names of films, traces and plans, "test_100003.mp4", "train_0.safetensors" and
+// Names of films, traces, plans and recordings, "test_100003.mp4", "train_0.safetensors" and
 // "plan_000012.safetensors", including unfinished ones.
 bool IsOfEpisode(const std::string& name) {
   if (core::IsTemporaryName(name) || PlanRecord::Has(name)) return true;
+  if (name == kRecordingOptionsFile) return true;
   const bool is_split = name.starts_with("test_") || name.starts_with("train_");
   return is_split && (name.ends_with(".mp4") || name.ends_with(".safetensors"));
 }

@@ -20,6 +20,7 @@ inline constexpr std::string_view kMultiRunFile = "multi_run.json";  // next to 
 inline constexpr std::string_view kCheckpointsFolder = "checkpoints";
 inline constexpr std::string_view kMediaFolder = "media";
 inline constexpr std::string_view kRecordingFolder = "recording";  // of eval --record-dataset
+inline constexpr std::string_view kRecordingOptionsFile = "recording_options.json";  // in it
 inline constexpr std::string_view kArmsFolder = "perturbations";
 inline constexpr std::string_view kPlansFolder = "plans";
 inline constexpr std::string_view kReplayFolder = "replay";

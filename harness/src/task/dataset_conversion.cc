@@ -17,6 +17,8 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/progress.h"
+#include "core/stop_signal.h"
 #include "data/key_check.h"
 #include "data/replay_writer.h"
 #include "data/stats.h"
@@ -207,17 +209,12 @@ class SourceFiles {
   std::size_t state_ = 0;
 };
 
-fs::path Beside(const fs::path& output, const char* ending) {
-  const fs::path path = output.has_filename() ? output : output.parent_path();
-  return path.string() + ending;
-}
-
 // What an unfinished copy was made from: a file beside it, for writers of any format. A writer gets
 // only the text of `Identify`, which the finished dataset may keep.
 class SourceRecord {
  public:
   SourceRecord(const DatasetConversion& request, std::span<const Source> sources)
-      : output_(request.output), file_(Beside(output_, ".unfinished.json")) {
+      : output_(request.output), file_(core::Beside(output_, ".unfinished.json")) {
     json texts = json::array();
     for (const Source& source : sources) texts.push_back(SourceFiles(source.path).Describe());
     record_ = {{"sources", texts}, {"task", request.task}};
@@ -244,7 +241,7 @@ class SourceRecord {
   }
 
   bool IsNeeded() const {
-    return fs::exists(output_) || fs::exists(Beside(output_, ".unfinished"));
+    return fs::exists(output_) || fs::exists(core::Beside(output_, ".unfinished"));
   }
 
  private:
@@ -254,7 +251,7 @@ class SourceRecord {
     const auto show = [&place](const json& record) {
       return record.contains(place) ? record.at(place).dump() : "absent";
     };
-    const fs::path unfinished = Beside(output_, ".unfinished");
+    const fs::path unfinished = core::Beside(output_, ".unfinished");
     throw UsageError(
         "{} holds {} episodes of an unfinished copy of other data, and is not continued. Then: {}. "
         "Now: {}. Remove it to begin again, or give another output.",
@@ -569,6 +566,22 @@ ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,
     report.outputs.push_back(conversion->Report());
     if (!report.is_interrupted) conversion->Finish();
   }
+  return report;
+}
+
+ConversionReport ConvertShowingProgress(std::vector<DatasetConversion> requests,
+                                        plugin::PluginCatalogue& catalogue) {
+  for (DatasetConversion& request : requests) request.stop = &core::CatchStopSignals();
+  core::Progress progress(core::Progress::StandardError(), 0);
+  ConversionReport report =
+      ConvertDatasets(requests, catalogue, [&progress](const ConversionProgress& state) {
+        progress.Update({.done = state.n_episodes, .total = state.n_wanted, .unit = "episodes"},
+                        "convert", fmt::format("{} steps", state.n_steps));
+        if (state.n_episodes < state.n_wanted) return;
+        progress.Pause();
+        core::PrintStatus("putting its files together\n");
+      });
+  progress.Pause();
   return report;
 }
 

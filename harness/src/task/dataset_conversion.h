@@ -63,4 +63,8 @@ ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,
                                  plugin::PluginCatalogue& catalogue,
                                  const std::function<void(const ConversionProgress&)>& progress);
 
+/// ConvertDatasets with a progress line; stop signals interrupt it.
+ConversionReport ConvertShowingProgress(std::vector<DatasetConversion> requests,
+                                        plugin::PluginCatalogue& catalogue);
+
 }  // namespace dp_bench::task

@@ -209,6 +209,11 @@ EnvSpec Task::DescribeEnv() const {
                     : catalogue_.DescribeEnv(env_name(), params);
 }
 
+std::string Task::TaskText() const {
+  const std::string instruction = DescribeEnv().instruction;
+  return instruction.empty() ? name_ : instruction;
+}
+
 std::unique_ptr<Env> Task::CreateEnv() const {
   const Config params = config_.Sub("env").Sub("params");
   std::unique_ptr<Env> env = isolation_

@@ -68,6 +68,8 @@ class Task {
   std::string EnvVersion() const;
   /// Describes the env without creating it. Adds the defaults of its params to the config.
   EnvSpec DescribeEnv() const;
+  /// What to do, in words: the env's instruction, or else the name.
+  std::string TaskText() const;
   /// env_runner.isolate puts it into a separate process, env.perturb perturbs its actions.
   std::unique_ptr<Env> CreateEnv() const;
 

@@ -46,6 +46,12 @@ TEST(AtomicFile, NamesPathAndReasonWhenTheSystemRefuses) {
   EXPECT_THAT(message, HasSubstr("No such file or directory"));
 }
 
+TEST(Beside, IgnoresASlashAtTheEnd) {
+  EXPECT_EQ(Beside("a/b", ".json"), "a/b.json");
+  EXPECT_EQ(Beside("a/b/", ".json"), "a/b.json");
+  EXPECT_EQ(Beside("a/b.zarr/", ""), "a/b.zarr");
+}
+
 TEST(AtomicFolder, AppearsOnlyAtCommit) {
   const ScratchFolder scratch;
   AtomicFolder folder(scratch.path() / "nested" / "result");

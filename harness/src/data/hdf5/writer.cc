@@ -83,12 +83,11 @@ std::int64_t ChunkRows(const KeySpec& key, std::int64_t n_steps) {
 
 Hdf5WriterConfig Hdf5WriterConfig::FromConfig(const Config& params) {
   Hdf5WriterConfig config{
-      .path = params.Require<std::string>("path",
-                                          "the file to write, or with layout act the "
-                                          "folder"),
+      .path = core::Beside(
+          params.Require<std::string>("path", "the file to write, or with layout act the folder"),
+          ""),
       .source = params.Require<std::string>("source", "where the episodes come from"),
       .names = {}};
-  if (!config.path.has_filename()) config.path = config.path.parent_path();  // a '/' at the end
   const ConfigKeys keys(params);
   keys.Choice("layout", &config.is_act, {{"robomimic", false}, {"act", true}},
               "robomimic: all episodes in one file; act: a folder with a file per episode, as ACT "

@@ -85,7 +85,8 @@ FeatureConfig ReadFeature(const std::string& name, const Config& feature) {
 
 LeRobotWriterConfig LeRobotWriterConfig::FromConfig(const Config& params) {
   LeRobotWriterConfig config{
-      .path = params.Require<std::string>("path", "the folder to write, which must not exist"),
+      .path = core::Beside(
+          params.Require<std::string>("path", "the folder to write, which must not exist"), ""),
       .source = params.Require<std::string>(
           "source", "where the episodes come from; to continue, it must be the same")};
   const ConfigKeys keys(params);

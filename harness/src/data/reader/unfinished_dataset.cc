@@ -31,7 +31,7 @@ void RemoveFinished(const fs::path& folder) {
 }  // namespace
 
 UnfinishedDataset::UnfinishedDataset(const fs::path& path, bool is_folder, const json& identity)
-    : folder_(path.string() + ".unfinished") {
+    : folder_(core::Beside(path, ".unfinished")) {
   if (path.empty()) throw UsageError("the path of the dataset to write is empty; give one");
   constexpr std::size_t kMaxIdentityBytes = std::size_t{64} << 20;
   const bool is_free = !fs::exists(fs::symlink_status(path)) ||
