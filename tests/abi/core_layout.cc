@@ -48,6 +48,7 @@ void PrintSpecs() {
   DPB_FIELD(Horizons, n_obs_steps);
   DPB_FIELD(Horizons, n_action_steps);
   DPB_FIELD(Horizons, drop_n_last_frames);
+  DPB_FIELD(Horizons, temporal_ensemble_coeff);
   DPB_TYPE(PolicySpec);
   DPB_FIELD(PolicySpec, shape_meta);
   DPB_FIELD(PolicySpec, horizons);

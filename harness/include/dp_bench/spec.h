@@ -64,7 +64,12 @@ struct DPB_API Horizons {
     return drop_n_last_frames.value_or(horizon - n_action_steps - n_obs_steps + 1);
   }
 
-  /// Reads the four top-level keys; throws Error{kConfig} if they do not fit together.
+  /// Temporal ensembling (Zhao et al. 2023, Alg. 2): a plan at every step. The action executed is
+  /// the mean of those that the plans have for the step, with weights exp(-coeff * i), i = 0 for
+  /// the oldest plan. None: n_action_steps of each plan are executed.
+  std::optional<double> temporal_ensemble_coeff = std::nullopt;
+
+  /// Reads the five top-level keys; throws Error{kConfig} if they do not fit together.
   static Horizons FromConfig(const Config& config);
 
   bool operator==(const Horizons&) const = default;

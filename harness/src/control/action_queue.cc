@@ -1,15 +1,27 @@
 #include "control/action_queue.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace dp_bench::control {
 
-ActionQueue::ActionQueue(int n_action_steps, std::size_t action_dim, int n_stale)
+ActionQueue::ActionQueue(int n_action_steps, std::size_t action_dim, int n_stale,
+                         std::optional<double> ensemble_coeff)
     : n_action_steps_(n_action_steps), action_dim_(action_dim), n_stale_(n_stale) {
-  const auto size = static_cast<std::size_t>(n_action_steps) * action_dim;
-  chunk_.resize(size);
-  previous_.resize(size);
+  const auto n_steps = static_cast<std::size_t>(n_action_steps);
+  chunk_.resize(n_steps * action_dim);
+  previous_.resize(n_steps * action_dim);
+  if (!ensemble_coeff) return;
+  // the weights of n plans, exp(-coeff * i), relative to the last one: 1 + exp(coeff) * those of n
+  // - 1
+  double total = 0.0;
+  for (int i = 0; i < n_action_steps; ++i) {
+    total = 1.0 + std::exp(*ensemble_coeff) * total;
+    shares_.push_back(1.0 / total);
+  }
+  n_plans_.resize(n_steps);
+  previous_n_plans_.resize(n_steps);
 }
 
 void ActionQueue::Clear() {
@@ -21,21 +33,43 @@ void ActionQueue::Clear() {
 
 void ActionQueue::Ask() {
   std::swap(chunk_, previous_);
+  std::swap(n_plans_, previous_n_plans_);
   next_of_previous_ = end_of_chunk_;
   n_from_previous_ = has_previous_ ? n_stale_ : 0;
   n_from_chunk_ = 0;
 }
 
 void ActionQueue::Take() {
-  // until n_stale_ actions are left for the next plan
   const int first = std::min(n_from_previous_, n_action_steps_);
-  end_of_chunk_ = std::max(n_action_steps_ - n_stale_, has_previous_ ? first : 1);
+  if (is_ensembling()) {
+    AverageWithPrevious();
+    end_of_chunk_ = std::min(first + 1, n_action_steps_);
+  } else {  // until n_stale_ actions are left for the next plan
+    end_of_chunk_ = std::max(n_action_steps_ - n_stale_, has_previous_ ? first : 1);
+  }
   n_from_chunk_ = end_of_chunk_ - first;
   has_previous_ = true;
 }
 
+// Action i of the chunk is for the same time as action next_of_previous_ + i of the previous one.
+void ActionQueue::AverageWithPrevious() {
+  std::ranges::fill(n_plans_, std::size_t{1});
+  if (!has_previous_) return;
+  const auto n_passed = static_cast<std::size_t>(next_of_previous_);
+  for (std::size_t i = 0; n_passed + i < n_plans_.size(); ++i) {
+    n_plans_[i] += previous_n_plans_[n_passed + i];
+    const double share = shares_[n_plans_[i] - 1];
+    for (std::size_t d = 0; d < action_dim_; ++d) {
+      float& action = chunk_[i * action_dim_ + d];
+      const double mean = previous_[(n_passed + i) * action_dim_ + d];
+      action = static_cast<float>(mean + share * (action - mean));
+    }
+  }
+}
+
 void ActionQueue::Abandon() {
   std::swap(chunk_, previous_);
+  std::swap(n_plans_, previous_n_plans_);
   end_of_chunk_ = std::min(next_of_previous_ + n_from_previous_, n_action_steps_);
   n_from_previous_ = 0;
   n_from_chunk_ = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,12 +18,18 @@ namespace dp_bench::control {
 /// too. If none is left, the last action is held. An episode begins with its first chunk: nothing
 /// moves before it.
 ///
+/// With temporal ensembling (Horizons::temporal_ensemble_coeff), the next plan is due after one
+/// action of the chunk. An action of the new chunk becomes the weighted mean of those that this and
+/// earlier plans of the episode have for its time, as in LeRobot's ACTTemporalEnsembler. What is
+/// said above about the current chunk holds for the means.
+///
 /// The steps from one plan to the next are numbered from 0. Calls come in the order Ask, any number
 /// of Hold, then Take or Abandon. Nothing allocates after construction, except in `steps`.
 class ActionQueue {
  public:
-  /// `n_stale`: the number of steps that a plan takes.
-  ActionQueue(int n_action_steps, std::size_t action_dim, int n_stale);
+  /// `n_stale`: the number of steps that a plan takes. `ensemble_coeff`: none for no ensembling.
+  ActionQueue(int n_action_steps, std::size_t action_dim, int n_stale,
+              std::optional<double> ensemble_coeff = std::nullopt);
 
   /// To be called before an episode, which has no previous chunk.
   void Clear();
@@ -58,9 +65,13 @@ class ActionQueue {
   std::vector<float> steps() const;
 
  private:
+  bool is_ensembling() const { return !shares_.empty(); }
+  void AverageWithPrevious();
+
   int n_action_steps_;
   std::size_t action_dim_;
   int n_stale_;
+  std::vector<double> shares_;  // of the n-th plan in a mean of n plans; empty: no ensembling
   bool has_previous_ = false;
   int next_of_previous_ = 0;  // the action to execute in step 0
   int n_from_previous_ = 0;
@@ -68,6 +79,8 @@ class ActionQueue {
   int end_of_chunk_ = 0;  // the action after the last one that is executed
   std::vector<float> chunk_;
   std::vector<float> previous_;
+  std::vector<std::size_t> n_plans_;  // in the mean of each action of chunk_
+  std::vector<std::size_t> previous_n_plans_;
 };
 
 }  // namespace dp_bench::control

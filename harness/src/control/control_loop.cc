@@ -74,7 +74,8 @@ ControlLoop::ControlLoop(ChunkPlanner& planner, const ShapeMeta& shape_meta,
       options_(Checked(options)),
       input_(shape_meta.obs),
       history_(shape_meta.obs, horizons.n_obs_steps),
-      queue_(horizons.n_action_steps, static_cast<std::size_t>(action_dim_), options.latency_steps),
+      queue_(horizons.n_action_steps, static_cast<std::size_t>(action_dim_), options.latency_steps,
+             horizons.temporal_ensemble_coeff),
       obs_(MakeObsBatch(shape_meta.obs, planner.batch_size(), horizons.n_obs_steps)) {
   chunks_.resize(static_cast<std::size_t>(planner.batch_size()) * queue_.chunk().size());
   if (options.latency_steps > 0) {

@@ -146,6 +146,11 @@ Horizons Horizons::FromConfig(const Config& config) {
   keys("drop_n_last_frames", &h.drop_n_last_frames, 0, std::int64_t{1} << 20,
        "last steps of an episode that are not the current step of a training sequence; none: "
        "horizon - n_action_steps - n_obs_steps + 1");
+  keys(
+      "temporal_ensemble_coeff", &h.temporal_ensemble_coeff, -10.0, 10.0,
+      "temporal ensembling: plan at every step and execute the mean of what the plans have for it, "
+      "n_action_steps of them at most, with weights exp(-coeff * i), oldest plan first; ACT's is "
+      "0.01; none: execute n_action_steps of each plan");
   if (h.n_action_steps > h.horizon - h.n_obs_steps + 1) {
     throw ConfigError(
         "{} is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie at or after the "

@@ -14,7 +14,7 @@ EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
     : plan_(plan),
       history_(plan.shape_meta.obs, plan.horizons.n_obs_steps),
       actions_(plan.horizons.n_action_steps, static_cast<std::size_t>(plan.shape_meta.action_dim()),
-               plan.n_stale_steps),
+               plan.n_stale_steps, plan.horizons.temporal_ensemble_coeff),
       course_(plan.shape_meta.obs, plan.obs_ranges) {
   // keys that the policy does not use are written, and never read
   const std::vector<KeySpec>& keys = plan.env.shape_meta.obs;

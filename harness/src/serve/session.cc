@@ -11,14 +11,16 @@ Session::Session(const PolicySpec& spec)
     : spec_(spec),
       input_(spec_.shape_meta.obs),
       history_(spec_.shape_meta.obs, spec_.horizons.n_obs_steps),
-      window_(control::MakeObsBatch(spec_.shape_meta.obs, 1, spec_.horizons.n_obs_steps)) {}
+      window_(control::MakeObsBatch(spec_.shape_meta.obs, 1, spec_.horizons.n_obs_steps)),
+      queue_(spec_.horizons.n_action_steps, static_cast<std::size_t>(spec_.shape_meta.action_dim()),
+             /*n_stale=*/0, spec_.horizons.temporal_ensemble_coeff) {}
 
 void Session::Reset(std::optional<std::uint64_t> seed) {
   if (n_observed_ > 0) ++n_episodes_;
   seed_ = seed.value_or(n_episodes_);
   is_first_ = true;
   n_observed_ = 0;
-  chunk_.clear();
+  queue_.Clear();
   next_ = 0;
 }
 
@@ -59,14 +61,13 @@ const control::ObsBatch& Session::Window() {
 
 std::span<const float> Session::NextAction() {
   if (!has_action()) return {};
-  const auto n = static_cast<std::size_t>(spec_.shape_meta.action_dim());
-  const std::span<const float> action = std::span(chunk_).subspan(next_, n);
-  next_ += n;
-  return action;
+  return queue_.action(next_++);
 }
 
 void Session::SetChunk(std::span<const float> chunk) {
-  chunk_.assign(chunk.begin(), chunk.end());
+  queue_.Ask();
+  std::ranges::copy(chunk, queue_.chunk().begin());
+  queue_.Take();
   next_ = 0;
 }
 

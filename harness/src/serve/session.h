@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
+#include "control/action_queue.h"
 #include "control/chunk_planner.h"
 #include "control/obs_history.h"
 #include "control/obs_input.h"
@@ -42,12 +42,13 @@ class Session {
   /// [1, To, ...] of each key.
   const control::ObsBatch& Window();
 
-  bool has_action() const { return next_ < chunk_.size(); }
+  bool has_action() const { return next_ < queue_.n_steps(); }
 
   /// The next action of the chunk, [Da]; empty if a plan is due.
   std::span<const float> NextAction();
 
-  /// The chunk that NextAction hands out, [Ta, Da].
+  /// The next plan, [Ta, Da], whose actions NextAction hands out; with temporal ensembling, means
+  /// of them and those of earlier plans.
   void SetChunk(std::span<const float> chunk);
 
  private:
@@ -59,8 +60,8 @@ class Session {
   std::uint64_t seed_ = 0;
   std::uint64_t n_episodes_ = 0;
   std::uint64_t n_observed_ = 0;
-  std::vector<float> chunk_;
-  std::size_t next_ = 0;  // number of the chunk, not action
+  control::ActionQueue queue_;
+  int next_ = 0;  // step of the queue
 };
 
 }  // namespace dp_bench::serve

@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
+
+#include "support/golden.h"
 
 namespace dp_bench::control {
 namespace {
@@ -111,6 +115,122 @@ TEST(ActionQueue, AnEpisodeBeginsWithItsFirstChunk) {
   queue.Take();
   EXPECT_EQ(queue.n_steps(), 6);
   EXPECT_FALSE(queue.is_stale(0));
+}
+
+// A queue with temporal ensembling, and what it should execute: means over all plans so far, as in
+// Zhao et al. 2023, Alg. 2, from the plans themselves.
+class Ensemble {
+ public:
+  Ensemble(double coeff, int n_stale)
+      : coeff_(coeff), queue_(kActionSteps, /*action_dim=*/1, n_stale, coeff) {}
+
+  // Executes the steps until the next plan. The plan's actions are those of `plan`.
+  void Execute(const std::vector<float>& plan, int n_holds = 0) {
+    queue_.Ask();
+    plans_.push_back({.step = step_, .actions = plan});
+    for (int i = 0; i < n_holds; ++i) queue_.Hold();
+    std::ranges::copy(plan, queue_.chunk().begin());
+    queue_.Take();
+    for (int i = 0; i < queue_.n_steps(); ++i, ++step_) {
+      const std::size_t n_plans = plans_.size() - (queue_.is_stale(i) ? 1 : 0);
+      EXPECT_NEAR(queue_.action(i)[0], MeanFor(step_, n_plans), 2e-6) << "step " << step_;
+    }
+  }
+
+  int step() const { return step_; }
+  ActionQueue& queue() { return queue_; }
+
+ private:
+  struct TimedPlan {
+    int step;  // of its observation
+    std::vector<float> actions;
+  };
+
+  double MeanFor(int step, std::size_t n_plans) const {
+    double sum = 0.0;
+    double total = 0.0;
+    int age = 0;  // 0: the oldest plan that has an action for this step
+    for (std::size_t p = 0; p < n_plans; ++p) {
+      const int index = step - plans_[p].step;
+      if (index >= kActionSteps) continue;
+      const double weight = std::exp(-coeff_ * age++);
+      sum += weight * plans_[p].actions[static_cast<std::size_t>(index)];
+      total += weight;
+    }
+    return sum / total;
+  }
+
+  double coeff_;
+  ActionQueue queue_;
+  std::vector<TimedPlan> plans_;
+  int step_ = 0;
+};
+
+std::vector<float> PlanNumber(int p) {
+  std::vector<float> actions;
+  for (int i = 0; i < kActionSteps; ++i) {
+    actions.push_back(static_cast<float>(std::sin(7.0 * p * p + 3.0 * i)));
+  }
+  return actions;
+}
+
+TEST(ActionQueue, AnEnsembleExecutesTheMeanOfAllPlansForAStep) {
+  for (const double coeff : {0.01, 0.0, 1.0, -1.0}) {
+    SCOPED_TRACE(coeff);
+    Ensemble ensemble(coeff, /*n_stale=*/0);
+    for (int p = 0; p < 20; ++p) ensemble.Execute(PlanNumber(p));
+    EXPECT_EQ(ensemble.step(), 20);  // a plan for each
+  }
+}
+
+TEST(ActionQueue, AnEnsembleWithLatencyPlansAsOftenAsItCan) {
+  Ensemble ensemble(/*coeff=*/0.1, /*n_stale=*/2);
+  for (int p = 0; p < 8; ++p) ensemble.Execute(PlanNumber(p));
+  EXPECT_EQ(ensemble.step(), 1 + 7 * 3);  // nothing is stale before the first plan
+  ensemble.Execute(PlanNumber(8), /*n_holds=*/2);
+  ensemble.Execute(PlanNumber(9));
+}
+
+TEST(ActionQueue, AnEnsembleForgetsTheLastEpisodeAndFailedPlans) {
+  ActionQueue queue(kActionSteps, 1, /*n_stale=*/0, 0.0);
+  const auto execute = [&](float value) {
+    queue.Ask();
+    std::ranges::fill(queue.chunk(), value);
+    queue.Take();
+    return queue.action(0)[0];
+  };
+  EXPECT_EQ(execute(1.0F), 1.0F);
+  queue.Ask();
+  std::ranges::fill(queue.chunk(), 9.0F);
+  queue.Abandon();
+  EXPECT_EQ(execute(2.0F), 1.5F);
+  queue.Clear();
+  EXPECT_EQ(execute(4.0F), 4.0F);
+}
+
+// numbers of ACTTemporalEnsembler, from tests/golden/generate/act.py
+TEST(ActionQueue, AnEnsembleIsThatOfLerobot) {
+  const ArrayMap& golden = Golden("act").tensors;
+  const Array& chunks = golden.at("ensemble.chunks");  // [plan, chunk step, Da]
+  const auto n_steps = static_cast<int>(chunks.shape()[1]);
+  const auto action_dim = static_cast<std::size_t>(chunks.shape()[2]);
+  const std::size_t chunk_size = static_cast<std::size_t>(n_steps) * action_dim;
+  for (const auto& [name, coeff] : {std::pair<const char*, double>{"ensemble.0.01", 0.01},
+                                    {"ensemble.0.0", 0.0},
+                                    {"ensemble.-0.5", -0.5}}) {
+    SCOPED_TRACE(name);
+    ActionQueue queue(n_steps, action_dim, /*n_stale=*/0, coeff);
+    for (std::size_t p = 0; p < static_cast<std::size_t>(chunks.shape()[0]); ++p) {
+      queue.Ask();
+      std::ranges::copy(chunks.as<float>().subspan(p * chunk_size, chunk_size),
+                        queue.chunk().begin());
+      queue.Take();
+      ASSERT_EQ(queue.n_steps(), 1);
+      for (std::size_t d = 0; d < action_dim; ++d) {
+        EXPECT_NEAR(queue.action(0)[d], golden.at(name).as<float>()[p * action_dim + d], 1e-6);
+      }
+    }
+  }
 }
 
 }  // namespace

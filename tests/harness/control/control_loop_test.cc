@@ -121,7 +121,8 @@ class Gate {
   bool is_open_ = true;
 };
 
-std::vector<float> ActionsOfRunner(int latency_steps, int max_steps) {
+std::vector<float> ActionsOfRunner(int latency_steps, int max_steps,
+                                   const Horizons& horizons = kHorizons) {
   rollout::FakeWorld world;
   world.max_steps = max_steps;
   std::vector<float> actions;
@@ -135,7 +136,7 @@ std::vector<float> ActionsOfRunner(int latency_steps, int max_steps) {
   const ScratchFolder scratch;
   rollout::EnvRunner runner(
       config, [&] { return std::make_unique<RecordingEnv>(world, &actions); },
-      rollout::FakeEnv(world).spec().shape_meta, kHorizons, scratch.path());
+      rollout::FakeEnv(world).spec().shape_meta, horizons, scratch.path());
   rollout::FakePlanner planner(/*batch_size=*/3);
   runner.Run(planner);
   return actions;
@@ -143,13 +144,17 @@ std::vector<float> ActionsOfRunner(int latency_steps, int max_steps) {
 
 TEST(ControlLoop, ActsAsTheEnvRunnerDoes) {
   constexpr int kSteps = 45;
-  for (const int latency_steps : {0, 1, 3, 5, 7, 8, 9, 20}) {
-    Robot robot(kSeed);
-    rollout::FakePlanner planner(/*batch_size=*/2);
-    ControlLoop loop(planner, robot.shape_meta(), kHorizons, {.latency_steps = latency_steps});
-    loop.Reset(kSeed);
-    EXPECT_EQ(robot.Steps(loop, kSteps), ActionsOfRunner(latency_steps, kSteps))
-        << "latency " << latency_steps;
+  Horizons ensembling = kHorizons;
+  ensembling.temporal_ensemble_coeff = 0.01;
+  for (const Horizons& horizons : {kHorizons, ensembling}) {
+    for (const int latency_steps : {0, 1, 3, 5, 7, 8, 9, 20}) {
+      Robot robot(kSeed);
+      rollout::FakePlanner planner(/*batch_size=*/2);
+      ControlLoop loop(planner, robot.shape_meta(), horizons, {.latency_steps = latency_steps});
+      loop.Reset(kSeed);
+      EXPECT_EQ(robot.Steps(loop, kSteps), ActionsOfRunner(latency_steps, kSteps, horizons))
+          << "latency " << latency_steps;
+    }
   }
 }
 
