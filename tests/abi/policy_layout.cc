@@ -4,8 +4,10 @@
 #include "dp_bench/policy.h"
 #include "dp_bench/policy/networks/denoiser.h"
 #include "dp_bench/policy/networks/diffusion_policy.h"
+#include "dp_bench/policy/networks/transformer_layer.h"
 #include "dp_bench/policy/policy_base.h"
 #include "dp_bench/policy/vision/obs_encoder.h"
+#include "dp_bench/policy/vision/resnet.h"
 #include "dp_bench/policy/vision/vision_pipeline.h"
 #include "dp_bench/tensor.h"
 #include "layout.h"
@@ -58,6 +60,11 @@ void PrintBlocks() {
   DPB_TYPE(policy::VisionPipeline);
   DPB_TYPE(policy::DiffusionPolicy);
   DPB_TYPE(policy::DiffusionPolicy::Model);
+  DPB_TYPE(policy::TransformerLayerConfig);
+  DPB_TYPE(policy::LayerInputs);
+  DPB_TYPE(policy::TransformerLayerImpl);
+  DPB_TYPE(policy::ResnetConfig);
+  DPB_TYPE(policy::ResnetImpl);
 }
 
 }  // namespace

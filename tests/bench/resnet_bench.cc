@@ -5,7 +5,7 @@
 #include <torch/types.h>
 
 #include "dp_bench/policy/kernels/row_product.h"
-#include "policy/vision/resnet.h"
+#include "dp_bench/policy/vision/resnet.h"
 
 namespace {
 

@@ -17,9 +17,9 @@
 #include "dp_bench/policy/kernels/row_product.h"
 #include "dp_bench/policy/kernels/token_ops.h"
 #include "dp_bench/policy/networks/denoiser.h"
+#include "dp_bench/policy/networks/transformer_layer.h"
 #include "dp_bench/stage_trace.h"
 #include "policy/networks/sinusoidal_embedding.h"
-#include "policy/networks/transformer_layer.h"
 
 namespace dp_bench::policy {
 namespace {

@@ -1,7 +1,8 @@
 // See transformer_layer.h. Matrix products run without bias. The following pass over the product
 // adds it at no extra cost.
-#include "policy/networks/transformer_layer.h"
+#include "dp_bench/policy/networks/transformer_layer.h"
 
+#include "core/errors.h"
 #include "dp_bench/policy/kernels/row_product.h"
 #include "policy/kernels/gradient_checkpoint.h"
 
@@ -14,6 +15,12 @@ constexpr double kInitStd = 0.02;  // of all weights, as in TransformerForDiffus
 
 torch::nn::LayerNorm MakeNorm(std::int64_t dim) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({dim}));
+}
+
+// tokens [B * T, d] with their positions [T, d], if there are any.
+Tensor WithPositions(const Tensor& tokens, const Tensor& position) {
+  if (!position.defined()) return tokens;
+  return (tokens.view({-1, position.size(0), position.size(1)}) + position).view(tokens.sizes());
 }
 
 // Dropout works on rows of the batch, [B, ...].
@@ -41,22 +48,36 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(const TransformerLayerConfig& con
   out_proj_ = register_module("out_proj", MakeLinear(d, d));
 }
 
-AttentionInputs MultiheadAttentionImpl::ProjectSelf(const Tensor& tokens,
-                                                    std::int64_t batch) const {
-  const Tensor qkv = RowProduct(tokens, in_proj_weight_);
+AttentionInputs MultiheadAttentionImpl::ProjectSelf(const Tensor& tokens, std::int64_t batch,
+                                                    const Tensor& position) const {
+  const std::int64_t d = in_proj_weight_.size(1);
+  const Tensor qkv =
+      position.defined()
+          ? torch::cat(
+                {RowProduct(WithPositions(tokens, position), in_proj_weight_.narrow(0, 0, 2 * d)),
+                 RowProduct(tokens, in_proj_weight_.narrow(0, 2 * d, d))},
+                /*dim=*/1)
+          : RowProduct(tokens, in_proj_weight_);
   return {.q = qkv.view({batch, -1, qkv.size(1)}), .bias = in_proj_bias_};
 }
 
-AttentionInputs MultiheadAttentionImpl::ProjectQueries(const Tensor& tokens,
-                                                       const Tensor& kv) const {
+AttentionInputs MultiheadAttentionImpl::ProjectQueries(const Tensor& tokens, const Tensor& kv,
+                                                       const Tensor& position) const {
   const std::int64_t d = in_proj_weight_.size(1);
-  const Tensor q = RowProduct(tokens, in_proj_weight_.narrow(0, 0, d));
+  const Tensor q = RowProduct(WithPositions(tokens, position), in_proj_weight_.narrow(0, 0, d));
   return {.q = q.view({kv.size(0), -1, d}), .kv = kv, .bias = in_proj_bias_};
 }
 
 Tensor MultiheadAttentionImpl::KeyValueWeight() const {
   const std::int64_t d = in_proj_weight_.size(1);
   return in_proj_weight_.narrow(0, d, 2 * d);
+}
+
+Tensor MultiheadAttentionImpl::ProjectMemory(const Tensor& memory, const Tensor& position) const {
+  const std::int64_t d = in_proj_weight_.size(1);
+  return torch::cat({RowProduct(memory + position, in_proj_weight_.narrow(0, d, d)),
+                     RowProduct(memory, in_proj_weight_.narrow(0, 2 * d, d))},
+                    /*dim=*/2);
 }
 
 Tensor MultiheadAttentionImpl::Attend(const AttentionInputs& inputs) const {
@@ -70,8 +91,9 @@ TransformerLayerImpl::TransformerLayerImpl(const TransformerLayerConfig& config)
   if (config.has_memory) {
     multihead_attn_ = register_module("multihead_attn", MultiheadAttention(config));
   }
-  linear1_ = register_module("linear1", MakeLinear(d, 4 * d));
-  linear2_ = register_module("linear2", MakeLinear(4 * d, d));
+  const std::int64_t n_units = config.n_feed_forward > 0 ? config.n_feed_forward : 4 * d;
+  linear1_ = register_module("linear1", MakeLinear(d, n_units));
+  linear2_ = register_module("linear2", MakeLinear(n_units, d));
   norm_self_ = register_module("norm1", MakeNorm(d));
   if (config.has_memory) norm_cross_ = register_module("norm2", MakeNorm(d));
   norm_feed_forward_ = register_module(config.has_memory ? "norm3" : "norm2", MakeNorm(d));
@@ -82,14 +104,16 @@ void TransformerLayerImpl::forward(TokenStream& stream, const Tensor& kv,
   AttentionMaps maps;
   const Dropout dropout = DropoutOf(inputs);
 
-  AttentionInputs self = self_attn_->ProjectSelf(Enter(stream, norm_self_), inputs.batch);
+  AttentionInputs self =
+      self_attn_->ProjectSelf(Enter(stream, norm_self_), inputs.batch, inputs.position);
   self.mask = inputs.mask;
   self.dropout = dropout;
   if (inputs.maps != nullptr) maps.self = AttentionWeights(self, config_.n_head);
   Leave(stream, norm_self_, self_attn_->Attend(self), self_attn_->output_bias(), inputs);
 
   if (!multihead_attn_.is_empty()) {
-    AttentionInputs cross = multihead_attn_->ProjectQueries(Enter(stream, norm_cross_), kv);
+    AttentionInputs cross =
+        multihead_attn_->ProjectQueries(Enter(stream, norm_cross_), kv, inputs.position);
     cross.mask = inputs.memory_mask;
     cross.dropout = dropout;
     if (inputs.maps != nullptr) maps.cross = AttentionWeights(cross, config_.n_head);
@@ -98,7 +122,9 @@ void TransformerLayerImpl::forward(TokenStream& stream, const Tensor& kv,
   }
 
   const Tensor in = Enter(stream, norm_feed_forward_);
-  Tensor hidden = BiasGelu(RowProduct(in, linear1_->weight), linear1_->bias);
+  Tensor hidden = RowProduct(in, linear1_->weight);
+  hidden =
+      config_.has_relu ? torch::relu(hidden + linear1_->bias) : BiasGelu(hidden, linear1_->bias);
   if (dropout.is_active()) hidden = DropRows(dropout, hidden, inputs.batch);
   Leave(stream, norm_feed_forward_, RowProduct(hidden, linear2_->weight), linear2_->bias, inputs);
   if (inputs.maps != nullptr) inputs.maps->push_back(maps);
@@ -106,6 +132,7 @@ void TransformerLayerImpl::forward(TokenStream& stream, const Tensor& kv,
 
 void TransformerLayerImpl::ForwardCheckpointed(TokenStream& stream, const Tensor& kv,
                                                const LayerInputs& inputs) {
+  DPB_ASSERT(!inputs.position.defined());  // it would get no gradient
   using Tensors = CheckpointedBlock::Tensors;
   Tensors defined = {stream.x};
   for (const Tensor& tensor : {stream.branch, stream.bias, kv}) {

@@ -15,20 +15,6 @@ namespace {
 
 using torch::Tensor;
 
-// The low_dim keys. Throws if there is a depth key.
-std::vector<KeySpec> LowDimKeys(const PolicySpec& spec) {
-  std::vector<KeySpec> keys;
-  for (const KeySpec& key : spec.shape_meta.obs) {
-    if (key.type == KeyType::kLowDim) keys.push_back(key);
-    if (key.type != KeyType::kDepth) continue;
-    throw ConfigError(
-        "this policy reads low_dim and rgb observations; '{}' is depth. Use the task without depth "
-        "(--obs rgb), or a policy that reads it (--policy rgbd_fusion)",
-        key.name);
-  }
-  return keys;
-}
-
 class HybridObsEncoder final : public ObsEncoder {
  public:
   HybridObsEncoder(const Config& params, const PolicySpec& spec, torch::nn::Module& parent);
@@ -100,6 +86,19 @@ Tensor HybridObsEncoder::Encode(const TensorMap& obs, const Normalizer& normaliz
 }
 
 }  // namespace
+
+std::vector<KeySpec> LowDimKeys(const PolicySpec& spec) {
+  std::vector<KeySpec> keys;
+  for (const KeySpec& key : spec.shape_meta.obs) {
+    if (key.type == KeyType::kLowDim) keys.push_back(key);
+    if (key.type != KeyType::kDepth) continue;
+    throw ConfigError(
+        "this policy reads low_dim and rgb observations; '{}' is depth. Use the task without depth "
+        "(--obs rgb), or a policy that reads it (--policy rgbd_fusion)",
+        key.name);
+  }
+  return keys;
+}
 
 std::unique_ptr<ObsEncoder> MakeHybridObsEncoder(const Config& params, const PolicySpec& spec,
                                                  torch::nn::Module& parent) {

@@ -5,9 +5,9 @@
 
 #include "dp_bench/config_keys.h"
 #include "dp_bench/policy/kernels/row_product.h"
+#include "dp_bench/policy/vision/resnet.h"
 #include "dp_bench/stage_trace.h"
 #include "policy/kernels/loop_tensors.h"
-#include "policy/vision/resnet.h"
 
 namespace dp_bench::policy {
 

@@ -1,5 +1,5 @@
 // See resnet.h. Layout and initialisation follow torchvision's resnet18.
-#include "policy/vision/resnet.h"
+#include "dp_bench/policy/vision/resnet.h"
 
 #include <torch/nn/modules/batchnorm.h>
 
@@ -26,11 +26,38 @@ torch::nn::Conv2d MakeConv(std::int64_t in, std::int64_t out, std::int64_t kerne
   return conv;
 }
 
+// y = (x - running_mean) / sqrt(running_var + eps) * weight + bias, per channel.
+class FrozenBatchNormImpl : public torch::nn::Module {
+ public:
+  explicit FrozenBatchNormImpl(std::int64_t channels)
+      : weight_(register_buffer("weight", torch::ones({channels}))),
+        bias_(register_buffer("bias", torch::zeros({channels}))),
+        mean_(register_buffer("running_mean", torch::zeros({channels}))),
+        var_(register_buffer("running_var", torch::ones({channels}))) {}
+
+  Tensor forward(const Tensor& x) {
+    constexpr double kEps = 1e-5;
+    const Tensor scale = weight_ * (var_ + kEps).rsqrt();
+    const auto per_channel = [](const Tensor& values) { return values.view({1, -1, 1, 1}); };
+    return x * per_channel(scale) + per_channel(bias_ - mean_ * scale);
+  }
+
+ private:
+  Tensor weight_;
+  Tensor bias_;
+  Tensor mean_;
+  Tensor var_;
+};
+TORCH_MODULE(FrozenBatchNorm);
+
 // Registers the norm of `channels` with `parent` under `name`.
 torch::nn::AnyModule AddNorm(torch::nn::Module& parent, const std::string& name, NormKind kind,
                              std::int64_t channels) {
   if (kind == NormKind::kBatch) {
     return torch::nn::AnyModule(parent.register_module(name, torch::nn::BatchNorm2d(channels)));
+  }
+  if (kind == NormKind::kFrozenBatch) {
+    return torch::nn::AnyModule(parent.register_module(name, FrozenBatchNorm(channels)));
   }
   return torch::nn::AnyModule(parent.register_module(
       name, torch::nn::GroupNorm(std::max<std::int64_t>(1, channels / 16), channels)));
@@ -91,11 +118,14 @@ Tensor RunStem(torch::nn::Conv2d& conv, torch::nn::AnyModule& norm, const Tensor
 }  // namespace
 
 ResnetImpl::ResnetImpl(const ResnetConfig& config) : out_channels_(config.width) {
-  conv1_ = register_module("0", MakeConv(config.in_channels, config.width, 7, 2));
-  norm1_ = AddNorm(*this, "1", config.norm, config.width);
+  const bool is_named = config.has_torchvision_names;
+  conv1_ =
+      register_module(is_named ? "conv1" : "0", MakeConv(config.in_channels, config.width, 7, 2));
+  norm1_ = AddNorm(*this, is_named ? "bn1" : "1", config.norm, config.width);
   for (std::int64_t i = 0; i < config.n_stages; ++i) {
     const auto layer =
-        register_module(std::to_string(4 + i), std::make_shared<torch::nn::Module>());
+        register_module(is_named ? "layer" + std::to_string(1 + i) : std::to_string(4 + i),
+                        std::make_shared<torch::nn::Module>());
     const std::int64_t stage_channels = config.width << i;
     for (int j = 0; j < 2; ++j) {
       const std::int64_t stride = i > 0 && j == 0 ? 2 : 1;

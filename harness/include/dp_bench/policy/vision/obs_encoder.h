@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "dp_bench/policy.h"
 
@@ -31,6 +32,9 @@ class ObsEncoder {
   /// See gradient_checkpoint.h; off by default.
   virtual void set_gradient_checkpointing(bool is_on) = 0;
 };
+
+/// The low_dim keys in alphabetical order. Throws Error{kConfig} if there is a depth key.
+std::vector<KeySpec> LowDimKeys(const PolicySpec& spec);
 
 /// The encoder of "hybrid" policies. For each step, oldest first: all low_dim keys unchanged, in
 /// alphabetical order, then the features of each camera, from a ResNet. Reads obs_encoder and the

@@ -15,8 +15,10 @@
 namespace dp_bench::policy {
 
 /// kGroup: GroupNorm with C / 16 groups, as in Diffusion Policy, because averaged (EMA) weights and
-/// batch statistics do not go together. kBatch: BatchNorm.
-enum class NormKind { kGroup, kBatch };
+/// batch statistics do not go together. kBatch: BatchNorm. kFrozenBatch: BatchNorm whose numbers
+/// are buffers that training leaves alone, as torchvision's FrozenBatchNorm2d; a new network's are
+/// those of the identity.
+enum class NormKind { kGroup, kBatch, kFrozenBatch };
 
 /// Width, depth and normalization of a ResNet.
 struct ResnetConfig {
@@ -24,6 +26,7 @@ struct ResnetConfig {
   NormKind norm = NormKind::kGroup;
   std::int64_t width = 64;    // channels of the first stage; each further one has twice as many
   std::int64_t n_stages = 4;  // of two blocks; each but the first halves height and width
+  bool has_torchvision_names = false;  // "conv1", "bn1", "layer1"... in place of numbers
 };
 
 /// images [N, C, H, W] -> [N, out_channels, ceil(H / stride), ceil(W / stride)].

@@ -1,6 +1,7 @@
 // One layer of a transformer (Vaswani et al. 2017): self-attention, attention to a memory, a
-// feed-forward network. Tensor names and shapes are those of torch.nn.TransformerDecoderLayer and,
-// without memory, of torch.nn.TransformerEncoderLayer.
+// feed-forward network. Positions are part of the tokens, or are added to the queries and keys of
+// every layer as in DETR (Carion et al. 2020). Tensor names and shapes are those of
+// torch.nn.TransformerDecoderLayer and, without memory, of torch.nn.TransformerEncoderLayer.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -24,6 +25,8 @@ struct TransformerLayerConfig {
   bool has_qkv_bias = true;  // of queries, keys and values
   bool has_memory = true;    // a decoder layer
   double p_drop = 0.0;       // attention weights, feed-forward units, outputs of sublayers
+  std::int64_t n_feed_forward = 0;  // units of the feed-forward network; 0: 4 * n_emb
+  bool has_relu = false;            // in the feed-forward network; otherwise GELU
 };
 
 /// A linear layer with a transformer's initialization: weights N(0, 0.02), bias 0.
@@ -48,6 +51,7 @@ struct LayerInputs {
   std::int64_t batch = 0;     // B
   torch::Tensor mask;         // of the self-attention, as in AttentionInputs
   torch::Tensor memory_mask;  // of the attention to the memory
+  torch::Tensor position;     // [T, d], added to the tokens for queries and keys; optional
   DropoutMasks* dropout = nullptr;
   std::vector<AttentionMaps>* maps = nullptr;  // every layer appends its own, unless null
 };
@@ -57,14 +61,19 @@ class MultiheadAttentionImpl : public torch::nn::Module {
  public:
   explicit MultiheadAttentionImpl(const TransformerLayerConfig& config);
 
-  /// Self-attention of the tokens [B * T, d].
-  AttentionInputs ProjectSelf(const torch::Tensor& tokens, std::int64_t batch) const;
+  /// Self-attention of the tokens [B * T, d]; for `position` see LayerInputs.
+  AttentionInputs ProjectSelf(const torch::Tensor& tokens, std::int64_t batch,
+                              const torch::Tensor& position) const;
 
   /// tokens [B * T, d] attend to `kv` [B, S, 2d], see KeyValueWeight.
-  AttentionInputs ProjectQueries(const torch::Tensor& tokens, const torch::Tensor& kv) const;
+  AttentionInputs ProjectQueries(const torch::Tensor& tokens, const torch::Tensor& kv,
+                                 const torch::Tensor& position) const;
 
   /// [2d, d]: keys and values of a memory are memory @ KeyValueWeight^T; their bias is added later.
   torch::Tensor KeyValueWeight() const;
+
+  /// The same for a memory [B, S, d] whose positions [S, d] only the keys have -> [B, S, 2d].
+  torch::Tensor ProjectMemory(const torch::Tensor& memory, const torch::Tensor& position) const;
 
   /// [B * T, d], without the bias of the output projection.
   torch::Tensor Attend(const AttentionInputs& inputs) const;
@@ -89,11 +98,14 @@ class TransformerLayerImpl : public torch::nn::Module {
   void forward(TokenStream& stream, const torch::Tensor& kv, const LayerInputs& inputs);
 
   /// The same without keeping activations for the backward pass, see gradient_checkpoint.h. Does
-  /// not fill `maps`.
+  /// not fill `maps`, and takes no `position`.
   void ForwardCheckpointed(TokenStream& stream, const torch::Tensor& kv, const LayerInputs& inputs);
 
-  /// KeyValueWeight of the attention to the memory.
+  /// KeyValueWeight and ProjectMemory of the attention to the memory.
   torch::Tensor KeyValueWeight() const { return multihead_attn_->KeyValueWeight(); }
+  torch::Tensor ProjectMemory(const torch::Tensor& memory, const torch::Tensor& position) const {
+    return multihead_attn_->ProjectMemory(memory, position);
+  }
 
  private:
   torch::Tensor Enter(TokenStream& stream, const torch::nn::LayerNorm& norm) const;
