@@ -72,7 +72,7 @@ void ExportForLerobot(const run::Checkpoint& checkpoint, const ExportVerbOptions
   plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   const auto bindings = interop::ExportLerobotPolicy(
       checkpoint, catalogue, {.output = options.output, .map = options.map});
-  core::PrintResult("{}: a diffusion policy of LeRobot\n", options.output.string());
+  core::PrintResult("{}: a policy of LeRobot\n", options.output.string());
   PrintBindings(bindings);
 }
 
@@ -158,8 +158,9 @@ Verb AddExport(CLI::App* app) {
 Verb AddImport(CLI::App* app) {
   const auto options = std::make_shared<task::LerobotImport>();
   app->footer(kImportExamples);
-  app->add_option("folder", options->folder,
-                  "Folder with the config.json and model.safetensors of a LeRobot diffusion policy")
+  app->add_option(
+         "folder", options->folder,
+         "Folder with the config.json and model.safetensors of a LeRobot policy: diffusion or ACT")
       ->required()
       ->check(CLI::ExistingPath);
   app->add_option("--output", options->output,
@@ -171,7 +172,7 @@ Verb AddImport(CLI::App* app) {
     RequireFolder(options->folder);
     RequireFreeFolder(options->output);
     const auto bindings = task::ImportLerobotPolicy(*options);
-    core::PrintResult("{}: a checkpoint of unet_hybrid\n", options->output.string());
+    core::PrintResult("{}: a checkpoint\n", options->output.string());
     PrintBindings(bindings);
     return 0;
   };

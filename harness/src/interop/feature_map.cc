@@ -253,7 +253,7 @@ void RequireNamesOfLerobot(const std::vector<FeatureBinding>& bindings) {
     const std::string& name = binding.feature.name;
     if (name == kLerobotState || name == kLerobotEnvState || name.starts_with(kImage)) continue;
     throw UsageError(
-        "--map {}: LeRobot's diffusion policy has no such input; expected {}, {}, {} or "
+        "--map {}: LeRobot's policy has no such input; expected {}, {}, {} or "
         "{}s.<camera>",
         name, kLerobotState, kLerobotEnvState, kImage, kImage);
   }
@@ -273,7 +273,7 @@ void RequireInputsOfLerobot(const std::vector<FeatureBinding>& bindings) {
   if (!has_type(LerobotFeatureType::kState) ||
       !(has_type(LerobotFeatureType::kVisual) || has_type(LerobotFeatureType::kEnv))) {
     throw ConfigError(
-        "LeRobot's diffusion policy needs '{}', and a camera or '{}'; this policy has only one key",
+        "LeRobot's policy needs '{}', and a camera or '{}'; this policy has only one key",
         kLerobotState, kLerobotEnvState);
   }
 }
@@ -348,6 +348,10 @@ std::vector<FeatureBinding> MakeFeatures(const ShapeMeta& shape_meta,
   RequireInputsOfLerobot(bindings);
   for (const FeatureBinding& binding : bindings) RequireSize(binding, shape_meta);
   return bindings;
+}
+
+const char* ActKeysParam(LerobotFeatureType type) {
+  return type == LerobotFeatureType::kEnv ? "env_state_keys" : "state_keys";
 }
 
 ConditionOrder MakeConditionOrder(const std::vector<FeatureBinding>& bindings,

@@ -42,6 +42,9 @@ std::vector<FeatureBinding> NameFeatures(const ShapeMeta& shape_meta,
 std::vector<FeatureBinding> MakeFeatures(const ShapeMeta& shape_meta,
                                          std::span<const std::string> asked);
 
+/// The param of ACT that has the keys of the state of the robot, or of the env, in their order.
+const char* ActKeysParam(LerobotFeatureType type);
+
 /// How a condition of dp_bench is put together from LeRobot's.
 struct ConditionOrder {
   std::int64_t n_obs_steps = 0;

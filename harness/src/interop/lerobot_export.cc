@@ -2,6 +2,7 @@
 #include "interop/lerobot_export.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -22,11 +23,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kPlugin = "unet_hybrid";
-
 [[noreturn]] void Refuse(const std::string& setting, const std::string& found,
                          const std::string& wanted) {
-  throw ConfigError("{} is {}; LeRobot's diffusion policy has only {}", setting, found, wanted);
+  throw ConfigError("{} is {}; LeRobot's policy has only {}", setting, found, wanted);
 }
 
 std::string PointerTo(const std::string& param) { return "/policy/params/" + param; }
@@ -41,10 +40,30 @@ void RequireSetting(const Json& settings, const std::string& param,
   Refuse(name, found.dump(), Json(wanted).dump());
 }
 
-void RequireWithinLerobot(const Json& settings, const LerobotPolicyConfig& config) {
+// LeRobot halves the sequence once more than it needs to when it checks the horizon.
+void RequireHorizonOfLerobot(const LerobotPolicyConfig& config) {
+  const int factor = 1 << config.down_dims.size();
+  if (config.horizon % factor == 0) return;
+  Refuse(
+      "horizon", std::to_string(config.horizon),
+      fmt::format("multiples of {} with {} levels of down_dims", factor, config.down_dims.size()));
+}
+
+void RequireWithinAct(const Json& settings, const LerobotPolicyConfig& config) {
+  if (config.n_obs_steps != 1) Refuse("n_obs_steps", std::to_string(config.n_obs_steps), "1");
+  if (config.cameras().empty()) return;
+  for (const char* param : {"crop_shape", "resize_shape"}) {
+    RequireSetting(settings, param, {nullptr});
+  }
+  RequireSetting(settings, "obs_encoder/use_group_norm", {false});
+}
+
+void RequireWithinDiffusion(const Json& settings, const LerobotPolicyConfig& config) {
   const auto require = [&](const char* param, const std::vector<Json>& wanted) {
     RequireSetting(settings, param, wanted);
   };
+  const Json coeff = settings.value("temporal_ensemble_coeff", Json(nullptr));
+  if (!coeff.is_null()) Refuse("temporal_ensemble_coeff", coeff.dump(), "null");
   require("objective", {"diffusion"});
   require("obs_as_global_cond", {true});
   require("noise_scheduler/type", {"ddpm", "ddim"});
@@ -56,10 +75,19 @@ void RequireWithinLerobot(const Json& settings, const LerobotPolicyConfig& confi
     require("noise_scheduler/set_alpha_to_one", {true});
     require("noise_scheduler/eta", {0.0});
   }
-  if (config.cameras().empty()) return;
-  require("obs_encoder/resnet_width", {64});
-  require("obs_encoder/resnet_stages", {4});
   if (config.resize_shape) require("resize_first", {true});
+}
+
+void RequireWithinLerobot(const Json& settings, const LerobotPolicyConfig& config) {
+  if (config.is_act()) {
+    RequireWithinAct(settings, config);
+  } else {
+    RequireWithinDiffusion(settings, config);
+    RequireHorizonOfLerobot(config);
+  }
+  if (config.cameras().empty()) return;
+  RequireSetting(settings, "obs_encoder/resnet_width", {64});
+  RequireSetting(settings, "obs_encoder/resnet_stages", {4});
 }
 
 // The crop in pixels; fractions are of the images, or with resize_first of what they become.
@@ -78,7 +106,11 @@ LerobotPolicyConfig MakeConfig(const Json& settings, const Horizons& horizons,
                                const ShapeMeta& shape_meta,
                                const std::vector<FeatureBinding>& bindings) {
   LerobotPolicyConfig config;
+  const auto& plugin =
+      settings.at(Json::json_pointer("/policy/plugin")).get_ref<const std::string&>();
+  if (plugin == kActPlugin) config.type = kLerobotAct;
   TakeSettings(settings, &config);
+  config.act.optimizer_lr_backbone = config.optimizer_lr;
   for (const FeatureBinding& binding : bindings) config.inputs.push_back(binding.feature);
   config.action = {.name = shape_meta.action.name,
                    .type = LerobotFeatureType::kAction,
@@ -95,13 +127,51 @@ LerobotPolicyConfig MakeConfig(const Json& settings, const Horizons& horizons,
   return config;
 }
 
-// LeRobot halves the sequence once more than it needs to when it checks the horizon.
-void RequireHorizonOfLerobot(const LerobotPolicyConfig& config) {
-  const int factor = 1 << config.down_dims.size();
-  if (config.horizon % factor == 0) return;
-  Refuse(
-      "horizon", std::to_string(config.horizon),
-      fmt::format("multiples of {} with {} levels of down_dims", factor, config.down_dims.size()));
+// The keys of ACT's token for the state of the robot or of the env, in their order.
+std::vector<std::string> ActKeys(const Json& params, const ShapeMeta& shape_meta,
+                                 LerobotFeatureType type) {
+  using Names = std::vector<std::string>;
+  const auto asked = [&](LerobotFeatureType of) {
+    return params.value(ActKeysParam(of), Json(nullptr));
+  };
+  const Json env_state = asked(LerobotFeatureType::kEnv);
+  const Json wanted = asked(type);
+  if (!wanted.is_null()) return wanted.get<Names>();
+  Names rest;  // of the state, all others; the state of the env has no default
+  for (const KeySpec& key : shape_meta.obs) {
+    const bool is_of_env =
+        std::find(env_state.begin(), env_state.end(), Json(key.name)) != env_state.end();
+    if (type == LerobotFeatureType::kState && key.type == KeyType::kLowDim && !is_of_env) {
+      rest.push_back(key.name);
+    }
+  }
+  return rest;
+}
+
+// ACT's features of numbers are its tokens, unless `map` says the same.
+std::vector<FeatureBinding> ActFeatures(const Json& settings, const ShapeMeta& shape_meta,
+                                        std::vector<std::string> map) {
+  const Json& params = settings.at(Json::json_pointer("/policy/params"));
+  const auto state = ActKeys(params, shape_meta, LerobotFeatureType::kState);
+  const auto env_state = ActKeys(params, shape_meta, LerobotFeatureType::kEnv);
+  const auto add = [&](std::string_view feature, const std::vector<std::string>& keys) {
+    const std::string begin = fmt::format("{}=", feature);
+    const bool is_given = std::ranges::any_of(
+        map, [&](const std::string& request) { return request.starts_with(begin); });
+    if (!is_given && !keys.empty()) map.push_back(fmt::format("{}{}", begin, fmt::join(keys, ",")));
+  };
+  add(kLerobotState, state);
+  add(kLerobotEnvState, env_state);
+  std::vector<FeatureBinding> bindings = MakeFeatures(shape_meta, map);
+  for (const FeatureBinding& binding : bindings) {
+    if (binding.feature.type == LerobotFeatureType::kVisual) continue;
+    const auto& wanted = binding.feature.type == LerobotFeatureType::kEnv ? env_state : state;
+    if (binding.keys == wanted) continue;
+    throw UsageError("--map {}: expected the keys of policy.params.{}, {}, found {}",
+                     binding.feature.name, ActKeysParam(binding.feature.type),
+                     fmt::join(wanted, ", "), fmt::join(binding.keys, ", "));
+  }
+  return bindings;
 }
 
 }  // namespace
@@ -117,18 +187,22 @@ std::vector<FeatureBinding> ExportLerobotPolicy(const run::Checkpoint& checkpoin
   const Config config =
       Config::FromJson(checkpoint.config(), (checkpoint.folder() / run::kConfigFile).string());
   const auto plugin = config.Sub("policy").Get<std::string>("plugin");
-  if (plugin != kPlugin) Refuse("policy.plugin", plugin, kPlugin);
+  const bool is_act = plugin == kActPlugin;
+  if (!is_act && plugin != kDiffusionPlugin) {
+    Refuse("policy.plugin", plugin, fmt::format("{} and {}", kDiffusionPlugin, kActPlugin));
+  }
   // its defaults become part of the config
   const std::unique_ptr<Policy> policy = planner::CreatePolicy(config, catalogue);
   const Json settings = Json::parse(config.ToJson());
   const ShapeMeta shape_meta = ShapeMeta::FromConfig(config.Sub("shape_meta"));
-  std::vector<FeatureBinding> bindings = MakeFeatures(
-      shape_meta, request.map.empty() ? ReadLerobotMap(config.Sub("lerobot")) : request.map);
+  const std::vector<std::string> map =
+      request.map.empty() ? ReadLerobotMap(config.Sub("lerobot")) : request.map;
+  std::vector<FeatureBinding> bindings =
+      is_act ? ActFeatures(settings, shape_meta, map) : MakeFeatures(shape_meta, map);
 
   LerobotPolicy result;
   result.config = MakeConfig(settings, Horizons::FromConfig(config), shape_meta, bindings);
   RequireWithinLerobot(settings, result.config);
-  RequireHorizonOfLerobot(result.config);
   planner::LoadPolicyWeights(checkpoint, *policy, planner::EvaluatedWeights(checkpoint));
   result.weights = ToLerobotOrder(planner::ModuleState(policy->module()),
                                   MakeConditionOrder(bindings, shape_meta, result.config));

@@ -1,4 +1,4 @@
-// A policy of dp_bench as a LeRobot diffusion policy.
+// A policy of dp_bench as a LeRobot policy: diffusion or ACT.
 #pragma once
 
 #include <filesystem>
@@ -25,7 +25,7 @@ struct LerobotExport {
 
 /// Writes the evaluated weights of `checkpoint`, and returns LeRobot's features with the keys that
 /// they are made of. Throws Error{kConfig} naming the setting for a policy that LeRobot cannot
-/// compute: another plugin than unet_hybrid, another objective, sampler or encoder.
+/// compute: another plugin than unet_hybrid and act, another objective, sampler or encoder.
 std::vector<FeatureBinding> ExportLerobotPolicy(const run::Checkpoint& checkpoint,
                                                 plugin::PluginCatalogue& catalogue,
                                                 const LerobotExport& request);

@@ -21,8 +21,9 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 4> kTypeNames = {"STATE", "ENV", "VISUAL", "ACTION"};
 constexpr std::array<std::string_view, 3> kNormNames = {"IDENTITY", "MEAN_STD", "MIN_MAX"};
 
-constexpr const char* kPolicyType = "diffusion";
 constexpr const char* kBackbone = "resnet18";
+constexpr const char* kDilation = "replace_final_stride_with_dilation";  // of ACT, as the next
+constexpr const char* kBackboneRate = "optimizer_lr_backbone";
 constexpr std::string_view kAction = "action";
 
 template <class Enum, std::size_t n>
@@ -35,16 +36,35 @@ std::optional<Enum> Parse(const std::array<std::string_view, n>& names, std::str
 // Calls visit(name, place, field) for every field that is read and written as it is. `place`: where
 // dp_bench's config has the same number, a JSON pointer.
 template <class AnyConfig, class Visitor>
-void VisitFields(AnyConfig& config, const Visitor& visit) {
+void VisitActFields(AnyConfig& config, const Visitor& visit) {
+  const auto in_params = [&](const char* name, auto& field) {
+    visit(name, std::string("/policy/params/") + name, field);
+  };
+  visit("chunk_size", "/horizon", config.horizon);
+  visit("temporal_ensemble_coeff", "/temporal_ensemble_coeff", config.act.temporal_ensemble_coeff);
+  in_params("pre_norm", config.act.pre_norm);
+  in_params("dim_model", config.act.dim_model);
+  in_params("n_heads", config.act.n_heads);
+  in_params("dim_feedforward", config.act.dim_feedforward);
+  in_params("feedforward_activation", config.act.feedforward_activation);
+  in_params("n_encoder_layers", config.act.n_encoder_layers);
+  in_params("n_decoder_layers", config.act.n_decoder_layers);
+  in_params("use_vae", config.act.use_vae);
+  in_params("latent_dim", config.act.latent_dim);
+  in_params("n_vae_encoder_layers", config.act.n_vae_encoder_layers);
+  in_params("dropout", config.act.dropout);
+  in_params("kl_weight", config.act.kl_weight);
+}
+
+template <class AnyConfig, class Visitor>
+void VisitDiffusionFields(AnyConfig& config, const Visitor& visit) {
   const auto in_params = [&](const char* name, const char* place, auto& field) {
     visit(name, std::string("/policy/params/") + place, field);
   };
   const auto in_scheduler = [&](const char* name, auto& field) {
     visit(name, std::string("/policy/params/noise_scheduler/") + name, field);
   };
-  visit("n_obs_steps", "/n_obs_steps", config.n_obs_steps);
   visit("horizon", "/horizon", config.horizon);
-  visit("n_action_steps", "/n_action_steps", config.n_action_steps);
   visit("drop_n_last_frames", "/drop_n_last_frames", config.drop_n_last_frames);
   in_params("resize_shape", "resize_shape", config.resize_shape);
   in_params("crop_shape", "crop_shape", config.crop_shape);
@@ -72,12 +92,23 @@ void VisitFields(AnyConfig& config, const Visitor& visit) {
   in_scheduler("num_inference_steps", config.num_inference_steps);
   in_params("do_mask_loss_for_padding", "do_mask_loss_for_padding",
             config.do_mask_loss_for_padding);
-  visit("optimizer_lr", "/optimizer/lr", config.optimizer_lr);
   visit("optimizer_betas", "/optimizer/betas", config.optimizer_betas);
   visit("optimizer_eps", "/optimizer/eps", config.optimizer_eps);
-  visit("optimizer_weight_decay", "/optimizer/weight_decay", config.optimizer_weight_decay);
   visit("scheduler_name", "/training/lr_scheduler", config.scheduler_name);
   visit("scheduler_warmup_steps", "/training/lr_warmup_steps", config.scheduler_warmup_steps);
+}
+
+template <class AnyConfig, class Visitor>
+void VisitFields(AnyConfig& config, const Visitor& visit) {
+  visit("n_obs_steps", "/n_obs_steps", config.n_obs_steps);
+  visit("n_action_steps", "/n_action_steps", config.n_action_steps);
+  if (config.is_act()) {
+    VisitActFields(config, visit);
+  } else {
+    VisitDiffusionFields(config, visit);
+  }
+  visit("optimizer_lr", "/optimizer/lr", config.optimizer_lr);
+  visit("optimizer_weight_decay", "/optimizer/weight_decay", config.optimizer_weight_decay);
 }
 
 // A field as JSON; none is null.
@@ -124,6 +155,7 @@ const std::set<std::string, std::less<>>& OtherFields() {
 
 void RequireKnownFields(const core::JsonView& file, LerobotPolicyConfig config) {
   std::set<std::string, std::less<>> known = OtherFields();
+  if (config.is_act()) known.insert({std::string(kDilation), std::string(kBackboneRate)});
   VisitFields(config, [&](const char* name, const auto&, const auto&) { known.insert(name); });
   for (const auto& [name, value] : file.Members()) {
     if (known.contains(name)) continue;
@@ -181,7 +213,7 @@ std::vector<LerobotFeature> ReadFeatures(const core::JsonView& file, std::string
   return features;
 }
 
-// The inputs that LeRobot's diffusion policy reads, in its order; others it ignores.
+// The inputs that LeRobot's policy reads, in its order; others it ignores.
 std::vector<LerobotFeature> InputsOfNetwork(const core::JsonView& file,
                                             const std::vector<LerobotFeature>& inputs) {
   std::vector<LerobotFeature> seen;
@@ -209,6 +241,14 @@ void RequireOneOf(const core::JsonView& file, const char* field, const T& found,
 void RequireReproducible(const core::JsonView& file, const LerobotPolicyConfig& config) {
   RequireOneOf<std::string>(file, "vision_backbone", file.Get<std::string>("vision_backbone"),
                             {kBackbone});
+  if (config.is_act()) {
+    const nlohmann::json& dilation = file.At(kDilation).json();
+    if (dilation != false && dilation != 0) file.Fail("{}: expected false", kDilation);
+    RequireOneOf<std::string>(file, "feedforward_activation", config.act.feedforward_activation,
+                              {"relu", "gelu"});
+    RequireOneOf(file, "n_obs_steps", config.n_obs_steps, {1});
+    return;
+  }
   RequireOneOf<std::string>(file, "noise_scheduler_type", config.noise_scheduler_type,
                             {"DDPM", "DDIM"});
   RequireOneOf<std::string>(file, "prediction_type", config.prediction_type, {"epsilon", "sample"});
@@ -293,6 +333,7 @@ nlohmann::json ToSettings(const LerobotPolicyConfig& config) {
   VisitFields(config, [&](const char*, const std::string& place, const auto& field) {
     settings[nlohmann::json::json_pointer(place)] = nlohmann::json(FieldAsJson(field));
   });
+  if (config.is_act()) return settings;
   nlohmann::json& scheduler = settings["policy"]["params"]["noise_scheduler"];
   scheduler["type"] = WithCase(config.noise_scheduler_type, std::tolower);
   if (!config.num_inference_steps) scheduler["num_inference_steps"] = config.num_train_timesteps;
@@ -316,11 +357,13 @@ LerobotPolicyConfig ParseLerobotPolicyConfig(std::string_view text, const fs::pa
   const std::string what = fmt::format("'{}'", path.string());
   const nlohmann::json json = core::ParseJson(text, what, ErrorCode::kCheckpoint);
   const core::JsonView file(json, what, ErrorCode::kCheckpoint);
-  RequireOneOf<std::string>(file, "type", file.Get<std::string>("type"), {kPolicyType});
-
   LerobotPolicyConfig config;
+  config.type = file.Get<std::string>("type");
+  RequireOneOf<std::string_view>(file, "type", config.type, {kLerobotDiffusion, kLerobotAct});
   RequireKnownFields(file, config);
   VisitFields(config, ReadField{file});
+  if (config.is_act()) config.act.optimizer_lr_backbone = file.Get<double>(kBackboneRate);
+  if (config.act.temporal_ensemble_coeff) config.n_action_steps = config.horizon;
   RequireReproducible(file, config);
   RequireSize(file, "resize_shape", config.resize_shape);
   DeriveCrop(file, &config);
@@ -337,7 +380,7 @@ LerobotPolicyConfig ParseLerobotPolicyConfig(std::string_view text, const fs::pa
 }
 
 std::string ToJson(const LerobotPolicyConfig& config) {
-  OrderedJson json = {{"type", kPolicyType}};
+  OrderedJson json = {{"type", config.type}};
   const auto add_feature = [&](const char* key, const LerobotFeature& feature) {
     json[key][feature.name] = {{"type", Name(feature.type)}, {"shape", feature.shape}};
   };
@@ -349,9 +392,15 @@ std::string ToJson(const LerobotPolicyConfig& config) {
   VisitFields(config, [&](const char* name, const auto&, const auto& field) {
     json[name] = FieldAsJson(field);
   });
-  json["crop_ratio"] = config.resize_shape && config.crop_shape
-                           ? CropRatio(*config.resize_shape, *config.crop_shape)
-                           : 1.0;
+  if (config.is_act()) {
+    if (config.act.temporal_ensemble_coeff) json["n_action_steps"] = 1;
+    json[kDilation] = false;
+    json[kBackboneRate] = config.act.optimizer_lr_backbone;
+  } else {
+    json["crop_ratio"] = config.resize_shape && config.crop_shape
+                             ? CropRatio(*config.resize_shape, *config.crop_shape)
+                             : 1.0;
+  }
   json["vision_backbone"] = kBackbone;
   json["pretrained_backbone_weights"] = nullptr;
   json["device"] = "cpu";

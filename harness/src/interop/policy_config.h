@@ -1,5 +1,5 @@
-// The config.json of a LeRobot diffusion policy. Torch-free.
-// Format: DiffusionConfig of LeRobot 0.3 to 0.6 (policies/diffusion/configuration_diffusion.py).
+// The config.json of a LeRobot policy: diffusion or ACT. Torch-free.
+// Format: DiffusionConfig and ACTConfig of LeRobot 0.3 to 0.6 (policies/*/configuration_*.py).
 #pragma once
 
 #include <array>
@@ -17,7 +17,13 @@
 
 namespace dp_bench::interop {
 
-// The inputs of numbers that LeRobot's diffusion policy can have.
+// LeRobot's policies that dp_bench computes, and the plugins that do.
+inline constexpr std::string_view kLerobotDiffusion = "diffusion";
+inline constexpr std::string_view kLerobotAct = "act";
+inline constexpr std::string_view kDiffusionPlugin = "unet_hybrid";
+inline constexpr std::string_view kActPlugin = "act";
+
+// The inputs of numbers that LeRobot's policies can have.
 inline constexpr std::string_view kLerobotState = "observation.state";
 inline constexpr std::string_view kLerobotEnvState = "observation.environment_state";
 
@@ -48,17 +54,38 @@ using LerobotNormMap = std::map<LerobotFeatureType, LerobotNorm>;  // a missing 
 /// Throws Error{kCheckpoint} for a mode that dp_bench does not have.
 LerobotNormMap ReadLerobotNormMap(const core::JsonView& section);
 
+/// The fields that only ACT has.
+struct LerobotActConfig {
+  bool pre_norm = false;
+  int dim_model = 0;
+  int n_heads = 0;
+  int dim_feedforward = 0;
+  std::string feedforward_activation;  // "relu" or "gelu"
+  int n_encoder_layers = 0;
+  int n_decoder_layers = 0;
+  bool use_vae = true;
+  int latent_dim = 0;
+  int n_vae_encoder_layers = 0;
+  std::optional<double> temporal_ensemble_coeff;
+  double dropout = 0.0;
+  double kl_weight = 0.0;
+  double optimizer_lr_backbone = 1e-5;
+};
+
 /// The fields that decide what the network computes, and those of its training that dp_bench has
-/// too. Names, units and meaning are LeRobot's.
+/// too. Names, units and meaning are LeRobot's. ACT has no more of them than `act`, the inputs, the
+/// action, the norms, the horizons and the optimizer's rate and weight decay.
 struct LerobotPolicyConfig {
+  std::string type{kLerobotDiffusion};
+  LerobotActConfig act;
   std::vector<LerobotFeature> inputs;  // that the network sees, in LeRobot's order: the state, the
                                        // cameras as in the file, the state of the world
   LerobotFeature action;
   LerobotNormMap normalization_mapping;
 
   int n_obs_steps = 0;
-  int horizon = 0;
-  int n_action_steps = 0;
+  int horizon = 0;         // ACT's chunk_size
+  int n_action_steps = 0;  // with ensembling as in Horizons: the horizon, where LeRobot has 1
   std::optional<std::vector<std::int64_t>> resize_shape;  // [height, width], before the crop
   std::optional<std::vector<std::int64_t>> crop_shape;    // [height, width]
   bool crop_is_random = true;
@@ -88,6 +115,11 @@ struct LerobotPolicyConfig {
   std::string scheduler_name = "cosine";
   int scheduler_warmup_steps = 500;
 
+  bool is_act() const { return type == kLerobotAct; }
+
+  /// The plugin that computes it.
+  std::string_view plugin() const { return is_act() ? kActPlugin : kDiffusionPlugin; }
+
   /// Of the cameras, in LeRobot's order.
   std::vector<LerobotFeature> cameras() const;
 };
@@ -98,7 +130,7 @@ nlohmann::json ToSettings(const LerobotPolicyConfig& config);
 void TakeSettings(const nlohmann::json& settings, LerobotPolicyConfig* config);
 
 /// Throws Error{kCheckpoint} naming `path` and the field for a field that is missing, that has a
-/// value that dp_bench's unet_hybrid cannot reproduce, or that is unknown.
+/// value that dp_bench's plugin cannot reproduce, or that is unknown.
 LerobotPolicyConfig ParseLerobotPolicyConfig(std::string_view text,
                                              const std::filesystem::path& path);
 

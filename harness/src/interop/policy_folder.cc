@@ -183,15 +183,16 @@ std::string WithoutMarks(std::string name) {
 }
 
 // Weights may be saved from within other modules: "module.diffusion.unet...",
-// "model.diffusion.unet...". What stands before all names is left out.
-ArrayMap WithoutWrappers(const fs::path& path, ArrayMap&& tensors) {
-  constexpr std::string_view kRoot = "diffusion.";
+// "model.diffusion.unet...". What stands before all names is left out. `root_name`: "diffusion."
+// or, of ACT, "model.".
+ArrayMap WithoutWrappers(const fs::path& path, std::string_view root_name, ArrayMap&& tensors) {
   ArrayMap result;
   std::string wrapper;
   for (auto& [name, array] : tensors) {
     std::string clean = WithoutMarks(name);
-    const std::size_t root = clean.find(fmt::format(".{}", kRoot));
-    if (root != std::string::npos && !clean.starts_with(kRoot)) wrapper = clean.substr(0, root + 1);
+    const std::size_t root = clean.find(fmt::format(".{}", root_name));
+    if (root != std::string::npos && !clean.starts_with(root_name))
+      wrapper = clean.substr(0, root + 1);
     if (!result.emplace(clean, std::move(array)).second) {
       Fail(path,
            fmt::format("two tensors have the name '{}' without the marks of wrappers", clean));
@@ -290,7 +291,8 @@ LerobotPolicy ReadLerobotPolicy(const fs::path& folder) {
   policy.config = ParseLerobotPolicyConfig(core::ReadTextFile(folder / kConfigName, kMaxJsonBytes),
                                            folder / kConfigName);
   policy.weights =
-      WithoutWrappers(folder / kModelName, run::ReadSafetensors(folder / kModelName).tensors);
+      WithoutWrappers(folder / kModelName, policy.config.is_act() ? "model." : "diffusion.",
+                      run::ReadSafetensors(folder / kModelName).tensors);
   if (fs::exists(folder / fmt::format("{}.json", kPreprocessor))) {
     ReadProcessors(folder, &policy);
   } else {

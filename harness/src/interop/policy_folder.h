@@ -1,4 +1,4 @@
-// A LeRobot diffusion policy on disk. Torch-free. Two layouts:
+// A LeRobot policy on disk. Torch-free. Two layouts:
 //   since 0.4   config.json, model.safetensors, policy_preprocessor.json and _postprocessor.json,
 //               each with a safetensors file of statistics, "<feature>.<stat>"
 //   until 0.3   config.json, model.safetensors with the statistics inside:
@@ -33,7 +33,7 @@ LerobotProcessor ParseLerobotProcessor(std::string_view text, const std::filesys
 
 struct LerobotPolicy {
   LerobotPolicyConfig config;
-  ArrayMap weights;  // "diffusion.unet...": the names of dp_bench's unet_hybrid
+  ArrayMap weights;  // "diffusion.unet..." or "model...": the names of dp_bench's plugins
   // by feature; every feature has the statistics that its normalization needs
   std::map<std::string, KeyStats, std::less<>> stats;
   double eps = 1e-8;  // what is added to a deviation, or stands for a range of zero

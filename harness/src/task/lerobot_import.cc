@@ -31,19 +31,32 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kImportedPlugin = "unet_hybrid";
+// The backbone's learning rate, if it has another one.
+Json BackboneRule(const interop::LerobotPolicyConfig& config) {
+  Json rules = Json::array();
+  const double rate = config.act.optimizer_lr_backbone;
+  if (config.cameras().empty() || rate == config.optimizer_lr) return rules;
+  rules.push_back({{"pattern", "model.backbone"}, {"lr_scale", rate / config.optimizer_lr}});
+  return rules;
+}
 
 // What LeRobot's config says, as overrides of the task's config.
 std::vector<std::string> OverridesOf(const interop::LerobotPolicyConfig& config) {
   Json settings = interop::ToSettings(config);
   Json& params = settings["policy"]["params"];
-  params["resize_first"] = true;
-  // what LeRobot leaves at diffusers' defaults
-  params["noise_scheduler"].update({{"timestep_spacing", "leading"},
-                                    {"steps_offset", 0},
-                                    {"set_alpha_to_one", true},
-                                    {"eta", 0.0}});
-  settings["optimizer"]["name"] = "adam";
+  if (config.is_act()) {
+    settings["optimizer"]["name"] = "adamw";
+    settings["optimizer"]["param_groups"] = BackboneRule(config);
+    settings["training"]["lr_scheduler"] = "constant";
+  } else {
+    params["resize_first"] = true;
+    // what LeRobot leaves at diffusers' defaults
+    params["noise_scheduler"].update({{"timestep_spacing", "leading"},
+                                      {"steps_offset", 0},
+                                      {"set_alpha_to_one", true},
+                                      {"eta", 0.0}});
+    settings["optimizer"]["name"] = "adam";
+  }
   settings["training"]["rollout_every"] = 0;  // it was not evaluated on seeds of ours
   std::vector<std::string> overrides = {"policy.params=" + params.dump(),
                                         "optimizer=" + settings["optimizer"].dump()};
@@ -51,7 +64,7 @@ std::vector<std::string> OverridesOf(const interop::LerobotPolicyConfig& config)
     overrides.push_back(fmt::format("training.{}={}", key, value.dump()));
   }
   for (const auto& [key, value] : settings.items()) {  // the horizons
-    if (value.is_number()) overrides.push_back(fmt::format("{}={}", key, value.dump()));
+    if (!value.is_object()) overrides.push_back(fmt::format("{}={}", key, value.dump()));
   }
   return overrides;
 }
@@ -85,7 +98,7 @@ Config ConfigOf(const interop::LerobotPolicyConfig& config) {
                                                 {"dtype", is_image ? "uint8" : "float32"}};
   }
   std::vector<std::string> overrides = OverridesOf(config);
-  overrides.push_back(std::string("policy.plugin=") + kImportedPlugin);
+  overrides.push_back(fmt::format("policy.plugin={}", config.plugin()));
   overrides.push_back("shape_meta=" + shape_meta.dump());
   return Config(config::LoadConfigDocument({.overrides = overrides}));
 }
@@ -106,6 +119,16 @@ std::vector<interop::FeatureBinding> Bind(const std::vector<interop::LerobotFeat
     }
   }
   return interop::BindFeatures(inputs, shape_meta, map);
+}
+
+// ACT joins the keys of a feature in the order of the binding.
+Config WithActKeys(const Config& config, const std::vector<interop::FeatureBinding>& bindings) {
+  Json changed = Json::parse(config.ToJson());
+  for (const interop::FeatureBinding& binding : bindings) {
+    if (binding.feature.type == interop::LerobotFeatureType::kVisual) continue;
+    changed["policy"]["params"][interop::ActKeysParam(binding.feature.type)] = binding.keys;
+  }
+  return Config::FromJson(changed.dump());
 }
 
 // So that an export gives the features their names again.
@@ -138,16 +161,17 @@ std::vector<interop::FeatureBinding> Import(const LerobotImport& request,
   std::optional<Experiment> experiment;
   if (HasTask(request)) {
     ExperimentOptions options = request.experiment;
-    options.policy = kImportedPlugin;
+    options.policy = source.config.plugin();
     const std::vector<std::string> overrides = OverridesOf(source.config);
     options.overrides.insert(options.overrides.begin(), overrides.begin(), overrides.end());
     experiment.emplace(options);
   }
-  const Config config = experiment ? experiment->config() : ConfigOf(source.config);
+  Config config = experiment ? experiment->config() : ConfigOf(source.config);
   const ShapeMeta shape_meta = ShapeMeta::FromConfig(config.Sub("shape_meta"));
   RequireSameAction(source.config.action, shape_meta);
   std::vector<interop::FeatureBinding> bindings = Bind(source.config.inputs, shape_meta, request);
   if (experiment) RejectUnknownKeys(*experiment, {.makes_policy = true});
+  if (source.config.is_act()) config = WithActKeys(config, bindings);
 
   plugin::PluginCatalogue catalogue(
       plugin::PluginCatalogue::DefaultSearchPath(request.experiment.plugin_dirs));

@@ -1,4 +1,4 @@
-// A LeRobot diffusion policy as a checkpoint of dp_bench.
+// A LeRobot policy, diffusion or ACT, as a checkpoint of dp_bench.
 #pragma once
 
 #include <filesystem>
@@ -13,8 +13,8 @@ namespace dp_bench::task {
 struct LerobotImport {
   std::filesystem::path folder;  // pretrained_model of LeRobot
   std::filesystem::path output;  // a checkpoint; does not exist, or is empty
-  ExperimentOptions experiment;  // the task, or none; the policy is unet_hybrid with LeRobot's
-                                 // settings
+  ExperimentOptions experiment;  // the task, or none; the policy is unet_hybrid or act with
+                                 // LeRobot's settings
   std::vector<std::string> map;  // see interop::BindFeatures
 };
 

@@ -1,10 +1,11 @@
-# Reference numbers for reading LeRobot's diffusion policies: a tiny policy, saved by LeRobot, and what it plans.
-#   python tests/golden/generate/lerobot_policies.py
-# Packages: lerobot 0.6.1 writes v06, lerobot 0.3.2 writes v03 (statistics inside the model); diffusers, torch, safetensors.
+# Reference numbers for reading LeRobot's policies: a tiny diffusion policy and a tiny ACT, saved by LeRobot, and what they plan.
+#   python tests/golden/generate/lerobot_policies.py [act]
+# Packages: lerobot 0.6.1 writes v06 and act_v06 (the latter alone if asked for), lerobot 0.3.2 writes v03 (statistics inside the model); diffusers, torch, safetensors.
 # See tests/golden/README.md for versions. Writes tests/data/lerobot/policy_<version>/ and
 # tests/golden/lerobot_policy_<version>.safetensors: observations, noise, and the action that LeRobot plans.
 import pathlib
 import shutil
+import sys
 
 import torch
 from lerobot.configs.types import FeatureType, NormalizationMode, PolicyFeature
@@ -73,5 +74,35 @@ def main() -> None:
     save_file(numbers, TESTS / "golden" / f"lerobot_policy_{version}.safetensors")
 
 
+def write_act() -> None:
+    from lerobot.policies.act.configuration_act import ACTConfig
+    from lerobot.policies.act.modeling_act import ACTPolicy
+    from lerobot.policies.factory import make_pre_post_processors
+
+    torch.manual_seed(0)
+    config = ACTConfig(
+        input_features={"observation.state": PolicyFeature(FeatureType.STATE, (STATE,)),
+                        "observation.environment_state": PolicyFeature(FeatureType.ENV, (ENV,))},
+        output_features={"action": PolicyFeature(FeatureType.ACTION, (ACTION,))},
+        normalization_mapping={"VISUAL": NormalizationMode.MEAN_STD, "STATE": NormalizationMode.MEAN_STD,
+                               "ENV": NormalizationMode.MIN_MAX, "ACTION": NormalizationMode.MEAN_STD},
+        chunk_size=8, n_action_steps=1, temporal_ensemble_coeff=0.01, dim_model=16, n_heads=2, dim_feedforward=24,
+        n_encoder_layers=2, n_vae_encoder_layers=1, latent_dim=4, pretrained_backbone_weights=None, device="cpu",
+        push_to_hub=False)
+    stats = make_stats()
+    folder = TESTS / "data" / "lerobot" / "policy_act_v06"
+    shutil.rmtree(folder, ignore_errors=True)
+    policy = ACTPolicy(config).eval()
+    pre, post = make_pre_post_processors(config, dataset_stats=stats)
+    for part in (policy, pre, post):
+        part.save_pretrained(folder)
+    obs = {"observation.state": torch.rand(BATCH, STATE) * 3, "observation.environment_state": torch.rand(BATCH, ENV) * 3}
+    action = post(policy.predict_action_chunk(pre({**obs})))
+    save_file({**obs, "action": action.detach().contiguous()}, TESTS / "golden" / "lerobot_policy_act_v06.safetensors")
+
+
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] != ["act"]:
+        main()
+    if HAS_PROCESSORS:
+        write_act()

@@ -223,8 +223,8 @@ TEST_F(LerobotPolicyFiles, FieldsThatCannotBeReproducedAreNamed) {
               HasSubstr("noise_scheduler_type: expected DDPM or DDIM, found LCM"));
   EXPECT_THAT(FaultWithConfig(set("vision_backbone", "resnet34")),
               HasSubstr("vision_backbone: expected resnet18, found resnet34"));
-  EXPECT_THAT(FaultWithConfig(set("type", "act")),
-              HasSubstr("type: expected diffusion, found act"));
+  EXPECT_THAT(FaultWithConfig(set("type", "vqbet")),
+              HasSubstr("type: expected diffusion or act, found vqbet"));
   EXPECT_THAT(FaultWithConfig(set("use_attention", true)),
               HasSubstr("the field 'use_attention' is unknown"));
   EXPECT_THAT(FaultWithConfig(set("horizon", "16")), HasSubstr("horizon"));
