@@ -45,6 +45,7 @@ std::vector<std::string> OverridesOf(const interop::LerobotPolicyConfig& config)
   Json settings = interop::ToSettings(config);
   Json& params = settings["policy"]["params"];
   if (config.is_act()) {
+    params["obs_encoder"]["use_group_norm"] = false;
     settings["optimizer"]["name"] = "adamw";
     settings["optimizer"]["param_groups"] = BackboneRule(config);
     settings["training"]["lr_scheduler"] = "constant";
