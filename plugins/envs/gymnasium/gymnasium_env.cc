@@ -92,11 +92,6 @@ Json ReadMaking(const Config& params) {
   keys("entry", &entry, "instead of id: module:name of a class or function that makes the env");
   keys("imports", &imports, "modules that are imported first, such as those that register ids");
   keys("wrappers", &wrappers, "module:name of wrappers around the env, the innermost first");
-  if (id.empty() == entry.empty()) {
-    throw Error(ErrorCode::kConfig,
-                fmt::format("{}: expected the id of an environment, or else its entry, found {}",
-                            params.Where("id"), id.empty() ? "neither" : "both"));
-  }
   const Config seeding = params.Sub("seeding", "what a reset seeds besides reset(seed=...)");
   bool is_global = false;
   std::string method;
@@ -213,6 +208,12 @@ HostedEnv ReadParams(const Config& params, bool tells) {
   // the order of sets of strings must not depend on the process
   for (const char* file : {"gym_host.py", "gym_parts.py", "gym_success.py", "gym_world.py"}) {
     hosted.files.push_back(HostFile(file));
+  }
+  const bool has_id = request["id"] != "";
+  if (has_id == (request["entry"] != "")) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: expected the id of an environment, or else its entry, found {}",
+                            params.Where("id"), has_id ? "both" : "neither"));
   }
   hosted.command = {"env", "PYTHONHASHSEED=0", python, hosted.files[0].string()};
   hosted.request = request.dump();
