@@ -12,13 +12,16 @@ enter_scratch_folder
 # networks small enough for a test
 encoder='{"resnet_width": 8, "resnet_stages": 2, "spatial_softmax_num_keypoints": 8}'
 fusion='{"resnet_width": 8, "resnet_stages": 2, "spatial_softmax_num_keypoints": 8, "n_head": 2}'
-unet=(--policy unet_hybrid "policy.params.down_dims=[16,32]" policy.params.n_groups=4
+steps=policy.params.noise_scheduler.num_inference_steps=2
+unet=(--policy unet_hybrid "$steps" "policy.params.down_dims=[16,32]" policy.params.n_groups=4
       "policy.params.obs_encoder=$encoder")
-transformer=(--policy transformer policy.params.n_layer=2 policy.params.n_emb=24
+transformer=(--policy transformer "$steps" policy.params.n_layer=2 policy.params.n_emb=24
              "policy.params.obs_encoder=$encoder")
-rgbd_fusion=(--policy rgbd_fusion policy.params.crop_shape=null policy.params.resize_shape=null
+rgbd_fusion=(--policy rgbd_fusion "$steps" policy.params.crop_shape=null policy.params.resize_shape=null
              "policy.params.obs_encoder=$fusion" policy.params.denoiser.n_layer=2
              policy.params.denoiser.n_emb=64)
+act=(--policy act policy.params.dim_model=24 policy.params.dim_feedforward=48
+     'policy.params.obs_encoder={"resnet_width": 8, "resnet_stages": 2}')
 
 # tasks that collect a few demonstrations of small images
 kuavo=(--env kuavo_dualarm collect.n_episodes=2 env.params.image_width=32 env.params.image_height=24
@@ -43,7 +46,7 @@ run() {  # run NAME ARGUMENTS...
     training.num_epochs=1 training.max_train_steps=20 training.sample_every=0 training.lr_warmup_steps=2 \
     dataloader.batch_size=4 val_dataloader.batch_size=4 dataset.val_ratio=0 \
     env_runner.n_train=0 env_runner.n_test=2 env_runner.n_videos=0 env_runner.micro_batch=2 \
-    training.rollout_every=0 policy.params.noise_scheduler.num_inference_steps=2 >"$name.txt" 2>&1 ||
+    training.rollout_every=0 >"$name.txt" 2>&1 ||
     fail "$name: $(cat "$name.txt")"
   [ "$(wc -l <"$name/episodes.jsonl")" -eq 2 ] || fail "$name: expected 2 episodes"
   ! grep -q '"failure_reason":"[^"]' "$name/episodes.jsonl" || fail "$name: $(cat "$name/episodes.jsonl")"
@@ -59,6 +62,10 @@ run transformer_pusht "${transformer[@]}" "${pusht[@]}"
 run transformer_pusht_image "${transformer[@]}" "${pusht[@]}" --obs image
 run transformer_kuavo "${transformer[@]}" "${kuavo[@]}"
 run transformer_kuavo_rgb "${transformer[@]}" "${kuavo[@]}" --obs small_rgb
+run act_pusht "${act[@]}" "${pusht[@]}"
+run act_pusht_image "${act[@]}" "${pusht[@]}" --obs image
+run act_kuavo "${act[@]}" "${kuavo[@]}"
+run act_kuavo_rgb "${act[@]}" "${kuavo[@]}" --obs small_rgb
 run unet_hybrid_pusht_image_inpainting "${unet[@]}" "${pusht[@]}" --obs image policy.params.obs_as_global_cond=false
 run transformer_kuavo_inpainting "${transformer[@]}" "${kuavo[@]}" policy.params.obs_as_global_cond=false
 run rgbd_fusion_pusht_image "${rgbd_fusion[@]}" "${pusht[@]}" --obs image
@@ -70,6 +77,9 @@ expect_exit 2 "needs a camera" "$dp_bench" train --config-dir "$configs" --confi
   "${pusht[@]}" --output bad1
 expect_exit 2 "is depth" "$dp_bench" train --config-dir "$configs" --config-dir more "${transformer[@]}" \
   "${kuavo[@]}" --obs small_rgbd --output bad2
+
+expect_exit 2 "is depth" "$dp_bench" train --config-dir "$configs" --config-dir more "${act[@]}" \
+  "${kuavo[@]}" --obs small_rgbd --output bad3
 
 echo "and they say it before they look for data"
 mkdir without_data
@@ -83,11 +93,13 @@ done
 cd ..
 
 echo "one hash per episode of states, actions and pixels, for any number of workers"
-for workers in 1 2 8; do
-  "$dp_bench" eval --checkpoint rgbd_fusion_kuavo_rgbd/checkpoints/latest --output "eval$workers" \
-    env_runner.n_test=8 env_runner.n_workers="$workers" env_runner.n_envs="$workers" >eval.txt 2>&1 ||
-    fail "$(cat eval.txt)"
-  cmp eval1/episodes.jsonl "eval$workers/episodes.jsonl"
+for run in rgbd_fusion_kuavo_rgbd act_kuavo_rgb; do  # the second one ensembles its plans
+  for workers in 1 2 8; do
+    "$dp_bench" eval --checkpoint "$run/checkpoints/latest" --output "eval_$run$workers" \
+      env_runner.n_test=8 env_runner.n_workers="$workers" env_runner.n_envs="$workers" >eval.txt 2>&1 ||
+      fail "$(cat eval.txt)"
+    cmp "eval_${run}1/episodes.jsonl" "eval_$run$workers/episodes.jsonl"
+  done
+  [ "$(grep -o '"trace_hash":"[0-9a-f]*"' "eval_${run}1/episodes.jsonl" | sort -u | wc -l)" -eq 8 ] ||
+    fail "expected 8 hashes: $(cat "eval_${run}1/episodes.jsonl")"
 done
-[ "$(grep -o '"trace_hash":"[0-9a-f]*"' eval1/episodes.jsonl | sort -u | wc -l)" -eq 8 ] ||
-  fail "expected 8 hashes: $(cat eval1/episodes.jsonl)"
