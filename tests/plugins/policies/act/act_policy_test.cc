@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "harness/policy/train_modes.h"
 #include "support/plugin_policy.h"
 #include "support/small_policy.h"
 #include "support/two_answers.h"
@@ -73,6 +74,15 @@ TEST(ActPolicy, LatentAndDropoutComeFromTheNoiseOfEachRowAndEndWithTraining) {
     EXPECT_NE(loss(2), first);
     policy->module().eval();
     EXPECT_EQ(loss(1), loss(2));
+  }
+}
+
+TEST(ActPolicy, AutocastGivesNearlyTheSameGradients) {
+  for (const char* variant : {"", R"(, "pre_norm": true)"}) {
+    SCOPED_TRACE(variant);
+    Batch batch = MakeBatch(6);
+    batch.action += 5.0;  // the gradient of an error jumps at zero
+    policy::ExpectAutocastGivesNearlyTheSameGradients(*CreateSmallAct(variant), batch);
   }
 }
 
