@@ -52,7 +52,7 @@ expect_exit 2 "found 'nothing.so', which is no file" "$dp_bench" plugins check n
 echo "an expert in Python collects demonstrations"
 collect=("$dp_bench" collect --config-dir "$root/configs" --env gymnasium "env.params.python=$DPB_GYMNASIUM_PYTHON"
          env.params.id=faulty_gym:Faulty-v0 collect.n_episodes=6)
-rm -rf homing.zarr
+rm -rf homing.zarr nothing.zarr
 "${collect[@]}" env.params.expert=faulty_gym:homing --output homing.zarr >collect.txt 2>&1 || fail "$(cat collect.txt)"
 expect_exit 1 "6 episodes" "$dp_bench" inspect --dataset homing.zarr  # it finds that the camera stands still
 expect_exit 2 "params.expert: expected module:name of an expert, found 'faulty_gym:nobody'" "${collect[@]}" \
