@@ -53,6 +53,8 @@ void PrintSpecs() {
   DPB_FIELD(PolicySpec, shape_meta);
   DPB_FIELD(PolicySpec, horizons);
   DPB_FIELD(PolicySpec, instruction);
+  DPB_FIELD(PolicySpec, action_low);
+  DPB_FIELD(PolicySpec, action_high);
   DPB_TYPE(KeyStats);
   DPB_FIELD(KeyStats, min);
   DPB_FIELD(KeyStats, max);

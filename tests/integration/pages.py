@@ -123,8 +123,10 @@ def main():
             run(dp_bench, "run", *task, f"training.seed={len(name)}", "--output", str(work / name))
         run(dp_bench, "compare", str(work / "first"), str(work / "second"), "--html",
             str(work / "compare.html"))
-        run(dp_bench, "inspect", "--env", "point_mass", "--config-dir", configs, "collect.n_episodes=10",
-            "env.params.image_size=32", "--html", str(work / "data.html"))
+        demonstrations = str(work / "data.zarr")
+        run(dp_bench, "collect", "--env", "point_mass", "--config-dir", configs, "collect.n_episodes=10",
+            "env.params.image_size=32", "--output", demonstrations)
+        run(dp_bench, "inspect", "--dataset", demonstrations, "--html", str(work / "data.html"))
         browser = Browser(pathlib.Path(folder) / "profile")
         try:
             check(browser, work / "first" / "report.html", n_videos=3)
