@@ -49,6 +49,7 @@ std::vector<std::string> OverridesOf(const interop::LerobotPolicyConfig& config)
     settings["optimizer"]["name"] = "adamw";
     settings["optimizer"]["param_groups"] = BackboneRule(config);
     settings["training"]["lr_scheduler"] = "constant";
+    settings["drop_n_last_frames"] = 0;
   } else {
     params["resize_first"] = true;
     // what LeRobot leaves at diffusers' defaults
