@@ -157,6 +157,12 @@ Horizons Horizons::FromConfig(const Config& config) {
         "current one",
         config.Where("n_action_steps"), h.n_action_steps, h.horizon - h.n_obs_steps + 1);
   }
+  if (h.temporal_ensemble_coeff && h.n_action_steps == 1) {
+    throw ConfigError(
+        "{} is {}, and n_action_steps is 1: the mean would be of one plan. Here n_action_steps is "
+        "the number of plans in the mean, up to horizon - n_obs_steps + 1",
+        config.Where("temporal_ensemble_coeff"), *h.temporal_ensemble_coeff);
+  }
   return h;
 }
 

@@ -9,6 +9,8 @@
 #include <numeric>
 #include <vector>
 
+#include "dp_bench/spec.h"
+#include "support/error_of.h"
 #include "support/golden.h"
 
 namespace dp_bench::control {
@@ -206,6 +208,15 @@ TEST(ActionQueue, AnEnsembleForgetsTheLastEpisodeAndFailedPlans) {
   EXPECT_EQ(execute(2.0F), 1.5F);
   queue.Clear();
   EXPECT_EQ(execute(4.0F), 4.0F);
+}
+
+TEST(ActionQueue, AnEnsembleOfOnePlanIsRefused) {
+  const auto read = [](const char* text) { return Horizons::FromConfig(Config::FromJson(text)); };
+  EXPECT_EQ(read("{}").temporal_ensemble_coeff, std::nullopt);
+  EXPECT_EQ(read(R"({"temporal_ensemble_coeff": 0.01})").temporal_ensemble_coeff, 0.01);
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] { read(R"({"temporal_ensemble_coeff": 0, "n_action_steps": 1})"); }),
+              testing::HasSubstr("n_action_steps is 1: the mean would be of one plan"));
 }
 
 // numbers of ACTTemporalEnsembler, from tests/golden/generate/act.py

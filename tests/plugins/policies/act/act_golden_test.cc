@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "act_network.h"
 #include "policy/stage_recorder.h"

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "harness/policy/train_modes.h"
 #include "support/plugin_policy.h"
