@@ -1,4 +1,4 @@
-// Suppressed reports about Mesa, LLVM and cairo, which were compiled without the sanitizers:
+// Suppressed reports about Mesa, LLVM, cairo and ZeroMQ, which were compiled without the sanitizers:
 // threads, atomics and locks that the thread sanitizer misreads, and memory that LLVM allocates
 // with its own operator new and frees in another way. Threads in cairo pass small objects to each
 // other through a pool without locks.
@@ -15,6 +15,8 @@ const char* __tsan_default_suppressions() {
          "race:swrast_dri.so\n"
          "race:libgallium\n"
          "race:libcairo.so\n"
+         "called_from_lib:libzmq.so\n"
+         "race:libzmq.so\n"
          "mutex:libgcc_s.so\n"
          "deadlock:libgcc_s.so\n";
 }
