@@ -130,7 +130,10 @@ def test_a_function_gets_the_observation():
 
     with serving(policy, metadata={"name": "mine"}, n_obs_steps=2) as connect:
         connection, metadata = connect()
-        assert metadata == {"name": "mine", "dp_bench": {"windows": True, "stateful": False, "micro_batch": 1, "n_obs_steps": 2}}
+        assert metadata == {
+            "name": "mine",
+            "dp_bench": {"windows": True, "stateful": False, "micro_batch": 1, "n_obs_steps": 2},
+        }
         answer = ask(connection, {"state": np.array([[1.0, 2.0], [3.0, 4.0]]), "prompt": "push"}, seed=7, step=8)
     assert answer["actions"].dtype == np.float32 and answer["actions"].tolist() == [[3.0, 4.0]]
     assert answer["server_timing"]["infer_ms"] >= 0

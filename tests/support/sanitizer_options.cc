@@ -1,7 +1,7 @@
-// Suppressed reports about Mesa, LLVM, cairo and ZeroMQ, which were compiled without the sanitizers:
-// threads, atomics and locks that the thread sanitizer misreads, and memory that LLVM allocates
-// with its own operator new and frees in another way. Threads in cairo pass small objects to each
-// other through a pool without locks.
+// Suppressed reports about Mesa, LLVM, cairo and ZeroMQ, which were compiled without the
+// sanitizers: threads, atomics and locks that the thread sanitizer misreads, and memory that LLVM
+// allocates with its own operator new and frees in another way. Threads in cairo pass small objects
+// to each other through a pool without locks.
 
 extern "C" const char* __asan_default_options();
 extern "C" const char* __tsan_default_suppressions();

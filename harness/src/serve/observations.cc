@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::size_t kMaxLeading = 2;  // rows and steps
 
-// Calls `visit` with the path of each value that is no map. All paths are in one text in turn: a map
-// with a long name and many values would otherwise cost their product.
+// Calls `visit` with the path of each value that is no map. All paths are in one text in turn: a
+// map with a long name and many values would otherwise cost their product.
 using VisitLeaf = std::function<void(std::string_view path, const wire::Value& value)>;
 
 void VisitLeaves(const wire::Map& map, std::string* path, const VisitLeaf& visit) {
