@@ -3,14 +3,21 @@
 //   bench_serve            measures with a client of ours, in this process
 //   bench_serve --serve    prints its address and serves until its input ends, for
 //                          peers/serve_bench.py
+//   bench_serve --floor    the same with a server that only reads what comes, without a look at it,
+//                          and answers with bytes that it has: what the client and the kernel take
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <boost/asio.hpp>
+#include <boost/beast/websocket.hpp>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "net/client.h"
@@ -20,6 +27,7 @@ namespace dp_bench::serve {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+namespace asio = boost::asio;
 
 PolicySpec DroidSpec() {
   const auto image = [](const char* name) {
@@ -91,12 +99,71 @@ int ServeUntilInputEnds() {
   return 0;
 }
 
+// The length of the first frame's data and of what is before them; nothing if not all of its head
+// is there. (RFC 6455, 5.2)
+std::optional<std::pair<std::size_t, std::size_t>> FrameSize(std::span<const unsigned char> bytes) {
+  constexpr std::size_t kMask = 4;
+  if (bytes.size() < 2) return std::nullopt;
+  const std::size_t length = bytes[1] & 127U;
+  const std::size_t n_more = length == 127 ? 8 : length == 126 ? 2 : 0;
+  if (bytes.size() < 2 + n_more) return std::nullopt;
+  std::size_t size = n_more == 0 ? length : 0;
+  for (std::size_t i = 0; i < n_more; ++i) size = size << 8U | bytes[2 + i];
+  return std::pair(size, 2 + n_more + kMask);
+}
+
+// Reads frames from `socket` and answers each with `answer`, until the client is gone.
+void AnswerWithout(asio::ip::tcp::socket* socket, const std::string& answer) {
+  std::vector<unsigned char> buffer(std::size_t{1} << 20);
+  std::size_t n = 0;
+  boost::system::error_code error;
+  while (!error) {
+    n += socket->read_some(asio::buffer(buffer.data() + n, buffer.size() - n), error);
+    const auto frame = FrameSize({buffer.data(), n});
+    if (!frame || n < frame->first + frame->second) continue;
+    n = 0;
+    asio::write(*socket, asio::buffer(answer), error);
+  }
+}
+
+// The answer of StartServer's policy to any question, as a frame.
+std::string AnswerFrame() {
+  const auto server = StartServer();
+  const auto until = Clock::now() + std::chrono::minutes(1);
+  const auto connection = net::ConnectWebSocket(server->address(), {}, until);
+  connection->Receive(until);  // the metadata
+  connection->Send(Question(), until);
+  const std::string answer = connection->Receive(until).bytes;
+  const auto size = static_cast<std::uint16_t>(answer.size());
+  return std::string{'\x82', 126, static_cast<char>(size >> 8U), static_cast<char>(size & 255U)} +
+         answer;
+}
+
+void ServeFloor() {
+  const std::string answer = AnswerFrame();
+  asio::io_context io;
+  asio::ip::tcp::acceptor acceptor(io, {asio::ip::make_address("127.0.0.1"), 0});
+  std::printf("ws://127.0.0.1:%d\n", acceptor.local_endpoint().port());
+  std::fflush(stdout);
+  asio::ip::tcp::socket socket = acceptor.accept();
+  socket.set_option(asio::ip::tcp::no_delay(true));
+  boost::beast::websocket::stream<asio::ip::tcp::socket&> stream(socket);
+  stream.accept();
+  stream.binary(true);
+  stream.write(asio::buffer("\x80", 1));  // metadata: an empty map
+  AnswerWithout(&socket, answer);
+}
+
 }  // namespace
 }  // namespace dp_bench::serve
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "--serve") {
     return dp_bench::serve::ServeUntilInputEnds();
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "--floor") {
+    dp_bench::serve::ServeFloor();
+    return 0;
   }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

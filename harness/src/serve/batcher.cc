@@ -1,7 +1,6 @@
 #include "serve/batcher.h"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <numeric>
 #include <utility>
@@ -10,18 +9,6 @@
 #include "core/clock.h"
 
 namespace dp_bench::serve {
-namespace {
-
-// Copies row 0 of `window` to a row of the batch.
-void CopyRow(const control::ObsBatch& window, std::size_t row, control::ObsBatch* batch) {
-  for (auto& [key, array] : *batch) {
-    const std::span<const std::byte> from = window.find(key)->second.bytes();
-    std::memcpy(array.bytes().subspan(row * from.size(), from.size()).data(), from.data(),
-                from.size());
-  }
-}
-
-}  // namespace
 
 Batcher::Batcher(std::shared_ptr<control::ChunkPlanner> planner, const PolicySpec& spec,
                  const BatcherOptions& options)
@@ -123,7 +110,7 @@ void Batcher::PlanBatch(std::vector<Waiting> batch) {
   std::vector<PlanOutcome> outcomes(batch.size());
   rows_.clear();
   for (const Waiting& waiting : batch) {
-    CopyRow(*waiting.row.window, rows_.size(), &obs_);
+    waiting.row.history->CopyWindows(rows_.size(), &obs_);
     rows_.push_back(waiting.row.row);
   }
   std::string error;
@@ -174,7 +161,7 @@ bool Batcher::TryPlan(std::size_t n_rows, std::string* error) {
 // The error does not say which row caused it.
 void Batcher::PlanOneByOne(std::span<Waiting> batch, std::span<PlanOutcome> outcomes) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    CopyRow(*batch[i].row.window, 0, &obs_);
+    batch[i].row.history->CopyWindows(0, &obs_);
     rows_[0] = batch[i].row.row;
     if (TryPlan(1, &outcomes[i].error)) {
       outcomes[i].chunk.assign(chunks_.begin(),

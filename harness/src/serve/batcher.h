@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "control/chunk_planner.h"
+#include "control/obs_history.h"
 #include "dp_bench/spec.h"
 
 namespace dp_bench::serve {
@@ -60,10 +61,10 @@ class Batcher {
   /// rows than max_queue would be refused for ever.
   bool HasRoom(std::size_t n_rows);
 
-  /// `window`, [1, To, ...] of each key, must not change before `done`, which is called at most
-  /// once on the batcher's thread.
+  /// `history` must not change before `done`, which is called at most once on the batcher's
+  /// thread.
   struct Row {
-    const control::ObsBatch* window;
+    const control::ObsHistory* history;
     control::PlanRow row;
     std::function<void(PlanOutcome)> done;
   };

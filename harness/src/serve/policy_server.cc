@@ -25,11 +25,11 @@ PolicyServerOptions WithMessageLimit(PolicyServerOptions options, const KeyMap& 
   return options;
 }
 
-// A session keeps a window twice. Every client gets one.
+// A session keeps a window. Every client gets one.
 std::size_t SessionLimit(const PolicySpec& spec, int max_clients) {
   std::size_t bytes = 1;
   for (const KeySpec& key : spec.shape_meta.obs) {
-    bytes += 2 * static_cast<std::size_t>(spec.horizons.n_obs_steps) * key.ByteSize();
+    bytes += static_cast<std::size_t>(spec.horizons.n_obs_steps) * key.ByteSize();
   }
   return std::clamp<std::size_t>(kSessionBytes / static_cast<std::size_t>(max_clients) / bytes, 1,
                                  kMaxSessions);
@@ -245,7 +245,7 @@ bool PolicyServer::Infer(net::ClientId id, Client& client, const wire::Message& 
       pending->rows[next].actions.assign(action.begin(), action.end());
       if (is_single && !action.empty()) continue;
       pending->rows[next].is_planned = true;
-      rows.push_back({.window = &session.Window(),
+      rows.push_back({.history = &session.history(),
                       .row = session.PlanRowFor(request.seed, request.step),
                       .done = [this, pending, next](PlanOutcome outcome) {
                         pending->rows[next].outcome = std::move(outcome);

@@ -11,7 +11,6 @@ Session::Session(const PolicySpec& spec)
     : spec_(spec),
       input_(spec_.shape_meta.obs),
       history_(spec_.shape_meta.obs, spec_.horizons.n_obs_steps),
-      window_(control::MakeObsBatch(spec_.shape_meta.obs, 1, spec_.horizons.n_obs_steps)),
       queue_(spec_.horizons.n_action_steps, static_cast<std::size_t>(spec_.shape_meta.action_dim()),
              /*n_stale=*/0, spec_.horizons.temporal_ensemble_coeff) {}
 
@@ -52,11 +51,6 @@ void Session::Observe(const Observations& observations, std::size_t row) {
 control::PlanRow Session::PlanRowFor(std::optional<std::uint64_t> seed,
                                      std::optional<std::uint64_t> step) const {
   return {.seed = seed.value_or(seed_), .env_step = step.value_or(n_observed_ - 1)};
-}
-
-const control::ObsBatch& Session::Window() {
-  history_.CopyWindows(0, &window_);
-  return window_;
 }
 
 std::span<const float> Session::NextAction() {

@@ -39,8 +39,7 @@ class Session {
   control::PlanRow PlanRowFor(std::optional<std::uint64_t> seed,
                               std::optional<std::uint64_t> step) const;
 
-  /// [1, To, ...] of each key.
-  const control::ObsBatch& Window();
+  const control::ObsHistory& history() const { return history_; }
 
   bool has_action() const { return next_ < queue_.n_steps(); }
 
@@ -55,7 +54,6 @@ class Session {
   PolicySpec spec_;
   control::ObsInput input_;
   control::ObsHistory history_;
-  control::ObsBatch window_;
   bool is_first_ = true;
   std::uint64_t seed_ = 0;
   std::uint64_t n_episodes_ = 0;

@@ -1,7 +1,8 @@
 """Policy servers side by side, asked by openpi's client as its package is.
 
 Overhead: a policy that answers at once, two 224 x 224 images. Ours is bench_serve; the peer is a server as openpi's
-(websocket_policy_server.py): websockets, openpi_client.msgpack_numpy and one event loop that also runs the policy.
+(websocket_policy_server.py): websockets, openpi_client.msgpack_numpy and one event loop that also runs the policy. "no
+server" only takes the bytes and has its answer ready (bench_serve --floor): what the client itself takes.
 Throughput: `dp_bench serve` with 1, 2, 4 and 8 clients, each in a process of its own.
 
 Usage: serve_bench.py --bench build/dev/bin/bench_serve --program build/release/bin/dp_bench --checkpoint FOLDER
@@ -62,9 +63,12 @@ def run_peer(sender: multiprocessing.connection.Connection) -> None:
 
 
 def overhead(bench: str, n_rounds: int = 7, n_asked: int = 300) -> None:
-    ours = subprocess.Popen([bench, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert ours.stdout is not None
-    servers = {"dp_bench": client_of(ours.stdout.readline().strip()), "as openpi's": client_of(start_peer())}
+    processes = [
+        subprocess.Popen([bench, role], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for role in ("--serve", "--floor")
+    ]
+    ours, floor = (client_of(process.stdout.readline().strip()) for process in processes if process.stdout)
+    servers = {"dp_bench": ours, "as openpi's": client_of(start_peer()), "no server": floor}
     rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in servers}
     for _ in range(n_rounds):
         for name, client in servers.items():
@@ -77,7 +81,8 @@ def overhead(bench: str, n_rounds: int = 7, n_asked: int = 300) -> None:
     for name, results in rounds.items():
         p50, p99 = (statistics.median(column) for column in zip(*results, strict=True))
         print(f"{name:12} p50 {p50:.3f} ms  p99 {p99:.3f} ms, openpi's client included")
-    ours.terminate()
+    for process in processes:
+        process.kill()
 
 
 def ask(address: str, n_asked: int, barrier: Barrier, results: multiprocessing.Queue) -> None:
