@@ -133,7 +133,7 @@ std::string AnswerFrame() {
   const auto connection = net::ConnectWebSocket(server->address(), {}, until);
   connection->Receive(until);  // the metadata
   connection->Send(Question(), until);
-  const std::string answer = connection->Receive(until).bytes;
+  const std::string answer = *connection->Receive(until).bytes;
   const auto size = static_cast<std::uint16_t>(answer.size());
   return std::string{'\x82', 126, static_cast<char>(size >> 8U), static_cast<char>(size & 255U)} +
          answer;
