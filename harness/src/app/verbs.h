@@ -36,6 +36,7 @@ Verb AddPlugins(CLI::App* app);
 Verb AddKeys(CLI::App* app);
 Verb AddProfile(CLI::App* app);
 Verb AddServe(CLI::App* app);
+Verb AddSuite(CLI::App* app);
 Verb AddView(CLI::App* app);
 Verb AddBench(CLI::App* app);
 

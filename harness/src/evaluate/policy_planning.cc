@@ -20,9 +20,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMaxRecorded = 32;
 constexpr std::size_t kMaxRecordedBytes = std::size_t{64} << 20;
 constexpr int kWarmUp = 2;
-constexpr int kMinPlans = 5;
+constexpr int kMinPlans = 10;
 constexpr int kMaxPlans = 48;
-constexpr double kMaxSeconds = 5.0;
+constexpr double kMaxSeconds = 1.0;
 
 // Whether one of the first `n_rows` rows of the last plan has no actions.
 bool HasFault(const control::ChunkPlanner& planner, std::size_t n_rows) {

@@ -251,6 +251,16 @@ std::string EscapeMarkdown(const std::string& text) {
   return escaped;
 }
 
+// The characters of names and numbers that LaTeX would take for commands.
+std::string EscapeLatex(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (std::string_view("_%&#$").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
 Json PlotJson(const LinePlot& plot) {
   const std::string svg = LinePlotSvg(plot);
   if (svg.empty()) return {};
@@ -270,9 +280,10 @@ std::string Render(std::string_view name, const Json& result) {
   const data shown = ToData(result);
   kainjow::mustache::mustache parsed(Prepared(TemplateText(name)));
   DPB_ASSERT(parsed.is_valid());
-  if (name.ends_with(".txt"))
+  if (name.ends_with(".txt") || name.ends_with(".csv"))
     parsed.set_custom_escape([](const std::string& text) { return text; });
   if (name.ends_with(".md")) parsed.set_custom_escape(EscapeMarkdown);
+  if (name.ends_with(".tex")) parsed.set_custom_escape(EscapeLatex);
   FormattingContext context(name, &shown);
   std::string text = parsed.render(context);
   DPB_ASSERT(parsed.is_valid());

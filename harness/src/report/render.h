@@ -1,6 +1,7 @@
 // Shows results. A result has one ToJson; what a terminal, a pull request or a browser shows of it
 // is a mustache template in this folder, compiled in. Its name says the form and what is escaped:
-// ".txt" nothing, ".md" Markdown, ".xml" and ".html" markup. Beside mustache (mustache.github.io):
+// ".txt" and ".csv" nothing, ".md" Markdown, ".tex" LaTeX, ".xml" and ".html" markup. Beside
+// mustache (mustache.github.io):
 //
 //   {{score:+.3f}}     a number in a format of std::format; with % it is multiplied by 100, with G
 //                      in units of 10^9, with M in MiB (2^20): {{rate:.1%}} is "25.4"

@@ -122,6 +122,12 @@ std::optional<MultiRunConfig> MultiRunOf(const ExperimentOptions& options) {
   return ReadMultiRun(Config(Load(options, catalogue)));
 }
 
+nlohmann::json ResolvedConfig(const ExperimentOptions& options) {
+  plugin::PluginCatalogue catalogue(
+      plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs));
+  return LoadForOneRun(options, catalogue)->Copy("");
+}
+
 void PrintReferences(const Task& task) {
   for (const std::string& line : task.document().DescribeReferences()) {
     core::PrintStatus("{}\n", core::Printable(line));

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -104,6 +105,10 @@ class Task {
   mutable std::unique_ptr<Dataset> dataset_;  // opened for its shapes; the next one created
   ShapeMeta shape_meta_;
 };
+
+/// The config of one run as its files and overrides make it, without the defaults of plugins. Throws
+/// Error{kUsage} and {kConfig} as Task does.
+nlohmann::json ResolvedConfig(const ExperimentOptions& options);
 
 /// Prints the references in the config with their values on standard error.
 void PrintReferences(const Task& task);

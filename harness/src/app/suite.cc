@@ -1,0 +1,181 @@
+// dp_bench suite: fills a table of policies x tasks x training seeds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/verbs.h"
+#include "core/console.h"
+#include "core/errors.h"
+#include "core/exit_code.h"
+#include "core/progress.h"
+#include "core/stop_signal.h"
+#include "report/suite_page.h"
+#include "suite/suite_results.h"
+#include "suite/suite_run.h"
+#include "suite/suite_steps.h"
+#include "task/task.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSuiteExamples =
+    R"(The file lists policies, tasks and training seeds; configs/suite/ has examples. What is done is not
+done again: repeat the command after an interruption, or with a longer file. Several processes may
+work on one --output.
+
+Examples:
+  dp_bench suite configs/suite/tiny.json
+  dp_bench suite configs/suite/mt50.json --jobs 2 env.params.python=/opt/metaworld/bin/python
+  dp_bench suite configs/suite/mt50.json --dry-run
+  dp_bench suite configs/suite/mt50.json --results other_machine/suite.json)";
+
+struct SuiteVerbOptions {
+  fs::path file;
+  task::ExperimentOptions experiment;
+  fs::path output;
+  std::vector<fs::path> results;
+  int n_jobs = 1;
+  bool is_dry_run = false;
+};
+
+suite::SuiteOptions StepOptions(const SuiteVerbOptions& options) {
+  const auto resolve = [dirs =
+                            options.experiment.plugin_dirs](const config::ConfigRequest& request) {
+    task::ExperimentOptions experiment;
+    static_cast<config::ConfigRequest&>(experiment) = request;
+    experiment.plugin_dirs = dirs;
+    return task::ResolvedConfig(experiment);
+  };
+  return {.folder = options.output,
+          .config_dirs = options.experiment.config_dirs,
+          .plugin_dirs = options.experiment.plugin_dirs,
+          .device = options.experiment.device,
+          .overrides = options.experiment.overrides,
+          .resolve = resolve};
+}
+
+// What the finished cells of the same policy took says what the others will take.
+void PrintPlan(const std::vector<suite::SuiteStep>& steps, const suite::SuiteResults& results,
+               int n_jobs) {
+  const std::vector<bool> known = results.known();
+  const report::SuiteExtras extras = results.Extras({});
+  std::map<std::string, std::pair<double, int>> of_policy;  // wall time of finished cells
+  for (const suite::SuiteStep& step : steps) {
+    if (!step.cell) continue;
+    const auto cost = extras.costs.find(step.cell->folder);
+    if (cost == extras.costs.end()) continue;
+    of_policy[step.cell->policy].first += cost->second.wall_s;
+    ++of_policy[step.cell->policy].second;
+  }
+  double seconds = 0.0;
+  std::map<std::string, int> unknown;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const bool is_done = known[i] || suite::IsDone(steps[i]);
+    core::PrintResult("{}  {}\n", is_done ? "done  " : "to do ", steps[i].title);
+    if (is_done || !steps[i].cell) continue;
+    const auto found = of_policy.find(steps[i].cell->policy);
+    if (found == of_policy.end()) {
+      ++unknown[steps[i].cell->policy];
+    } else {
+      seconds += found->second.first / found->second.second;
+    }
+  }
+  core::PrintResult("\nthe rest takes about {} in {} job{}", core::FormatDuration(seconds / n_jobs),
+                    n_jobs, n_jobs == 1 ? "" : "s");
+  for (const auto& [policy, n] : unknown) {
+    core::PrintResult(", and {} evaluation{} of {}, of which none is done yet", n,
+                      n == 1 ? "" : "s", policy);
+  }
+  core::PrintResult("\n");
+}
+
+class SuiteProgress {
+ public:
+  SuiteProgress(const std::vector<suite::SuiteStep>& steps, suite::SuiteResults* results)
+      : steps_(steps),
+        results_(results),
+        states_(steps.size(), suite::StepState::kWaiting),
+        known_(results->known()) {}
+
+  void Note(std::size_t step, suite::StepState state) {
+    states_[step] = state;
+    const std::string title = steps_[step].title;
+    if (state == suite::StepState::kRunning) core::PrintStatus("begin   {}\n", title);
+    if (state == suite::StepState::kFailed) {
+      core::PrintStatus("FAILED  {}: see {}\n", title,
+                        (steps_[step].folder / suite::kOutputFile).string());
+    }
+    if (state != suite::StepState::kDone) return;
+    results_->Take(step);
+    known_ = results_->known();
+    results_->Write(states_);
+    const auto n_cells = std::ranges::count_if(
+        steps_, [](const suite::SuiteStep& each) { return each.cell.has_value(); });
+    core::PrintStatus("done    {}  [{}/{}]\n", title, std::ranges::count(known_, true), n_cells);
+  }
+
+ private:
+  const std::vector<suite::SuiteStep>& steps_;
+  suite::SuiteResults* results_;
+  std::vector<suite::StepState> states_;
+  std::vector<bool> known_;
+};
+
+int RunSuite(SuiteVerbOptions options) {
+  const std::atomic<bool>& stop = core::CatchStopSignals();
+  const suite::SuiteFile suite = suite::ReadSuiteFile(options.file);
+  if (options.output.empty()) options.output = fs::path("runs") / "suites" / suite.name;
+  const std::vector<suite::SuiteStep> steps = suite::StepsOf(suite, StepOptions(options));
+  suite::SuiteResults results(suite, steps, options.output, options.results);
+  if (options.is_dry_run) {
+    PrintPlan(steps, results, options.n_jobs);
+    return 0;
+  }
+  fs::create_directories(options.output);
+  SuiteProgress progress(steps, &results);
+  const suite::SuiteRunReport report = suite::RunSteps(
+      steps, results.known(),
+      {.n_at_once = options.n_jobs,
+       .stop = &stop,
+       .changed = [&](std::size_t step, suite::StepState state) { progress.Note(step, state); }});
+  results.Write(report.states);
+  if (report.exit_code == core::kExitInterrupted) {
+    core::PrintResult("interrupted; the same command continues\n");
+    return report.exit_code;
+  }
+  core::PrintResult("{}\npage: {}\n",
+                    report::SuiteText(results.Table(), results.Extras(report.states)),
+                    (options.output / "suite.html").string());
+  return report.exit_code;
+}
+
+}  // namespace
+
+Verb AddSuite(CLI::App* app) {
+  auto options = std::make_shared<SuiteVerbOptions>();
+  app->footer(kSuiteExamples);
+  app->add_option("file", options->file, "Policies, tasks and seeds")
+      ->required()
+      ->check(CLI::ExistingFile);
+  app->add_option("--output", options->output, "Folder of the suite (default: runs/suites/<name>)");
+  AddNumber(app, "--jobs", &options->n_jobs, 1, 1024,
+            "Steps at once; the processors are divided between them");
+  app->add_option("--results", options->results,
+                  "suite.json of another folder or machine: the cells that it has count as done")
+      ->check(CLI::ExistingFile);
+  app->add_flag("--dry-run", options->is_dry_run,
+                "List what is done and what is missing, and estimate the time");
+  AddDeviceOption(app, &options->experiment.device);
+  AddConfigDirOption(app, &options->experiment.config_dirs);
+  AddPluginDirOption(app, &options->experiment.plugin_dirs);
+  app->add_option("overrides", options->experiment.overrides,
+                  "Config values of every run: env_runner.n_test=100");
+  return [options] { return RunSuite(*options); };
+}
+
+}  // namespace dp_bench::app

@@ -1,0 +1,302 @@
+#include "compare/suite_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "compare/run_comparison.h"
+#include "core/atomic_file.h"
+#include "core/errors.h"
+#include "core/json.h"
+#include "run/episode_log.h"
+#include "run/run_files.h"
+
+namespace dp_bench::compare {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxTableBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxEpisodesBytes = std::size_t{64} << 20;
+constexpr const char* kSplit = "test";
+constexpr const char* kAtEnd = "success_at_end";  // a metric of envs
+constexpr double kLevel = 0.05;
+
+void VisitCell(const core::JsonFields& fields, SuiteCell* cell) {
+  fields("policy", &cell->policy);
+  fields("task", &cell->task);
+  fields("seed", &cell->seed);
+  fields("config_sha256", &cell->config_sha256);
+  fields("first_seed", &cell->first_seed);
+  fields("successes", &cell->successes);
+  fields.IfSet("successes_at_end", &cell->successes_at_end);
+  fields("n_failed", &cell->n_failed);
+  fields("mean_score", &cell->mean_score);
+  fields("folder", &cell->folder);
+}
+
+void VisitTask(const core::JsonFields& fields, SuiteTaskName* task) {
+  fields("name", &task->name);
+  fields.IfSet("group", &task->group);
+}
+
+void VisitExpert(const core::JsonFields& fields, SuiteExpert* expert) {
+  fields("task", &expert->task);
+  fields("n_success", &expert->n_success);
+  fields("n", &expert->n);
+}
+
+template <class T, class Visit>
+Json ListOf(const std::vector<T>& values, const Visit& visit) {
+  Json list = Json::array();
+  for (const T& value : values) list.push_back(core::ToFields(value, visit));
+  return list;
+}
+
+template <class T, class Visit>
+std::vector<T> ReadList(const core::JsonView& view, const char* key, const Visit& visit) {
+  std::vector<T> values;
+  for (const core::JsonView& element : view.Elements(key)) {
+    values.push_back(core::FromFields<T>(element, visit));
+  }
+  return values;
+}
+
+// In the order of their seeds. RunFolder leaves metrics out.
+std::vector<run::EpisodeRecord> TestEpisodes(const run::RunFolder& run, bool with_end) {
+  std::vector<run::EpisodeRecord> episodes = run.episodes;
+  if (with_end) {
+    const std::filesystem::path file = run.path / run::kEpisodesFile;
+    const std::vector<std::string> metrics = {kAtEnd};
+    episodes =
+        run::ParseEpisodes(core::ReadTextFile(file, kMaxEpisodesBytes), file.string(), metrics);
+  }
+  std::erase_if(episodes, [](const run::EpisodeRecord& record) { return record.split != kSplit; });
+  std::ranges::sort(episodes, {}, &run::EpisodeRecord::seed);
+  return episodes;
+}
+
+bool IsOutcomes(const std::string& text) {
+  return text.find_first_not_of("01") == std::string::npos;
+}
+
+RateInterval RateOf(const std::string& outcomes) {
+  const auto n_success = std::ranges::count(outcomes, '1');
+  return WilsonInterval(static_cast<int>(n_success), static_cast<int>(outcomes.size()));
+}
+
+// The cells of a policy on a task, one for each training seed.
+std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string& policy,
+                                      const std::string& task) {
+  std::vector<const SuiteCell*> cells;
+  for (const SuiteCell& cell : table.cells) {
+    if (cell.policy == policy && cell.task == task) cells.push_back(&cell);
+  }
+  return cells;
+}
+
+// Over the tasks of a group; null: over all.
+std::optional<SuiteMean> MeanOf(const SuiteTable& table, std::span<const SuiteRate> rates,
+                                const std::string& policy, const std::string* group) {
+  SuiteMean mean = {.policy = policy, .group = group != nullptr ? *group : "", .low = 0.0};
+  double below = 0.0;  // squares of the distances to the bounds
+  double above = 0.0;
+  double at_end = 0.0;
+  int n_at_end = 0;
+  for (const SuiteTaskName& task : table.tasks) {
+    if (group != nullptr && task.group != *group) continue;
+    ++mean.n_wanted;
+    const auto rate = std::ranges::find_if(rates, [&](const SuiteRate& each) {
+      return each.policy == policy && each.task == task.name;
+    });
+    if (rate == rates.end()) continue;
+    ++mean.n_tasks;
+    mean.mean += rate->any_time.rate;
+    below += std::pow(rate->any_time.rate - rate->any_time.low, 2);
+    above += std::pow(rate->any_time.high - rate->any_time.rate, 2);
+    if (!rate->at_end) continue;
+    at_end += rate->at_end->rate;
+    ++n_at_end;
+  }
+  if (mean.n_tasks == 0) return std::nullopt;
+  mean.mean /= mean.n_tasks;
+  mean.low = mean.mean - std::sqrt(below) / mean.n_tasks;
+  mean.high = mean.mean + std::sqrt(above) / mean.n_tasks;
+  if (n_at_end == mean.n_tasks) mean.at_end = at_end / n_at_end;
+  return mean;
+}
+
+// Test seeds that two cells share.
+void AddPairs(const SuiteCell& a, const SuiteCell& b, PairCounts* counts) {
+  const std::uint64_t begin = std::max(a.first_seed, b.first_seed);
+  const std::uint64_t end =
+      std::min(a.first_seed + a.successes.size(), b.first_seed + b.successes.size());
+  for (std::uint64_t seed = begin; seed < end; ++seed) {
+    counts->Add(a.successes[seed - a.first_seed] == '1', b.successes[seed - b.first_seed] == '1');
+  }
+}
+
+PairCounts CountPairs(const SuiteTable& table, const std::string& a, const std::string& b) {
+  std::map<std::pair<std::string, std::uint64_t>, const SuiteCell*> of_b;
+  for (const SuiteCell& cell : table.cells) {
+    if (cell.policy == b) of_b[{cell.task, cell.seed}] = &cell;
+  }
+  PairCounts counts;
+  for (const SuiteCell& cell : table.cells) {
+    if (cell.policy != a) continue;
+    const auto other = of_b.find({cell.task, cell.seed});
+    if (other != of_b.end()) AddPairs(cell, *other->second, &counts);
+  }
+  return counts;
+}
+
+bool HasCell(const SuiteTable& table, const std::string& policy) {
+  return std::ranges::find(table.cells, policy, &SuiteCell::policy) != table.cells.end();
+}
+
+}  // namespace
+
+SuiteCell OutcomesOf(const run::RunFolder& run) {
+  SuiteCell cell;
+  const bool has_end = run.eval_log.contains(fmt::format("{}/mean_{}", kSplit, kAtEnd));
+  const std::vector<run::EpisodeRecord> episodes = TestEpisodes(run, has_end);
+  if (episodes.empty()) throw DataError("'{}' has no test episodes", run.path.string());
+  cell.first_seed = episodes.front().seed;
+  for (const run::EpisodeRecord& record : episodes) {
+    if (record.seed != cell.first_seed + cell.successes.size()) {
+      throw DataError("'{}': expected test seeds that follow each other, found {} after {}",
+                      run.path.string(), record.seed, cell.first_seed + cell.successes.size() - 1);
+    }
+    cell.successes += record.success ? '1' : '0';
+    if (has_end) {
+      cell.successes_at_end += !record.metrics.empty() && record.metrics[0] > 0.5 ? '1' : '0';
+    }
+    cell.mean_score += record.score / static_cast<double>(episodes.size());
+    cell.n_failed += record.failure_reason ? 1 : 0;
+  }
+  return cell;
+}
+
+std::vector<std::string> GroupsOf(const SuiteTable& table) {
+  std::vector<std::string> groups;
+  for (const SuiteTaskName& task : table.tasks) {
+    if (std::ranges::find(groups, task.group) == groups.end()) groups.push_back(task.group);
+  }
+  return groups;
+}
+
+std::vector<SuiteRate> RatesOf(const SuiteTable& table) {
+  std::vector<SuiteRate> rates;
+  for (const std::string& policy : table.policies) {
+    for (const SuiteTaskName& task : table.tasks) {
+      const std::vector<const SuiteCell*> cells = CellsOf(table, policy, task.name);
+      if (cells.empty()) continue;
+      std::string successes;
+      std::string at_end;
+      for (const SuiteCell* cell : cells) {
+        successes += cell->successes;
+        at_end += cell->successes_at_end;
+      }
+      rates.push_back({.policy = policy,
+                       .task = task.name,
+                       .any_time = RateOf(successes),
+                       .at_end = at_end.size() == successes.size() ? std::optional(RateOf(at_end))
+                                                                   : std::nullopt});
+    }
+  }
+  return rates;
+}
+
+std::vector<SuiteMean> MeansOf(const SuiteTable& table) {
+  const std::vector<SuiteRate> rates = RatesOf(table);
+  const std::vector<std::string> groups = GroupsOf(table);
+  std::vector<SuiteMean> means;
+  for (const std::string& policy : table.policies) {
+    for (const std::string& group : groups) {
+      if (groups.size() < 2) continue;  // the same as all tasks
+      if (auto mean = MeanOf(table, rates, policy, &group)) means.push_back(*mean);
+    }
+    if (auto mean = MeanOf(table, rates, policy, nullptr)) means.push_back(*mean);
+  }
+  return means;
+}
+
+std::vector<SuitePair> PairsOf(const SuiteTable& table) {
+  std::vector<SuitePair> pairs;
+  std::vector<double> p_values;
+  for (std::size_t i = 0; i < table.policies.size(); ++i) {
+    if (!HasCell(table, table.policies[i])) continue;
+    for (std::size_t k = i + 1; k < table.policies.size(); ++k) {
+      if (!HasCell(table, table.policies[k])) continue;
+      SuitePair pair = {.a = table.policies[i], .b = table.policies[k]};
+      pair.counts = CountPairs(table, pair.a, pair.b);
+      pair.p_exact = McNemarExactP(pair.counts);
+      p_values.push_back(pair.p_exact);
+      pairs.push_back(std::move(pair));
+    }
+  }
+  const std::vector<double> adjusted = HolmAdjusted(p_values);
+  for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i].p_holm = adjusted[i];
+  return pairs;
+}
+
+std::vector<std::pair<std::string, std::string>> LettersOf(const SuiteTable& table) {
+  std::vector<SuiteMean> ranked;
+  for (SuiteMean& mean : MeansOf(table)) {
+    if (mean.group.empty()) ranked.push_back(std::move(mean));
+  }
+  std::vector<std::pair<std::string, std::string>> letters;
+  if (ranked.size() < 2) return letters;
+  std::ranges::stable_sort(ranked, std::ranges::greater(), &SuiteMean::mean);
+  const auto rank_of = [&](const std::string& policy) {
+    return static_cast<std::size_t>(std::ranges::find(ranked, policy, &SuiteMean::policy) -
+                                    ranked.begin());
+  };
+  std::vector<std::pair<std::size_t, std::size_t>> different;
+  for (const SuitePair& pair : PairsOf(table)) {
+    if (pair.p_holm >= kLevel) continue;
+    different.emplace_back(std::minmax({rank_of(pair.a), rank_of(pair.b)}));
+  }
+  const std::vector<std::string> display = LetterDisplay(ranked.size(), different);
+  for (std::size_t i = 0; i < ranked.size(); ++i) {
+    letters.emplace_back(ranked[i].policy, display[i]);
+  }
+  return letters;
+}
+
+Json ToJson(const SuiteTable& table) {
+  return {{"name", table.name},
+          {"policies", table.policies},
+          {"tasks", ListOf(table.tasks, &VisitTask)},
+          {"seeds", table.seeds},
+          {"experts", ListOf(table.experts, &VisitExpert)},
+          {"cells", ListOf(table.cells, &VisitCell)}};
+}
+
+SuiteTable ReadSuiteTable(const std::filesystem::path& file) {
+  const Json json = core::ReadJsonFile(file, kMaxTableBytes);
+  const std::string what = file.string();
+  const core::JsonView view(json, what);
+  SuiteTable table = {.name = view.Get<std::string>("name"),
+                      .policies = view.Get<std::vector<std::string>>("policies"),
+                      .tasks = ReadList<SuiteTaskName>(view, "tasks", &VisitTask),
+                      .seeds = view.Get<std::vector<std::uint64_t>>("seeds"),
+                      .cells = ReadList<SuiteCell>(view, "cells", &VisitCell),
+                      .experts = ReadList<SuiteExpert>(view, "experts", &VisitExpert)};
+  for (const SuiteCell& cell : table.cells) {
+    const bool has_end = !cell.successes_at_end.empty();
+    if (IsOutcomes(cell.successes) && IsOutcomes(cell.successes_at_end) &&
+        (!has_end || cell.successes_at_end.size() == cell.successes.size())) {
+      continue;
+    }
+    view.Fail("the cell of {} on {}: expected one 0 or 1 for each test seed", cell.policy,
+              cell.task);
+  }
+  return table;
+}
+
+}  // namespace dp_bench::compare

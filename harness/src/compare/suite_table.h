@@ -1,0 +1,117 @@
+// A table of policies x tasks: the outcomes of each cell, means over groups of tasks, and which
+// policies differ. It needs no run folder, so tables of several machines can be joined.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compare/intervals.h"
+#include "run/run_folder.h"
+
+namespace dp_bench::compare {
+
+/// The evaluation of one policy on one task, trained with one seed.
+struct SuiteCell {
+  std::string policy;
+  std::string task;
+  std::uint64_t seed = 0;        // of the training
+  std::string config_sha256;     // of everything that the outcomes depend on
+  std::uint64_t first_seed = 0;  // of the test seeds, which follow each other
+  std::string successes;         // one character for each test seed: '1' or '0'
+  std::string successes_at_end;  // the same for the last step; empty without that metric
+  int n_failed = 0;              // episodes with a failure_reason
+  double mean_score = 0.0;
+  std::string folder;  // the run folder, relative to that of the suite
+
+  bool operator==(const SuiteCell&) const = default;
+};
+
+/// The outcomes of a finished evaluation: all but policy, task, seed, hash and folder. Throws
+/// Error{kData} if it has no test episodes, or if their seeds do not follow each other.
+SuiteCell OutcomesOf(const run::RunFolder& run);
+
+/// What the expert of a task's env does in its demonstrations.
+struct SuiteExpert {
+  std::string task;
+  int n_success = 0;
+  int n = 0;  // seeds that it tried
+
+  bool operator==(const SuiteExpert&) const = default;
+};
+
+struct SuiteTaskName {
+  std::string name;
+  std::string group;  // may be empty
+
+  bool operator==(const SuiteTaskName&) const = default;
+};
+
+struct SuiteTable {
+  std::string name;
+  std::vector<std::string> policies;
+  std::vector<SuiteTaskName> tasks;
+  std::vector<std::uint64_t> seeds;
+  std::vector<SuiteCell> cells;  // those that are done, in the order of policies, tasks and seeds
+  std::vector<SuiteExpert> experts;
+
+  bool operator==(const SuiteTable&) const = default;
+};
+
+nlohmann::json ToJson(const SuiteTable& table);
+
+/// Reads a suite.json. Throws Error{kData} or {kIo} naming the file.
+SuiteTable ReadSuiteTable(const std::filesystem::path& file);
+
+/// A policy on a task: all its training seeds together.
+struct SuiteRate {
+  std::string policy;
+  std::string task;
+  RateInterval any_time;               // Wilson
+  std::optional<RateInterval> at_end;  // none without that metric
+};
+
+/// Those that have a cell.
+std::vector<SuiteRate> RatesOf(const SuiteTable& table);
+
+/// The mean of the success rates of several tasks, each with the same weight. The interval (95 %)
+/// is about other test seeds of the same tasks: MOVER over Wilson's intervals (Zou and Donner 2008,
+/// "Construction of confidence limits about effect measures").
+struct SuiteMean {
+  std::string policy;
+  std::string group;  // "" for all tasks
+  int n_tasks = 0;    // with a cell
+  int n_wanted = 0;
+  double mean = 0.0;
+  double low = 0.0;
+  double high = 1.0;
+  std::optional<double> at_end;
+};
+
+/// For each policy that has a cell: its groups in the order of the tasks, then all tasks.
+std::vector<SuiteMean> MeansOf(const SuiteTable& table);
+
+/// Two policies on the tasks, training seeds and test seeds that both have.
+struct SuitePair {
+  std::string a;
+  std::string b;
+  PairCounts counts;
+  double p_exact = 1.0;  // McNemar; 1 without shared episodes
+  double p_holm = 1.0;   // corrected for all pairs
+};
+
+std::vector<SuitePair> PairsOf(const SuiteTable& table);
+
+/// The letters of each policy of MeansOf, as in CompareRuns: policies that share one do not differ
+/// significantly at 5 %. The best one has an "a". Empty for a single policy.
+std::vector<std::pair<std::string, std::string>> LettersOf(const SuiteTable& table);
+
+/// The groups of the tasks, each once.
+std::vector<std::string> GroupsOf(const SuiteTable& table);
+
+}  // namespace dp_bench::compare

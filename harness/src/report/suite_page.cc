@@ -1,0 +1,222 @@
+// For what they look like see suite.*.mustache.
+#include "report/suite_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "core/output_file.h"
+#include "core/progress.h"
+#include "report/render.h"
+
+namespace dp_bench::report {
+namespace {
+
+using Json = nlohmann::json;
+
+template <class T, class Fits>
+const T* Find(const std::vector<T>& list, const Fits& fits) {
+  const auto found = std::ranges::find_if(list, fits);
+  return found == list.end() ? nullptr : &*found;
+}
+
+// The cells of a policy on a task, of which a table shows the first one's report.
+std::vector<const compare::SuiteCell*> CellsOf(const compare::SuiteTable& table,
+                                               const std::string& policy, const std::string& task) {
+  std::vector<const compare::SuiteCell*> cells;
+  for (const compare::SuiteCell& cell : table.cells) {
+    if (cell.policy == policy && cell.task == task) cells.push_back(&cell);
+  }
+  return cells;
+}
+
+Json RateJson(const compare::SuiteTable& table, const SuiteExtras& extras,
+              const compare::SuiteRate* rate, const std::string& policy, const std::string& task) {
+  Json json = {{"policy", policy}, {"task", task}, {"is_there", rate != nullptr}};
+  if (rate == nullptr) return json;
+  json.update(Json(rate->any_time));
+  json["at_end"] = rate->at_end ? Json(rate->at_end->rate) : Json();
+  int n_failed = 0;
+  for (const compare::SuiteCell* cell : CellsOf(table, policy, task)) {
+    n_failed += cell->n_failed;
+    const std::string report = cell->folder + "/report.html";
+    if (!json.contains("report")) json["report"] = LinkBelow(report);
+    const auto film = extras.films.find(cell->folder);
+    if (film != extras.films.end() && !json.contains("film")) {
+      json["film"] = LinkBelow(film->second);
+    }
+  }
+  json["n_failed"] = n_failed > 0 ? Json(n_failed) : Json();
+  return json;
+}
+
+Json MeanJson(const compare::SuiteMean* mean) {
+  if (mean == nullptr) return {{"is_there", false}};
+  return {{"is_there", true},
+          {"mean", mean->mean},
+          {"low", mean->low},
+          {"high", mean->high},
+          {"at_end", mean->at_end ? Json(*mean->at_end) : Json()},
+          {"n_tasks", mean->n_tasks},
+          {"n_wanted", mean->n_wanted},
+          {"is_part", mean->n_tasks < mean->n_wanted}};
+}
+
+const compare::SuiteMean* MeanOf(const std::vector<compare::SuiteMean>& means,
+                                 const std::string& policy, const std::string& group) {
+  return Find(means, [&](const compare::SuiteMean& mean) {
+    return mean.policy == policy && mean.group == group;
+  });
+}
+
+// What the cells of a policy took; nothing if no folder says it.
+Json CostJson(const compare::SuiteTable& table, const SuiteExtras& extras,
+              const std::string& policy) {
+  double cpu_s = 0.0;
+  int n = 0;
+  for (const compare::SuiteCell& cell : table.cells) {
+    const auto cost = extras.costs.find(cell.folder);
+    if (cell.policy != policy || cost == extras.costs.end()) continue;
+    cpu_s += cost->second.cpu_s;
+    ++n;
+  }
+  if (n == 0) return {};
+  return {{"cpu", core::FormatDuration(cpu_s)}, {"cpu_per_cell", core::FormatDuration(cpu_s / n)}};
+}
+
+Json PolicyRows(const compare::SuiteTable& table, const SuiteExtras& extras,
+                const std::vector<std::string>& groups) {
+  const std::vector<compare::SuiteMean> means = compare::MeansOf(table);
+  const auto letters = compare::LettersOf(table);
+  Json rows = Json::array();
+  for (const std::string& policy : table.policies) {
+    Json row = {{"name", policy},
+                {"all", MeanJson(MeanOf(means, policy, ""))},
+                {"groups", Json::array()},
+                {"cost", CostJson(table, extras, policy)},
+                {"letters", nullptr}};
+    for (const std::string& group : groups) {
+      row["groups"].push_back(MeanJson(MeanOf(means, policy, group)));
+    }
+    const auto* const of_policy =
+        Find(letters, [&](const auto& each) { return each.first == policy; });
+    if (of_policy != nullptr) row["letters"] = of_policy->second;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json ExpertJson(const compare::SuiteTable& table, const std::string& task) {
+  const auto* const expert =
+      Find(table.experts, [&](const compare::SuiteExpert& each) { return each.task == task; });
+  if (expert == nullptr || expert->n == 0) return {};
+  return {{"n_success", expert->n_success},
+          {"n", expert->n},
+          {"rate", static_cast<double>(expert->n_success) / expert->n}};
+}
+
+// Over the tasks that have an expert; null without one.
+Json ExpertMean(const compare::SuiteTable& table, const std::string* group) {
+  double sum = 0.0;
+  int n = 0;
+  for (const compare::SuiteTaskName& task : table.tasks) {
+    if (group != nullptr && task.group != *group) continue;
+    const Json expert = ExpertJson(table, task.name);
+    if (expert.is_null()) continue;
+    sum += expert.at("rate").get<double>();
+    ++n;
+  }
+  return n == 0 ? Json() : Json(sum / n);
+}
+
+Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
+              const std::string& group) {
+  const std::vector<compare::SuiteRate> rates = compare::RatesOf(table);
+  Json rows = Json::array();
+  for (const compare::SuiteTaskName& task : table.tasks) {
+    if (task.group != group) continue;
+    Json row = {{"name", task.name},
+                {"group", group},
+                {"expert", ExpertJson(table, task.name)},
+                {"cells", Json::array()}};
+    for (const std::string& policy : table.policies) {
+      const auto* const rate = Find(rates, [&](const compare::SuiteRate& each) {
+        return each.policy == policy && each.task == task.name;
+      });
+      row["cells"].push_back(RateJson(table, extras, rate, policy, task.name));
+    }
+    row["has_film"] =
+        std::ranges::any_of(row["cells"], [](const Json& cell) { return cell.contains("film"); });
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json PairRows(const compare::SuiteTable& table) {
+  Json rows = Json::array();
+  for (const compare::SuitePair& pair : compare::PairsOf(table)) {
+    Json row = Json(pair.counts);
+    row.update({{"a", pair.a},
+                {"b", pair.b},
+                {"n", pair.counts.n()},
+                {"p_exact", pair.p_exact},
+                {"p_holm", pair.p_holm}});
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
+  std::vector<std::string> groups = compare::GroupsOf(table);
+  Json shown = {{"title", table.name},
+                {"policies", Json::array()},
+                {"groups", Json::array()},
+                {"pairs", PairRows(table)},
+                {"failed", extras.failed},
+                {"n_seeds", table.seeds.size()},
+                {"has_seeds", table.seeds.size() > 1},
+                {"n_tasks", table.tasks.size()},
+                {"n_cells", table.cells.size()},
+                {"n_missing", extras.n_missing > 0 ? Json(extras.n_missing) : Json()},
+                {"has_letters", table.policies.size() > 1},
+                {"expert", ExpertMean(table, nullptr)},
+                {"has_costs", !extras.costs.empty()}};
+  for (const std::string& group : groups) {
+    const Json expert = ExpertMean(table, &group);
+    shown["groups"].push_back({{"name", group},
+                               {"has_expert", !expert.is_null()},
+                               {"expert", expert},
+                               {"tasks", TaskRows(table, extras, group)}});
+  }
+  const bool is_grouped = groups.size() > 1;
+  if (!is_grouped) groups.clear();  // the same as all tasks
+  shown["is_grouped"] = is_grouped;
+  shown["policies"] = PolicyRows(table, extras, groups);
+  for (Json& group : shown["groups"]) {
+    group["means"] = Json::array();
+    const auto index = static_cast<std::size_t>(&group - &shown["groups"][0]);
+    for (const Json& policy : shown["policies"]) {
+      group["means"].push_back(is_grouped ? policy["groups"][index] : policy["all"]);
+    }
+  }
+  return shown;
+}
+
+}  // namespace
+
+std::string SuiteText(const compare::SuiteTable& table, const SuiteExtras& extras) {
+  return Render("suite.txt", ShownJson(table, extras));
+}
+
+void WriteSuitePages(const compare::SuiteTable& table, const SuiteExtras& extras,
+                     const std::filesystem::path& folder) {
+  const Json shown = ShownJson(table, extras);
+  for (const char* name : {"suite.md", "suite.csv", "suite.tex", "suite.html"}) {
+    core::WriteOutput(folder / name, Render(name, shown));
+  }
+}
+
+}  // namespace dp_bench::report

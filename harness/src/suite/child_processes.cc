@@ -1,0 +1,116 @@
+#include "suite/child_processes.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "core/errors.h"
+
+namespace dp_bench::suite {
+namespace {
+
+constexpr int kCannotStart = 127;  // as of a shell
+
+std::vector<int> OwnProcessors() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  std::vector<int> processors;
+  if (sched_getaffinity(0, sizeof(all), &all) != 0) return {0};
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &all)) processors.push_back(i);
+  }
+  return processors;
+}
+
+// In the new process, where only a few calls are safe. Its own group: Ctrl-C reaches this program
+// only, which asks it to end.
+[[noreturn]] void BecomeCommand(char* const* arguments, int output, pid_t parent,
+                                const cpu_set_t& processors) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(kCannotStart);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  sched_setaffinity(0, sizeof(processors), &processors);
+  const int input = open("/dev/null", O_RDONLY);
+  dup2(input, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  execv("/proc/self/exe", arguments);
+  _exit(kCannotStart);
+}
+
+}  // namespace
+
+ChildProcesses::ChildProcesses(int n_at_once) : places_(static_cast<std::size_t>(n_at_once)) {
+  const std::vector<int> processors = OwnProcessors();
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    CPU_ZERO(&places_[i].processors);
+    const std::size_t begin = i * processors.size() / places_.size();
+    const std::size_t end = std::max(begin + 1, (i + 1) * processors.size() / places_.size());
+    for (std::size_t k = begin; k < end; ++k) CPU_SET(processors[k], &places_[i].processors);
+  }
+}
+
+ChildProcesses::~ChildProcesses() {
+  for (const Place& place : places_) {
+    if (place.pid < 0) continue;
+    kill(-place.pid, SIGKILL);
+    waitpid(place.pid, nullptr, 0);
+  }
+}
+
+std::size_t ChildProcesses::n_running() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(places_, [](const Place& place) { return place.pid >= 0; }));
+}
+
+bool ChildProcesses::has_place() const { return n_running() < places_.size(); }
+
+void ChildProcesses::Start(std::size_t id, const std::vector<std::string>& arguments,
+                           const std::filesystem::path& output) {
+  const auto place = std::ranges::find(places_, -1, &Place::pid);
+  DPB_ASSERT(place != places_.end());
+  std::vector<std::string> words = {"dp_bench"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file < 0) throw IoError("cannot write {}: {}", output.string(), std::strerror(errno));
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) BecomeCommand(argv.data(), file, parent, place->processors);
+  const int error = errno;
+  close(file);
+  if (pid < 0) throw IoError("cannot start a process: {}", std::strerror(error));
+  setpgid(pid, pid);  // also here, so that it holds before a signal is sent
+  place->pid = pid;
+  place->id = id;
+}
+
+std::optional<ChildProcesses::Ended> ChildProcesses::TakeEnded() {
+  for (Place& place : places_) {
+    int status = 0;
+    if (place.pid < 0 || waitpid(place.pid, &status, WNOHANG) != place.pid) continue;
+    place.pid = -1;
+    return Ended{.id = place.id, .status = status};
+  }
+  return std::nullopt;
+}
+
+void ChildProcesses::AskToEnd() {
+  for (const Place& place : places_) {
+    if (place.pid >= 0) kill(place.pid, SIGTERM);
+  }
+}
+
+}  // namespace dp_bench::suite

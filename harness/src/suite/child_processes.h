@@ -1,0 +1,55 @@
+// Commands of this program in processes of their own, several at once.
+#pragma once
+
+#include <sched.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dp_bench::suite {
+
+/// Used by one thread, which starts them all: they end with it.
+class ChildProcesses {
+ public:
+  /// Up to `n_at_once`, between which the processors of this process are divided: a command counts
+  /// those that it may use, and so chooses its number of threads.
+  explicit ChildProcesses(int n_at_once);
+  ChildProcesses(const ChildProcesses&) = delete;
+  ChildProcesses& operator=(const ChildProcesses&) = delete;
+  /// Kills those that still run.
+  ~ChildProcesses();
+
+  bool has_place() const;
+  std::size_t n_running() const;
+
+  /// Starts this program with these arguments. What it prints is appended to the file `output`.
+  /// Throws Error{kIo}.
+  void Start(std::size_t id, const std::vector<std::string>& arguments,
+             const std::filesystem::path& output);
+
+  struct Ended {
+    std::size_t id = 0;
+    int status = 0;  // of waitpid
+  };
+
+  /// One that has ended, without waiting for it.
+  std::optional<Ended> TakeEnded();
+
+  /// Asks all to save their work and end (SIGTERM).
+  void AskToEnd();
+
+ private:
+  struct Place {
+    cpu_set_t processors;
+    pid_t pid = -1;  // -1: free
+    std::size_t id = 0;
+  };
+
+  std::vector<Place> places_;
+};
+
+}  // namespace dp_bench::suite

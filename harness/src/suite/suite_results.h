@@ -1,0 +1,58 @@
+// The table of a suite and its files: what is done so far.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compare/suite_table.h"
+#include "report/suite_page.h"
+#include "suite/suite_run.h"
+#include "suite/suite_steps.h"
+
+namespace dp_bench::suite {
+
+inline constexpr const char* kSuiteFile = "suite.json";
+
+/// Outcomes of the cells, from their run folders and from tables of earlier or other runs of the
+/// suite, which are found by the hashes of the configs. So a table stays when run folders are
+/// removed, and tables of several machines add up.
+class SuiteResults {
+ public:
+  /// `others`: files like suite.json; that of `folder` is read too, if it exists. All must outlive
+  /// this object. Throws Error{kData} for a file that is no such table.
+  SuiteResults(const SuiteFile& suite, std::span<const SuiteStep> steps,
+               const std::filesystem::path& folder,
+               const std::vector<std::filesystem::path>& others);
+
+  /// Whether the outcomes of each step are known.
+  std::vector<bool> known() const;
+
+  /// Takes what a step has done.
+  void Take(std::size_t step);
+
+  /// In the order of policies, tasks and seeds, whatever the order in which they were done.
+  compare::SuiteTable Table() const;
+
+  report::SuiteExtras Extras(const std::vector<StepState>& states) const;
+
+  /// Writes suite.json, suite.md, suite.csv, suite.tex and suite.html.
+  void Write(const std::vector<StepState>& states) const;
+
+ private:
+  void TakeTable(const std::filesystem::path& file);
+  void TakeExpert(const SuiteStep& step);
+
+  const SuiteFile& suite_;
+  std::span<const SuiteStep> steps_;
+  std::filesystem::path folder_;
+  std::map<std::size_t, compare::SuiteCell> cells_;      // by step
+  std::map<std::string, compare::SuiteExpert> experts_;  // by task
+  std::map<std::string, core::Cost> costs_;              // by folder, as the films
+  std::map<std::string, std::string> films_;
+};
+
+}  // namespace dp_bench::suite

@@ -1,0 +1,204 @@
+#include "suite/suite_run.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/console.h"
+#include "core/errors.h"
+#include "core/exit_code.h"
+#include "core/folder_lock.h"
+#include "data/replay_writer.h"
+#include "data/zarr/metadata.h"
+#include "run/run_contents.h"
+#include "run/run_files.h"
+#include "suite/child_processes.h"
+
+namespace dp_bench::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds kSlice(50);
+constexpr std::chrono::seconds kLookElsewhere(2);
+constexpr const char* kTrainedFile = "trained";  // of kTrain, whose run folder does not say it
+
+bool IsRun(StepKind kind) { return kind == StepKind::kRun || kind == StepKind::kEvaluate; }
+
+// The command for the rest of the step.
+std::vector<std::string> CommandNow(const SuiteStep& step) {
+  std::vector<std::string> command = step.command;
+  const bool is_begun =
+      step.kind != StepKind::kCollect && !run::LookIntoRun(step.product).is_empty();
+  if (is_begun) return {command.front(), "--resume", step.product.string()};
+  command.insert(command.begin() + 1, {"--output", step.product.string()});
+  return command;
+}
+
+class SuiteRunner {
+ public:
+  SuiteRunner(std::span<const SuiteStep> steps, const std::vector<bool>& is_known,
+              const SuiteRunOptions& options)
+      : steps_(steps),
+        options_(options),
+        report_{.states = std::vector<StepState>(steps.size(), StepState::kWaiting)},
+        children_(options.n_at_once) {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (is_known[i] || IsDone(steps_[i])) report_.states[i] = StepState::kDone;
+    }
+    SkipUnneeded();
+  }
+
+  SuiteRunReport Run();
+
+ private:
+  bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
+  void Set(std::size_t step, StepState state);
+  void SkipUnneeded();
+  bool StartNext();
+  bool TryStart(std::size_t step);
+  bool CanStart(std::size_t step);
+  void TakeEnded();
+  void LookElsewhere();
+  bool Has(StepState state) const {
+    return std::ranges::find(report_.states, state) != report_.states.end();
+  }
+
+  std::span<const SuiteStep> steps_;
+  const SuiteRunOptions& options_;
+  SuiteRunReport report_;
+  std::map<std::size_t, std::unique_ptr<core::FolderLock>> locks_;
+  ChildProcesses children_;
+};
+
+void SuiteRunner::Set(std::size_t step, StepState state) {
+  if (report_.states[step] == state) return;
+  report_.states[step] = state;
+  if (options_.changed) options_.changed(step, state);
+}
+
+// Demonstrations and trainings whose users are all done.
+void SuiteRunner::SkipUnneeded() {
+  std::vector<bool> is_needed(steps_.size(), false);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (report_.states[i] == StepState::kDone) continue;
+    for (const std::size_t need : steps_[i].needs) is_needed[need] = true;
+  }
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (!IsRun(steps_[i].kind) && !is_needed[i]) report_.states[i] = StepState::kDone;
+  }
+}
+
+bool SuiteRunner::CanStart(std::size_t step) {
+  if (report_.states[step] != StepState::kWaiting) return false;
+  for (const std::size_t need : steps_[step].needs) {
+    const StepState state = report_.states[need];
+    if (state == StepState::kFailed || state == StepState::kImpossible) {
+      Set(step, StepState::kImpossible);
+    }
+    if (state != StepState::kDone) return false;
+  }
+  return true;
+}
+
+// False if another process has it, or has just done it.
+bool SuiteRunner::TryStart(std::size_t step) {
+  const SuiteStep& wanted = steps_[step];
+  fs::create_directories(wanted.folder);
+  try {
+    auto lock = std::make_unique<core::FolderLock>(wanted.folder);
+    if (IsDone(wanted)) {
+      Set(step, StepState::kDone);
+      return false;
+    }
+    children_.Start(step, CommandNow(wanted), wanted.folder / kOutputFile);
+    locks_[step] = std::move(lock);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUsage) throw;  // the lock
+    Set(step, StepState::kElsewhere);
+    return false;
+  }
+  Set(step, StepState::kRunning);
+  return true;
+}
+
+bool SuiteRunner::StartNext() {
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (CanStart(i) && TryStart(i)) return true;
+  }
+  return false;
+}
+
+void SuiteRunner::TakeEnded() {
+  while (const auto ended = children_.TakeEnded()) {
+    const SuiteStep& step = steps_[ended->id];
+    const int code =
+        WIFEXITED(ended->status) ? WEXITSTATUS(ended->status) : 128 + WTERMSIG(ended->status);
+    if (step.kind == StepKind::kTrain && code == 0) {
+      core::WriteFileAtomically(step.folder / kTrainedFile, std::string_view("\n"));
+    }
+    locks_.erase(ended->id);
+    if (IsDone(step)) {  // also with failed episodes, which the result tells
+      Set(ended->id, StepState::kDone);
+    } else if (code == core::kExitInterrupted || stopped()) {
+      Set(ended->id, StepState::kWaiting);
+    } else {
+      if (report_.exit_code == 0) report_.exit_code = code;
+      Set(ended->id, StepState::kFailed);
+    }
+  }
+}
+
+// What another process did; what it gave up is ours.
+void SuiteRunner::LookElsewhere() {
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (report_.states[i] == StepState::kElsewhere) {
+      Set(i, IsDone(steps_[i]) ? StepState::kDone : StepState::kWaiting);
+    }
+  }
+}
+
+SuiteRunReport SuiteRunner::Run() {
+  auto looked = std::chrono::steady_clock::now();
+  bool is_asked = false;
+  while (true) {
+    TakeEnded();
+    if (stopped() && !is_asked) {
+      children_.AskToEnd();
+      is_asked = true;
+    }
+    while (!is_asked && children_.has_place() && StartNext()) {
+    }
+    if (children_.n_running() == 0 && (is_asked || !Has(StepState::kElsewhere))) break;
+    std::this_thread::sleep_for(kSlice);
+    if (std::chrono::steady_clock::now() - looked < kLookElsewhere) continue;
+    looked = std::chrono::steady_clock::now();
+    LookElsewhere();
+  }
+  if (is_asked) report_.exit_code = core::kExitInterrupted;
+  return report_;
+}
+
+}  // namespace
+
+bool IsDone(const SuiteStep& step) {
+  if (step.kind == StepKind::kTrain) return fs::exists(step.folder / kTrainedFile);
+  if (IsRun(step.kind)) return run::LookIntoRun(step.product).is_finished;
+  const nlohmann::json attributes = data::ReadReplayAttributes(step.product);
+  return !attributes.is_null() &&
+         attributes.value(data::zarr::kCompleteAttribute, nlohmann::json()) == true;
+}
+
+SuiteRunReport RunSteps(std::span<const SuiteStep> steps, const std::vector<bool>& is_known,
+                        const SuiteRunOptions& options) {
+  return SuiteRunner(steps, is_known, options).Run();
+}
+
+}  // namespace dp_bench::suite

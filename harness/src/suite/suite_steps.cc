@@ -1,0 +1,246 @@
+#include "suite/suite_steps.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <span>
+#include <utility>
+
+#include "core/atomic_file.h"
+#include "core/errors.h"
+#include "core/sha256.h"
+#include "run/run_checkpoint.h"
+#include "run/run_files.h"
+
+namespace dp_bench::suite {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t kHashDigits = 10;  // of a folder's name
+constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
+
+// These differ between machines, and outcomes do not depend on them.
+constexpr const char* kOfTheMachine[] = {
+    "/env/params/python",          "/env_runner/n_workers",
+    "/env_runner/n_envs",          "/env_runner/isolate",
+    "/collect/n_workers",          "/dataloader/num_workers",
+    "/val_dataloader/num_workers", "/dataset/params/memory_limit_mb"};
+
+void Remove(const char* pointer, Json* json) {
+  const Json::json_pointer place(pointer);
+  if (json->contains(place)) json->at(place.parent_pointer()).erase(place.back());
+}
+
+std::string HashOf(Json json) {
+  for (const char* pointer : kOfTheMachine) Remove(pointer, &json);
+  const std::string text = json.dump();
+  return core::Sha256Hex(std::as_bytes(std::span(text)));
+}
+
+// A name that differs when the hash does.
+std::string Named(const std::string& name, const std::string& hash) {
+  return fmt::format("{}-{}", name, hash.substr(0, kHashDigits));
+}
+
+// What a checkpoint's weights are.
+std::string CheckpointHash(const fs::path& checkpoint) {
+  const fs::path file = run::FindCheckpoint(checkpoint).folder / run::kManifestFile;
+  const std::string text = core::ReadTextFile(file, kMaxManifestBytes);
+  return core::Sha256Hex(std::as_bytes(std::span(text)));
+}
+
+class StepList {
+ public:
+  StepList(const SuiteFile& suite, const SuiteOptions& options)
+      : suite_(suite), options_(options) {}
+
+  std::vector<SuiteStep> Make() {
+    for (const SuiteTask& task : suite_.tasks) {
+      for (const SuitePolicy& policy : suite_.policies) AddCells(policy, task);
+    }
+    return std::move(steps_);
+  }
+
+ private:
+  void AddCells(const SuitePolicy& policy, const SuiteTask& task);
+  void AddRun(const SuitePolicy& policy, const SuiteTask& task, std::uint64_t seed);
+  void AddEvaluation(const SuitePolicy& policy, const SuiteTask& task, std::uint64_t seed);
+  std::size_t TrainingOf(const SuitePolicy& policy, std::uint64_t seed);
+  std::optional<std::size_t> CollectionOf(const config::ConfigRequest& request,
+                                          const SuiteTask& task);
+
+  config::ConfigRequest RequestOf(const SuitePolicy& policy, const SuiteTask& task) const;
+  std::vector<std::string> Command(const char* verb, const config::ConfigRequest& request) const;
+  void Place(const std::string& name, std::uint64_t seed, const SuitePolicy& policy,
+             const std::string& hash, SuiteStep* step);
+  void SetCell(const SuitePolicy& policy, const SuiteTask& task, std::uint64_t seed,
+               const std::string& hash, SuiteStep* step);
+  std::string SeedText(std::uint64_t seed) const {
+    return suite_.seeds.size() > 1 ? fmt::format(", seed {}", seed) : "";
+  }
+
+  const SuiteFile& suite_;
+  const SuiteOptions& options_;
+  std::vector<SuiteStep> steps_;
+  std::map<std::string, std::size_t> collections_;                          // by hash
+  std::map<std::pair<std::string, std::uint64_t>, std::size_t> trainings_;  // by policy and seed
+  std::map<std::size_t, std::string> training_hashes_;
+};
+
+config::ConfigRequest StepList::RequestOf(const SuitePolicy& policy, const SuiteTask& task) const {
+  config::ConfigRequest request = {
+      .policy = policy.policy, .env = task.env, .obs = task.obs, .task = task.task};
+  request.config_dirs = options_.config_dirs;
+  for (const std::vector<std::string>* overrides :
+       {&suite_.overrides, &task.overrides, &policy.overrides, &options_.overrides}) {
+    request.overrides.insert(request.overrides.end(), overrides->begin(), overrides->end());
+  }
+  if (!options_.device.empty()) {
+    request.overrides.push_back("training.device=" + options_.device);
+  }
+  return request;
+}
+
+std::vector<std::string> StepList::Command(const char* verb,
+                                           const config::ConfigRequest& request) const {
+  std::vector<std::string> words = {verb};
+  const auto add = [&words](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--policy", request.policy);
+  add("--env", request.env);
+  add("--obs", request.obs);
+  add("--task", request.task);
+  for (const fs::path& dir : options_.config_dirs) add("--config-dir", dir.string());
+  for (const fs::path& dir : options_.plugin_dirs) add("--plugin-dir", dir.string());
+  words.insert(words.end(), request.overrides.begin(), request.overrides.end());
+  return words;
+}
+
+// cells/<policy>/<name>/seed_<n>-<hash>
+void StepList::Place(const std::string& name, std::uint64_t seed, const SuitePolicy& policy,
+                     const std::string& hash, SuiteStep* step) {
+  step->folder =
+      options_.folder / "cells" / policy.name / name / Named(fmt::format("seed_{}", seed), hash);
+  step->product = step->folder / "run";
+}
+
+void StepList::SetCell(const SuitePolicy& policy, const SuiteTask& task, std::uint64_t seed,
+                       const std::string& hash, SuiteStep* step) {
+  step->title = fmt::format("{} on {}{}", policy.name, task.name, SeedText(seed));
+  Place(task.name, seed, policy, hash, step);
+  step->cell = compare::SuiteCell{
+      .policy = policy.name,
+      .task = task.name,
+      .seed = seed,
+      .config_sha256 = hash,
+      .folder = step->product.lexically_relative(options_.folder).generic_string()};
+}
+
+// The same demonstrations are collected once.
+std::optional<std::size_t> StepList::CollectionOf(const config::ConfigRequest& request,
+                                                  const SuiteTask& task) {
+  config::ConfigRequest of_env = request;
+  of_env.policy.clear();
+  const Json config = options_.resolve(request);
+  if (!config.contains("collect") || config.contains("/dataset/plugin"_json_pointer)) {
+    return std::nullopt;
+  }
+  const Json origin = {{"env", config.at("env")}, {"collect", config.at("collect")}};
+  const std::string hash = HashOf(origin);
+  const auto [known, is_new] = collections_.try_emplace(hash, steps_.size());
+  if (is_new) {
+    const fs::path folder = options_.folder / "datasets" / Named(task.name, hash);
+    of_env.overrides.clear();  // those of a policy would be unknown
+    for (const char* section : {"env", "collect"}) {
+      of_env.overrides.push_back(fmt::format("{}={}", section, config.at(section).dump()));
+    }
+    steps_.push_back({.kind = StepKind::kCollect,
+                      .title = "demonstrations of " + task.name,
+                      .folder = folder,
+                      .product = folder / "demonstrations.zarr",
+                      .command = Command("collect", of_env)});
+  }
+  std::vector<std::string>& tasks = steps_[known->second].tasks;
+  if (std::ranges::find(tasks, task.name) == tasks.end()) tasks.push_back(task.name);
+  return known->second;
+}
+
+void StepList::AddRun(const SuitePolicy& policy, const SuiteTask& task, std::uint64_t seed) {
+  config::ConfigRequest request = RequestOf(policy, task);
+  const std::optional<std::size_t> collection = CollectionOf(request, task);
+  request.overrides.push_back(fmt::format("training.seed={}", seed));
+  SuiteStep step = {.kind = StepKind::kRun, .command = Command("run", request)};
+  SetCell(policy, task, seed, HashOf({{"run", options_.resolve(request)}}), &step);
+  if (collection) {
+    step.needs = {*collection};
+    const std::vector<std::string> dataset = {"--dataset", steps_[*collection].product.string()};
+    step.command.insert(step.command.begin() + 1, dataset.begin(), dataset.end());
+  }
+  steps_.push_back(std::move(step));
+}
+
+// The training of one policy for all tasks. Its env is that of the first task.
+std::size_t StepList::TrainingOf(const SuitePolicy& policy, std::uint64_t seed) {
+  const auto known = trainings_.find({policy.name, seed});
+  if (known != trainings_.end()) return known->second;
+  config::ConfigRequest request = RequestOf(policy, suite_.tasks.front());
+  request.overrides.push_back(fmt::format("training.seed={}", seed));
+  SuiteStep step = {.kind = StepKind::kTrain,
+                    .title = fmt::format("{} on all tasks{}", policy.name, SeedText(seed)),
+                    .command = Command("train", request)};
+  const std::string hash = HashOf({{"train", options_.resolve(request)}});
+  Place("all_tasks", seed, policy, hash, &step);
+  steps_.push_back(std::move(step));
+  training_hashes_[steps_.size() - 1] = hash;
+  trainings_[{policy.name, seed}] = steps_.size() - 1;
+  return steps_.size() - 1;
+}
+
+void StepList::AddEvaluation(const SuitePolicy& policy, const SuiteTask& task, std::uint64_t seed) {
+  SuiteStep step = {.kind = StepKind::kEvaluate};
+  config::ConfigRequest request = RequestOf(policy, task);
+  Json of_policy;
+  fs::path checkpoint = policy.checkpoint;
+  if (policy.is_multi_task) {
+    const std::size_t training = TrainingOf(policy, seed);
+    step.needs = {training};
+    of_policy = training_hashes_.at(training);
+    checkpoint = steps_[training].product;
+    request = RequestOf({}, task);  // the policy's own settings are those of its training
+  } else if (!checkpoint.empty()) {
+    of_policy = CheckpointHash(checkpoint);
+  }
+  const std::string hash = HashOf({{"weights", of_policy}, {"eval", options_.resolve(request)}});
+  step.command = Command("eval", request);
+  if (!checkpoint.empty()) {
+    const std::vector<std::string> option = {"--checkpoint", checkpoint.string()};
+    step.command.insert(step.command.begin() + 1, option.begin(), option.end());
+  }
+  SetCell(policy, task, seed, hash, &step);
+  steps_.push_back(std::move(step));
+}
+
+void StepList::AddCells(const SuitePolicy& policy, const SuiteTask& task) {
+  if (!policy.is_trained) {  // the training seed means nothing
+    AddEvaluation(policy, task, suite_.seeds.front());
+    return;
+  }
+  for (const std::uint64_t seed : suite_.seeds) {
+    if (policy.is_multi_task) {
+      AddEvaluation(policy, task, seed);
+    } else {
+      AddRun(policy, task, seed);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<SuiteStep> StepsOf(const SuiteFile& suite, const SuiteOptions& options) {
+  return StepList(suite, options).Make();
+}
+
+}  // namespace dp_bench::suite
