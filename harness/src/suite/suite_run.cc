@@ -193,7 +193,7 @@ bool IsDone(const SuiteStep& step) {
   if (IsRun(step.kind)) return run::LookIntoRun(step.product).is_finished;
   const nlohmann::json attributes = data::ReadReplayAttributes(step.product);
   return !attributes.is_null() &&
-         attributes.value(data::zarr::kCompleteAttribute, nlohmann::json()) == true;
+         attributes.value(zarr::kCompleteAttribute, nlohmann::json()) == true;
 }
 
 SuiteRunReport RunSteps(std::span<const SuiteStep> steps, const std::vector<bool>& is_known,
