@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/verbs.h"
@@ -107,7 +109,7 @@ class SuiteProgress {
     const std::string title = steps_[step].title;
     if (state == suite::StepState::kRunning) core::PrintStatus("begin   {}\n", title);
     if (state == suite::StepState::kFailed) {
-      core::PrintStatus("FAILED  {}: see {}\n", title,
+      core::PrintStatus("FAILED  {}: {}\n        see {}\n", title, suite::LastLineOf(steps_[step]),
                         (steps_[step].folder / suite::kOutputFile).string());
     }
     if (state != suite::StepState::kDone) return;

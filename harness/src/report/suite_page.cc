@@ -183,6 +183,10 @@ Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
                 {"n_missing", extras.n_missing > 0 ? Json(extras.n_missing) : Json()},
                 {"has_letters", table.policies.size() > 1},
                 {"expert", ExpertMean(table, nullptr)},
+                {"has_end", std::ranges::any_of(table.cells,
+                                                [](const compare::SuiteCell& cell) {
+                                                  return !cell.successes_at_end.empty();
+                                                })},
                 {"has_costs", !extras.costs.empty()}};
   for (const std::string& group : groups) {
     const Json expert = ExpertMean(table, &group);

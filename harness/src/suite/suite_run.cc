@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,6 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kSlice(50);
 constexpr std::chrono::seconds kLookElsewhere(2);
+constexpr std::size_t kMaxShown = 400;
 constexpr const char* kTrainedFile = "trained";  // of kTrain, whose run folder does not say it
 
 bool IsRun(StepKind kind) { return kind == StepKind::kRun || kind == StepKind::kEvaluate; }
@@ -114,6 +116,8 @@ bool SuiteRunner::TryStart(std::size_t step) {
   fs::create_directories(wanted.folder);
   try {
     auto lock = std::make_unique<core::FolderLock>(wanted.folder);
+    // after a kill of the suite, a step may still be saving its work
+    if (fs::exists(wanted.product)) const core::FolderLock of_step(wanted.product);
     if (IsDone(wanted)) {
       Set(step, StepState::kDone);
       return false;
@@ -187,6 +191,15 @@ SuiteRunReport SuiteRunner::Run() {
 }
 
 }  // namespace
+
+std::string LastLineOf(const SuiteStep& step) {
+  std::ifstream file(step.folder / kOutputFile);
+  std::string last;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+  }
+  return last.substr(0, kMaxShown);
+}
 
 bool IsDone(const SuiteStep& step) {
   if (step.kind == StepKind::kTrain) return fs::exists(step.folder / kTrainedFile);

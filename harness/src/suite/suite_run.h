@@ -23,6 +23,9 @@ enum class StepState {
   kImpossible,  // a step that it needs failed
 };
 
+/// The last line that a step printed, which says why it failed; cut to 400 bytes.
+std::string LastLineOf(const SuiteStep& step);
+
 /// Whether the step's product is complete.
 bool IsDone(const SuiteStep& step);
 

@@ -1,0 +1,156 @@
+// A table of policies and tasks: rates, means over groups, pairs and letters.
+#include "compare/suite_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "compare/run_folders.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench::compare {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+SuiteCell Cell(const std::string& policy, const std::string& task, const std::string& successes,
+               std::uint64_t seed = 42) {
+  return {.policy = policy,
+          .task = task,
+          .seed = seed,
+          .config_sha256 = policy + task + std::to_string(seed),
+          .first_seed = 100000,
+          .successes = successes,
+          .folder = "cells/" + policy + "/" + task};
+}
+
+// "strong" solves what "weak" solves and more; "other" has only one task.
+SuiteTable SmallTable() {
+  return {.name = "small",
+          .policies = {"weak", "strong", "other"},
+          .tasks = {{"reach", "easy"}, {"push", "easy"}, {"lift", "hard"}},
+          .seeds = {42},
+          .cells = {Cell("weak", "reach", "1111000000"), Cell("weak", "push", "0000000000"),
+                    Cell("weak", "lift", "0000000001"), Cell("strong", "reach", "1111111111"),
+                    Cell("strong", "push", "1111100000"), Cell("strong", "lift", "1111111111"),
+                    Cell("other", "reach", "1111100000")},
+          .experts = {{"reach", 20, 21}}};
+}
+
+TEST(SuiteTableTest, AMeanWeighsEveryTaskAlike) {
+  const std::vector<SuiteMean> means = MeansOf(SmallTable());
+  ASSERT_EQ(means.size(), 8U);  // 2 groups and all tasks of two policies, 1 group and all of one
+  EXPECT_EQ(means[0].group, "easy");
+  EXPECT_DOUBLE_EQ(means[0].mean, 0.2);
+  EXPECT_EQ(means[1].group, "hard");
+  EXPECT_DOUBLE_EQ(means[1].mean, 0.1);
+  EXPECT_EQ(means[2].group, "");
+  EXPECT_NEAR(means[2].mean, (0.4 + 0.0 + 0.1) / 3.0, 1e-12);
+  EXPECT_EQ(means[2].n_tasks, 3);
+}
+
+TEST(SuiteTableTest, AMeanSaysHowManyTasksAreMissing) {
+  const SuiteMean all = MeansOf(SmallTable()).back();
+  EXPECT_EQ(all.policy, "other");
+  EXPECT_EQ(all.n_tasks, 1);
+  EXPECT_EQ(all.n_wanted, 3);
+  EXPECT_DOUBLE_EQ(all.mean, 0.5);
+}
+
+// MOVER: the squares of the distances to Wilson's bounds add up.
+TEST(SuiteTableTest, TheIntervalOfAMeanIsNarrowerThanThoseOfItsTasks) {
+  SuiteTable table = SmallTable();
+  table.cells = {Cell("weak", "reach", "1111100000"), Cell("weak", "push", "1111100000")};
+  const SuiteMean mean = MeansOf(table).back();
+  const RateInterval one = WilsonInterval(5, 10);
+  EXPECT_NEAR(mean.low, 0.5 - (0.5 - one.low) / std::sqrt(2.0), 1e-12);
+  EXPECT_NEAR(mean.high, 0.5 + (one.high - 0.5) / std::sqrt(2.0), 1e-12);
+}
+
+TEST(SuiteTableTest, TrainingSeedsOfATaskArePooled) {
+  SuiteTable table = SmallTable();
+  table.cells = {Cell("weak", "reach", "1100", 42), Cell("weak", "reach", "1111", 43)};
+  const std::vector<SuiteRate> rates = RatesOf(table);
+  ASSERT_EQ(rates.size(), 1U);
+  EXPECT_EQ(rates[0].any_time.n_success, 6);
+  EXPECT_EQ(rates[0].any_time.n, 8);
+}
+
+TEST(SuiteTableTest, PairsAreOfTheSameTaskTrainingSeedAndTestSeed) {
+  SuiteTable table = SmallTable();
+  SuiteCell later = Cell("strong", "reach", "111");
+  later.first_seed = 100002;  // shares 100002 to 100004 with the other policy
+  table.cells = {Cell("weak", "reach", "11100"), later, Cell("strong", "push", "11"),
+                 Cell("strong", "reach", "00000", 43)};
+  const std::vector<SuitePair> pairs = PairsOf(table);
+  ASSERT_EQ(pairs.size(), 1U);
+  EXPECT_EQ(pairs[0].counts.n(), 3);
+  EXPECT_EQ(pairs[0].counts.both_succeed, 1);
+  EXPECT_EQ(pairs[0].counts.only_b, 2);
+}
+
+TEST(SuiteTableTest, ThePoliciesThatDifferHaveDifferentLetters) {
+  EXPECT_THAT(LettersOf(SmallTable()),
+              ElementsAre(Pair("strong", "a"), Pair("other", "ab"), Pair("weak", "b")));
+}
+
+TEST(SuiteTableTest, OnePolicyNeedsNoLetters) {
+  SuiteTable table = SmallTable();
+  table.cells.resize(3);
+  EXPECT_TRUE(LettersOf(table).empty());
+}
+
+TEST(SuiteTableTest, IsReadAsItWasWritten) {
+  const ScratchFolder scratch;
+  SuiteTable table = SmallTable();
+  table.cells[0].successes_at_end = "1010000000";
+  table.cells[1].n_failed = 2;
+  std::ofstream(scratch.path() / "suite.json") << ToJson(table);
+  EXPECT_EQ(ReadSuiteTable(scratch.path() / "suite.json"), table);
+}
+
+TEST(SuiteTableTest, NamesTheCellWhoseOutcomesAreNone) {
+  const ScratchFolder scratch;
+  const auto refuse = [&](const SuiteCell& cell) {
+    SuiteTable table = SmallTable();
+    table.cells = {cell};
+    std::ofstream(scratch.path() / "suite.json") << ToJson(table);
+    return MessageOf(ErrorCode::kData, [&] { ReadSuiteTable(scratch.path() / "suite.json"); });
+  };
+  EXPECT_THAT(refuse(Cell("weak", "reach", "10x")), HasSubstr("weak on reach"));
+  SuiteCell short_end = Cell("weak", "reach", "101");
+  short_end.successes_at_end = "10";
+  EXPECT_THAT(refuse(short_end), HasSubstr("one 0 or 1 for each test seed"));
+}
+
+TEST(SuiteTableTest, ACellHasTheOutcomesOfItsRunInTheOrderOfTheSeeds) {
+  run::RunFolder run;
+  run.episodes = SmallEpisodes("sfxs");
+  std::swap(run.episodes[0], run.episodes[3]);
+  const SuiteCell cell = OutcomesOf(run);
+  EXPECT_EQ(cell.successes, "1001");
+  EXPECT_EQ(cell.first_seed, 100000U);
+  EXPECT_EQ(cell.n_failed, 1);
+  EXPECT_DOUBLE_EQ(cell.mean_score, 2.5 / 4.0);
+}
+
+TEST(SuiteTableTest, RefusesARunWithoutTestEpisodesOrWithAGap) {
+  run::RunFolder run;
+  run.path = "runs/mine";
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { OutcomesOf(run); }),
+              HasSubstr("'runs/mine' has no test episodes"));
+  run.episodes = SmallEpisodes("sss");
+  run.episodes.erase(run.episodes.begin() + 1);
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { OutcomesOf(run); }),
+              HasSubstr("found 100002 after 100000"));
+}
+
+}  // namespace
+}  // namespace dp_bench::compare

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# A suite of 2 policies x 2 tasks x 2 training seeds: killed at random moments it has the results of one in one go; what is
+# done is not done again; two processes share the work; a failed step does not stop the others.
+# Usage: suite.sh <dp_bench program> <configs folder> [number of kills, 3 by default]
+set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
+dp_bench=$1
+n_kills=${3:-3}
+enter_scratch_folder
+
+write_suite() {  # write_suite FILE MORE_POLICIES
+  cat >"$1" <<JSON
+{
+  "name": "small",
+  "policies": [
+    {"policy": "unet_hybrid", "overrides": ["policy.params.down_dims=[16,32]", "policy.params.n_groups=4"]},
+    {"policy": "random", "trained": false}$2
+  ],
+  "tasks": [
+    {"name": "still", "env": "point_mass", "group": "easy"},
+    {"name": "noisy", "env": "point_mass", "group": "hard", "overrides": ["env.perturb.noise=0.1"]}
+  ],
+  "seeds": [42, 43],
+  "overrides": ["collect.n_episodes=6", "training.num_epochs=15", "training.lr_warmup_steps=2",
+                "training.rollout_every=0", "dataloader.batch_size=32", "env_runner.n_test=12",
+                "env_runner.n_videos=1"]
+}
+JSON
+}
+write_suite suite.json ""
+run=("$dp_bench" suite --config-dir "$2" suite.json)
+"${run[@]}" --output whole >whole.txt 2>&1 || fail "$(cat whole.txt)"
+for file in suite.json suite.md suite.csv suite.tex suite.html; do
+  [ -s "whole/$file" ] || fail "there is no $file: $(cat whole.txt)"
+done
+[ "$(grep -c ^begin whole.txt)" -eq 8 ] || fail "expected 2 collections, 4 trainings and 2 evaluations: $(cat whole.txt)"
+[ "$(wc -l <whole/suite.csv)" -eq 5 ] || fail "$(cat whole/suite.csv)"
+grep -q "letters" whole.txt || fail "$(cat whole.txt)"
+
+# killed
+RANDOM=7
+n_killed=0
+while true; do
+  status=0
+  "${run[@]}" --output killed >killed.txt 2>&1 &
+  if [ "$n_killed" -lt "$n_kills" ]; then
+    sleep "$((RANDOM % 3)).$((RANDOM % 10))"
+    if kill -9 $! 2>/dev/null; then n_killed=$((n_killed + 1)); fi
+    wait $! 2>/dev/null || true
+    continue
+  fi
+  wait $! || status=$?
+  [ "$status" -eq 0 ] || fail "ended with $status: $(cat killed.txt)"
+  break
+done
+cmp whole/suite.json killed/suite.json || fail "a killed suite has other results"
+
+# two at once, and a signal
+"${run[@]}" --output shared >first.txt 2>&1 &
+first=$!
+"${run[@]}" --output shared --jobs 2 >second.txt 2>&1 || fail "$(cat second.txt)"
+wait $first || fail "$(cat first.txt)"
+cmp whole/suite.json shared/suite.json || fail "two processes have other results"
+for file in first.txt second.txt; do
+  grep -q ^begin $file || fail "only one of two processes worked: $(cat first.txt second.txt)"
+done
+"${run[@]}" --output stopped >stopped.txt 2>&1 &
+until grep -q "begin   unet" stopped.txt; do sleep 0.05; done
+kill -INT $!
+status=0
+wait $! || status=$?
+[ "$status" -eq 75 ] || fail "interrupted, but ended with $status: $(cat stopped.txt)"
+! pgrep -f "output $work/stopped" >/dev/null || fail "a step goes on after the suite has ended"
+
+# nothing to do; one more policy; results without folders
+"${run[@]}" --output whole >again.txt 2>&1 || fail "$(cat again.txt)"
+! grep -q ^begin again.txt || fail "done steps ran again: $(cat again.txt)"
+write_suite suite.json ', {"policy": "random", "name": "second", "trained": false}'
+"${run[@]}" --output whole >more.txt 2>&1 || fail "$(cat more.txt)"
+[ "$(grep -c ^begin more.txt)" -eq 2 ] || fail "expected the 2 new evaluations: $(cat more.txt)"
+"${run[@]}" --output elsewhere --results whole/suite.json >elsewhere.txt 2>&1 || fail "$(cat elsewhere.txt)"
+! grep -q ^begin elsewhere.txt || fail "known steps ran: $(cat elsewhere.txt)"
+cmp whole/suite.json elsewhere/suite.json
+"${run[@]}" --output whole --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
+[ "$(grep -c ^done dry.txt)" -eq 10 ] || fail "$(cat dry.txt)"
+
+# a step that fails
+write_suite suite.json ', {"policy": "random", "name": "broken", "trained": false, "overrides": ["policy.params.bogus=9"]}'
+status=0
+"${run[@]}" --output whole >failed.txt 2>&1 || status=$?
+[ "$status" -ne 0 ] || fail "a failed step goes unnoticed: $(cat failed.txt)"
+grep -q "FAILED  broken on still: .*bogus" failed.txt || fail "$(cat failed.txt)"
+grep -q "broken on noisy" failed.txt || fail "a failed step stops the others: $(cat failed.txt)"
+
+# files that are no suite
+echo '{"name": "a", "policies": [{"polcy": "unet_hybrid"}], "tasks": [{"env": "point_mass"}]}' >suite.json
+expect_exit 65 "policy or checkpoint" "${run[@]}" --output none
+echo '{"name": "a", "policies": [{"policy": "unet_hybrid"}], "tasks": [{"env": "point_mass"}], "sedes": [1]}' >suite.json
+expect_exit 65 "sedes" "${run[@]}" --output none
+echo '{"name": "a", "policies": [{"policy": "unet_hybrd"}], "tasks": [{"env": "point_mass"}]}' >suite.json
+expect_exit 65 "unet_hybrd" "${run[@]}" --output none
