@@ -33,8 +33,13 @@ void Remove(const char* pointer, Json* json) {
   if (json->contains(place)) json->at(place.parent_pointer()).erase(place.back());
 }
 
-std::string HashOf(Json json) {
-  for (const char* pointer : kOfTheMachine) Remove(pointer, &json);
+// A config without what is of this machine.
+Json Portable(Json config) {
+  for (const char* pointer : kOfTheMachine) Remove(pointer, &config);
+  return config;
+}
+
+std::string HashOf(const Json& json) {
   const std::string text = json.dump();
   return core::Sha256Hex(std::as_bytes(std::span(text)));
 }
@@ -148,8 +153,8 @@ std::optional<std::size_t> StepList::CollectionOf(const config::ConfigRequest& r
   if (!config.contains("collect") || config.contains("/dataset/plugin"_json_pointer)) {
     return std::nullopt;
   }
-  const Json origin = {{"env", config.at("env")}, {"collect", config.at("collect")}};
-  const std::string hash = HashOf(origin);
+  const std::string hash =
+      HashOf(Portable({{"env", config.at("env")}, {"collect", config.at("collect")}}));
   const auto [known, is_new] = collections_.try_emplace(hash, steps_.size());
   if (is_new) {
     const fs::path folder = options_.folder / "datasets" / Named(task.name, hash);
@@ -173,7 +178,7 @@ void StepList::AddRun(const SuitePolicy& policy, const SuiteTask& task, std::uin
   const std::optional<std::size_t> collection = CollectionOf(request, task);
   request.overrides.push_back(fmt::format("training.seed={}", seed));
   SuiteStep step = {.kind = StepKind::kRun, .command = Command("run", request)};
-  SetCell(policy, task, seed, HashOf({{"run", options_.resolve(request)}}), &step);
+  SetCell(policy, task, seed, HashOf({{"run", Portable(options_.resolve(request))}}), &step);
   if (collection) {
     step.needs = {*collection};
     const std::vector<std::string> dataset = {"--dataset", steps_[*collection].product.string()};
@@ -191,7 +196,7 @@ std::size_t StepList::TrainingOf(const SuitePolicy& policy, std::uint64_t seed) 
   SuiteStep step = {.kind = StepKind::kTrain,
                     .title = fmt::format("{} on all tasks{}", policy.name, SeedText(seed)),
                     .command = Command("train", request)};
-  const std::string hash = HashOf({{"train", options_.resolve(request)}});
+  const std::string hash = HashOf({{"train", Portable(options_.resolve(request))}});
   Place("all_tasks", seed, policy, hash, &step);
   steps_.push_back(std::move(step));
   training_hashes_[steps_.size() - 1] = hash;
@@ -213,7 +218,8 @@ void StepList::AddEvaluation(const SuitePolicy& policy, const SuiteTask& task, s
   } else if (!checkpoint.empty()) {
     of_policy = CheckpointHash(checkpoint);
   }
-  const std::string hash = HashOf({{"weights", of_policy}, {"eval", options_.resolve(request)}});
+  const std::string hash =
+      HashOf({{"weights", of_policy}, {"eval", Portable(options_.resolve(request))}});
   step.command = Command("eval", request);
   if (!checkpoint.empty()) {
     const std::vector<std::string> option = {"--checkpoint", checkpoint.string()};

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "compare/run_folders.h"
+#include "harness/compare/run_folders.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
