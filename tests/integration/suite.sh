@@ -75,7 +75,7 @@ wait $! || status=$?
 # nothing to do; one more policy; results without folders
 "${run[@]}" --output whole >again.txt 2>&1 || fail "$(cat again.txt)"
 ! grep -q ^begin again.txt || fail "done steps ran again: $(cat again.txt)"
-write_suite suite.json ', {"policy": "random", "name": "second", "trained": false}'
+write_suite suite.json ', {"policy": "random", "name": "second", "trained": false, "overrides": ["env_runner.max_steps=50"]}'
 "${run[@]}" --output whole >more.txt 2>&1 || fail "$(cat more.txt)"
 [ "$(grep -c ^begin more.txt)" -eq 2 ] || fail "expected the 2 new evaluations: $(cat more.txt)"
 "${run[@]}" --output elsewhere --results whole/suite.json >elsewhere.txt 2>&1 || fail "$(cat elsewhere.txt)"

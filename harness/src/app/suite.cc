@@ -109,7 +109,7 @@ class SuiteProgress {
     const std::string title = steps_[step].title;
     if (state == suite::StepState::kRunning) core::PrintStatus("begin   {}\n", title);
     if (state == suite::StepState::kFailed) {
-      core::PrintStatus("FAILED  {}: {}\n        see {}\n", title, suite::LastLineOf(steps_[step]),
+      core::PrintStatus("FAILED  {}: {}\n        see {}\n", title, suite::FailureOf(steps_[step]),
                         (steps_[step].folder / suite::kOutputFile).string());
     }
     if (state != suite::StepState::kDone) return;

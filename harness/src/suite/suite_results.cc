@@ -112,7 +112,7 @@ report::SuiteExtras SuiteResults::Extras(const std::vector<StepState>& states) c
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].cell && !cells_.contains(i)) ++extras.n_missing;
     if (i >= states.size() || states[i] != StepState::kFailed) continue;
-    extras.failed.push_back(steps_[i].title + ": " + LastLineOf(steps_[i]));
+    extras.failed.push_back(steps_[i].title + ": " + FailureOf(steps_[i]));
   }
   return extras;
 }

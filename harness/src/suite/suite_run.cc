@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -29,7 +30,8 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kSlice(50);
 constexpr std::chrono::seconds kLookElsewhere(2);
-constexpr std::size_t kMaxShown = 400;
+constexpr std::size_t kMaxShown = 600;
+constexpr std::string_view kErrorPrefix = "dp_bench: ";  // of the message that ends a program
 constexpr const char* kTrainedFile = "trained";  // of kTrain, whose run folder does not say it
 
 bool IsRun(StepKind kind) { return kind == StepKind::kRun || kind == StepKind::kEvaluate; }
@@ -192,13 +194,23 @@ SuiteRunReport SuiteRunner::Run() {
 
 }  // namespace
 
-std::string LastLineOf(const SuiteStep& step) {
+std::string FailureOf(const SuiteStep& step) {
   std::ifstream file(step.folder / kOutputFile);
-  std::string last;
+  std::string message;
+  bool is_error = false;
   for (std::string line; std::getline(file, line);) {
-    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    if (line.starts_with(kErrorPrefix)) {
+      message = line.substr(kErrorPrefix.size());
+      is_error = true;
+    } else if (is_error) {
+      message += " " + line.substr(begin);
+    } else {
+      message = line;
+    }
   }
-  return last.substr(0, kMaxShown);
+  return message.substr(0, kMaxShown);
 }
 
 bool IsDone(const SuiteStep& step) {

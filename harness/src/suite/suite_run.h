@@ -23,8 +23,8 @@ enum class StepState {
   kImpossible,  // a step that it needs failed
 };
 
-/// The last line that a step printed, which says why it failed; cut to 400 bytes.
-std::string LastLineOf(const SuiteStep& step);
+/// The error with which a step ended, or else the last line that it printed.
+std::string FailureOf(const SuiteStep& step);
 
 /// Whether the step's product is complete.
 bool IsDone(const SuiteStep& step);
