@@ -44,9 +44,9 @@ Json RateJson(const compare::SuiteTable& table, const SuiteExtras& extras,
     n_failed += cell->n_failed;
     const std::string report = cell->folder + "/report.html";
     if (!json.contains("report")) json["report"] = LinkBelow(report);
-    const auto film = extras.films.find(cell->folder);
-    if (film != extras.films.end() && !json.contains("film")) {
-      json["film"] = LinkBelow(film->second);
+    const auto video = extras.videos.find(cell->folder);
+    if (video != extras.videos.end() && !json.contains("video")) {
+      json["video"] = LinkBelow(video->second);
     }
   }
   json["n_failed"] = n_failed > 0 ? Json(n_failed) : Json();
@@ -148,8 +148,8 @@ Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
       });
       row["cells"].push_back(RateJson(table, extras, rate, policy, task.name));
     }
-    row["has_film"] =
-        std::ranges::any_of(row["cells"], [](const Json& cell) { return cell.contains("film"); });
+    row["has_video"] =
+        std::ranges::any_of(row["cells"], [](const Json& cell) { return cell.contains("video"); });
     rows.push_back(std::move(row));
   }
   return rows;

@@ -14,16 +14,16 @@ namespace dp_bench::report {
 /// What the folders of a suite have beside the outcomes, by SuiteCell::folder.
 struct SuiteExtras {
   std::map<std::string, core::Cost> costs;
-  std::map<std::string, std::string> films;  // one of each, relative to the suite's folder
-  std::vector<std::string> failed;           // titles of steps that failed
-  std::size_t n_missing = 0;                 // cells without outcomes yet
+  std::map<std::string, std::string> videos;  // one of each, relative to the suite's folder
+  std::vector<std::string> failed;            // titles of steps that failed
+  std::size_t n_missing = 0;                  // cells without outcomes yet
 };
 
 /// For the terminal; ends with a line break.
 std::string SuiteText(const compare::SuiteTable& table, const SuiteExtras& extras);
 
 /// Writes suite.md, suite.csv, suite.tex and suite.html into the suite's folder. The page is
-/// self-contained, except for films and reports in the folder. Throws Error{kIo}.
+/// self-contained, except for videos and reports in the folder. Throws Error{kIo}.
 void WriteSuitePages(const compare::SuiteTable& table, const SuiteExtras& extras,
                      const std::filesystem::path& folder);
 

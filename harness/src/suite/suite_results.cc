@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The film of the first filmed episode.
-std::string FilmOf(const run::RunFolder& run, const std::string& folder) {
+// The video of the first filmed episode.
+std::string VideoOf(const run::RunFolder& run, const std::string& folder) {
   for (const run::EpisodeRecord& record : run.episodes) {
     if (!record.video.empty() && run.FilmOf(record)) return folder + "/" + record.video;
   }
@@ -83,8 +83,8 @@ void SuiteResults::Take(std::size_t step) {
   cell.config_sha256 = done.cell->config_sha256;
   cell.folder = done.cell->folder;
   if (const auto cost = run.ReadCost()) costs_[cell.folder] = *cost;
-  if (std::string film = FilmOf(run, cell.folder); !film.empty()) {
-    films_[cell.folder] = std::move(film);
+  if (std::string video = VideoOf(run, cell.folder); !video.empty()) {
+    videos_[cell.folder] = std::move(video);
   }
   cells_[step] = std::move(cell);
 }
@@ -108,7 +108,7 @@ compare::SuiteTable SuiteResults::Table() const {
 }
 
 report::SuiteExtras SuiteResults::Extras(const std::vector<StepState>& states) const {
-  report::SuiteExtras extras = {.costs = costs_, .films = films_};
+  report::SuiteExtras extras = {.costs = costs_, .videos = videos_};
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].cell && !cells_.contains(i)) ++extras.n_missing;
     if (i >= states.size() || states[i] != StepState::kFailed) continue;

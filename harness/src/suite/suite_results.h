@@ -51,8 +51,8 @@ class SuiteResults {
   std::filesystem::path folder_;
   std::map<std::size_t, compare::SuiteCell> cells_;      // by step
   std::map<std::string, compare::SuiteExpert> experts_;  // by task
-  std::map<std::string, core::Cost> costs_;              // by folder, as the films
-  std::map<std::string, std::string> films_;
+  std::map<std::string, core::Cost> costs_;              // by folder, as the videos
+  std::map<std::string, std::string> videos_;
 };
 
 }  // namespace dp_bench::suite
