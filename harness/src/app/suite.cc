@@ -61,39 +61,62 @@ suite::SuiteOptions StepOptions(const SuiteVerbOptions& options) {
           .resolve = resolve};
 }
 
-// What the finished cells of the same policy took says what the others will take.
-void PrintPlan(const std::vector<suite::SuiteStep>& steps, const suite::SuiteResults& results,
-               int n_jobs) {
-  const std::vector<bool> known = results.known();
-  const report::SuiteExtras extras = results.Extras({});
-  std::map<std::string, std::pair<double, int>> of_policy;  // wall time of finished cells
+double BytesBelow(const fs::path& folder) {
+  double bytes = 0.0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) bytes += static_cast<double>(entry.file_size());
+  }
+  return bytes;
+}
+
+// What the finished cells of a policy took.
+struct CellCost {
+  double wall_s = 0.0;
+  double bytes = 0.0;
+  int n = 0;
+};
+
+std::map<std::string, CellCost> CostsOf(const std::vector<suite::SuiteStep>& steps,
+                                        const report::SuiteExtras& extras) {
+  std::map<std::string, CellCost> costs;
   for (const suite::SuiteStep& step : steps) {
     if (!step.cell) continue;
     const auto cost = extras.costs.find(step.cell->folder);
     if (cost == extras.costs.end()) continue;
-    of_policy[step.cell->policy].first += cost->second.wall_s;
-    ++of_policy[step.cell->policy].second;
+    CellCost& of_policy = costs[step.cell->policy];
+    of_policy.wall_s += cost->second.wall_s;
+    of_policy.bytes += BytesBelow(step.folder);
+    ++of_policy.n;
   }
-  double seconds = 0.0;
+  return costs;
+}
+
+// The missing cells will take what the finished ones of the same policy took.
+void PrintPlan(const std::vector<suite::SuiteStep>& steps, const suite::SuiteResults& results,
+               int n_jobs) {
+  const std::vector<bool> known = results.known();
+  const std::map<std::string, CellCost> costs = CostsOf(steps, results.Extras({}));
+  CellCost rest;
   std::map<std::string, int> unknown;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const bool is_done = known[i] || suite::IsDone(steps[i]);
-    core::PrintResult("{}  {}\n", is_done ? "done  " : "to do ", steps[i].title);
+    core::PrintResult("{}  {}\n", is_done ? "done " : "to do", steps[i].title);
     if (is_done || !steps[i].cell) continue;
-    const auto found = of_policy.find(steps[i].cell->policy);
-    if (found == of_policy.end()) {
+    const auto found = costs.find(steps[i].cell->policy);
+    if (found == costs.end()) {
       ++unknown[steps[i].cell->policy];
-    } else {
-      seconds += found->second.first / found->second.second;
+      continue;
     }
+    ++rest.n;
+    rest.wall_s += found->second.wall_s / found->second.n;
+    rest.bytes += found->second.bytes / found->second.n;
   }
-  core::PrintResult("\nthe rest takes about {} in {} job{}", core::FormatDuration(seconds / n_jobs),
-                    n_jobs, n_jobs == 1 ? "" : "s");
+  core::PrintResult(
+      "\n{} to do of policies with finished ones: about {} with --jobs {}, {:.1f} GiB\n", rest.n,
+      core::FormatDuration(rest.wall_s / n_jobs), n_jobs, rest.bytes / (1 << 30));
   for (const auto& [policy, n] : unknown) {
-    core::PrintResult(", and {} evaluation{} of {}, of which none is done yet", n,
-                      n == 1 ? "" : "s", policy);
+    core::PrintResult("{} to do of {}, of which none is finished: no estimate\n", n, policy);
   }
-  core::PrintResult("\n");
 }
 
 class SuiteProgress {
