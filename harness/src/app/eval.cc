@@ -18,6 +18,7 @@ constexpr const char* kEvalExamples =
   dp_bench eval --checkpoint models/pusht_unet_hybrid --output runs/mine env_runner.n_test=100
   dp_bench eval --policy remote --env pusht policy.params.url=ws://127.0.0.1:8000
   dp_bench eval --checkpoint models/pusht_unet_hybrid --record-dataset data/rollouts.zarr
+  dp_bench eval --checkpoint models/pusht_unet_hybrid --output runs/mine --shard 0/50
   dp_bench eval --resume runs/mine
   dp_bench eval --resume runs/mine env_runner.n_test=400)";
 
@@ -26,6 +27,7 @@ struct EvalVerbOptions {
   std::vector<std::string> arms;
   std::vector<double> latencies;
   bool is_realtime = false;
+  std::string shard;
 };
 
 int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
@@ -70,6 +72,13 @@ void AddRecordingOptions(CLI::App* app, evaluate::RecordingOptions* recording,
       ->needs(record);
 }
 
+CLI::Option* AddShardOption(CLI::App* app, std::string* shard) {
+  return app->add_option(
+      "--shard", *shard,
+      "i/n: only the i-th of n parts of the episodes, from 0 on, in a folder below --output; then "
+      "dp_bench merge. auto: what Slurm, Kubernetes, MPI or torchrun say");
+}
+
 }  // namespace
 
 Verb AddEval(CLI::App* app) {
@@ -106,7 +115,11 @@ Verb AddEval(CLI::App* app) {
           ->check(&RefuseNan)
           ->excludes(resume)
           ->excludes(perturb);
-  AddRecordingOptions(app, &options->recording, {perturb, latencies});
+  CLI::Option* shard = AddShardOption(app, &arguments->shard)
+                           ->excludes(resume)
+                           ->excludes(perturb)
+                           ->excludes(latencies);
+  AddRecordingOptions(app, &options->recording, {perturb, latencies, shard});
   AddIsolateOption(app, &options->experiment);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)")
       ->excludes(resume);
@@ -118,6 +131,12 @@ Verb AddEval(CLI::App* app) {
       "overrides", options->experiment.overrides,
       "Config values: env_runner.n_test=100; with --resume only this one, for more seeds");
   return [arguments] {
+    const std::string& shard = arguments->shard;
+    if (!shard.empty()) arguments->evaluation.shard = run::ReadShard(shard);
+    if (shard == "auto" && run::IsMpiRank()) {  // each rank is a shard of its own
+      core::SingleProcess alone;
+      return Evaluate(*arguments, alone);
+    }
     return RunOnRanks([&](core::Communicator& ranks) { return Evaluate(*arguments, ranks); });
   };
 }

@@ -120,6 +120,35 @@ RateInterval ClopperPearsonInterval(int n_success, int n, double confidence) {
   return interval;
 }
 
+RateInterval AnytimeInterval(int n_success, int n, double confidence) {
+  RateInterval interval = {.n_success = n_success, .n = n};
+  if (n == 0) return interval;
+  interval.rate = static_cast<double>(n_success) / n;
+  const double k = n_success;
+  const double m = n - n_success;
+  const auto log_beta = [](double a, double b) {
+    return std::lgamma(a) + std::lgamma(b) - std::lgamma(a + b);
+  };
+  const double mixture = log_beta(k + 0.5, m + 0.5) - log_beta(0.5, 0.5);
+  const double limit = -std::log(1.0 - confidence);
+  // the evidence of the outcomes against the rate p, whose logarithm is convex in p
+  const auto is_refuted = [&](double p) {
+    const double likelihood =
+        (k > 0.0 ? k * std::log(p) : 0.0) + (m > 0.0 ? m * std::log1p(-p) : 0.0);
+    return mixture - likelihood >= limit;
+  };
+  const auto bound = [&](double refuted, double accepted) {
+    for (int i = 0; i < 60; ++i) {
+      const double middle = 0.5 * (refuted + accepted);
+      (is_refuted(middle) ? refuted : accepted) = middle;
+    }
+    return accepted;
+  };
+  interval.low = n_success == 0 ? 0.0 : bound(0.0, interval.rate);
+  interval.high = n_success == n ? 1.0 : bound(1.0, interval.rate);
+  return interval;
+}
+
 MeanInterval StudentInterval(std::span<const double> values, double confidence,
                              double std_dev_if_equal) {
   DPB_ASSERT(!values.empty() && confidence > 0.0 && confidence < 1.0);

@@ -28,6 +28,11 @@ RateInterval WilsonInterval(int n_success, int n, double confidence = 0.95);
 /// never below `confidence`, so it is wider. Without episodes it is [0, 1].
 RateInterval ClopperPearsonInterval(int n_success, int n, double confidence = 0.95);
 
+/// Holds at every number of episodes at once, so one may look after each of them: the confidence
+/// sequence of Robbins (1970) with the mixture Beta(1/2, 1/2). Wider than Wilson's. Without
+/// episodes it is [0, 1].
+RateInterval AnytimeInterval(int n_success, int n, double confidence = 0.95);
+
 struct MeanInterval {
   int n = 0;
   double mean = 0.0;

@@ -4,8 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <set>
 #include <string_view>
 
 #include "core/atomic_file.h"
@@ -14,6 +15,7 @@
 #include "core/exit_code.h"
 #include "core/json.h"
 #include "core/stop_signal.h"
+#include "core/ticket_file.h"
 #include "dp_bench/policy.h"
 #include "evaluate/certify_policy.h"
 #include "planner/policy_planner.h"
@@ -97,7 +99,11 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
     : options_(std::move(options)), ranks_(ranks) {
   OpenFolder();
   std::optional<run::RunFolder> resumed;
-  if (!options_.resume.empty()) resumed = TakeFromFolder(&options_);
+  if (!options_.resume.empty()) {
+    resumed = TakeFromFolder(&options_);
+  } else if (continues_) {
+    resumed = run::ReadRunFolder(folder());
+  }
   options_.experiment = WithConfig(options_);
   if (options_.resume.empty() && options_.checkpoint.empty()) {
     // CertifiedPolicy says more, and refuses nothing
@@ -107,7 +113,7 @@ CheckpointEvaluation::CheckpointEvaluation(CheckpointEvaluationOptions options,
   is_of_training_ = resumed && !run::EvaluatedCheckpoint(resumed->manifest);
   experiment_ = std::make_unique<task::Experiment>(
       is_of_training_ ? KeepSelection(options_.experiment, *resumed) : options_.experiment);
-  if (resumed) RequireExtension(*resumed);
+  if (!options_.resume.empty()) RequireExtension(*resumed);
   LoadPolicy();
   if (resumed) FindEpisodes(*resumed);
   RequireRecordable(options_.recording, *experiment_, folder(), resumed.has_value(), found_);
@@ -139,7 +145,18 @@ void CheckpointEvaluation::LoadPolicy() {
 }
 
 void CheckpointEvaluation::OpenFolder() {
-  if (!options_.resume.empty()) {
+  if (options_.shard) {
+    if (options_.output.empty()) {
+      throw Error(ErrorCode::kUsage, "--shard needs --output: the folder of all shards");
+    }
+    const fs::path shard = options_.output / options_.shard->FolderName();
+    // rank 0 looks while no rank writes there
+    const bool is_begun = ranks_.is_root() && fs::exists(shard / run::kConfigFile);
+    continues_ = ranks_.AllReduceMax(is_begun ? 1 : 0) != 0;
+    folder_ = std::make_unique<task::OutputFolder>(shard, task::OldRun::kContinue, ranks_);
+  } else if (!options_.resume.empty()) {
+    continues_ = true;
+    options_.shard = run::ShardOf(options_.resume);
     folder_ =
         std::make_unique<task::OutputFolder>(options_.resume, task::OldRun::kContinue, ranks_);
   } else if (!options_.output.empty()) {
@@ -170,22 +187,35 @@ void CheckpointEvaluation::RequireExtension(const run::RunFolder& run) const {
                    options_.resume.string(), before, now);
 }
 
-// The episodes of the result, if there is one, and of the journal.
+// The episodes of the result, if there is one, and of the journals.
 void CheckpointEvaluation::FindEpisodes(const run::RunFolder& run) {
-  if (ranks_.size() > 1) return;
-  const fs::path journal = folder() / run::kJournalFile;
-  if (fs::exists(journal)) {
-    found_ = run::EpisodeJournal::ReadEpisodes(journal, runner().metric_names(),
-                                               run::RunIdOf(run.manifest));
+  std::map<int, run::EpisodeRecord> found;
+  const auto take = [&found](std::vector<run::EpisodeRecord> records) {
+    for (run::EpisodeRecord& record : records) found.emplace(record.episode, std::move(record));
+  };
+  for (const fs::path& journal : run::JournalsIn(folder())) {
+    take(run::EpisodeJournal::ReadEpisodes(journal, runner().metric_names(),
+                                           run::RunIdOf(run.manifest)));
   }
-  if (run.eval_log.is_null()) return;
-  const fs::path result = folder() / run::kEpisodesFile;
-  for (run::EpisodeRecord& record : run::ParseEpisodes(core::ReadTextFile(result, kMaxEpisodeBytes),
-                                                       result.string(), runner().metric_names())) {
-    const bool is_new =
-        std::ranges::find(found_, record.episode, &run::EpisodeRecord::episode) == found_.end();
-    if (is_new) found_.push_back(std::move(record));
+  if (!run.eval_log.is_null()) {
+    const fs::path result = folder() / run::kEpisodesFile;
+    take(run::ParseEpisodes(core::ReadTextFile(result, kMaxEpisodeBytes), result.string(),
+                            runner().metric_names()));
   }
+  for (auto& [episode, record] : found) found_.push_back(std::move(record));
+}
+
+// A shard whose command is repeated, with the config of its folder.
+std::string CheckpointEvaluation::ContinueShard(const std::string& manifest) {
+  std::string found = task::RequireSameManifest(folder(), manifest);
+  const std::string begun =
+      run::TextAt(nlohmann::json::parse(found), fmt::format("/{}", run::kConfigHashKey));
+  if (begun == run::HashOfText(experiment_->config().ToJson() + "\n")) return found;
+  throw UsageError(
+      "'{}' was begun with another config; its remaining episodes would not match the others. "
+      "Start "
+      "over in another --output folder.",
+      folder().string());
 }
 
 // Returns the manifest. If there are more seeds now, a kill at any moment leaves a folder that the
@@ -250,7 +280,7 @@ void CheckpointEvaluation::WriteHead() {
   if (!is_of_training_) checkpoint = {options_.checkpoint, options_.weights};
   std::string manifest =
       task::MakeManifest(*experiment_, ranks_.size(), checkpoint, policy_->Provenance());
-  if (options_.resume.empty()) {
+  if (!continues_) {
     if (ranks_.is_root()) {
       if (!options_.checkpoint.empty()) {
         task::WarnOfChangedPlugins(options_.checkpoint, manifest);
@@ -261,39 +291,54 @@ void CheckpointEvaluation::WriteHead() {
     manifest = ranks_.FromRoot(manifest);
     manifest = task::WriteRunHead(folder(), manifest, experiment_->config(), ranks_);
   } else {
-    manifest = ContinueHead(manifest);
+    manifest = options_.resume.empty() ? ContinueShard(manifest) : ContinueHead(manifest);
   }
-  if (ranks_.size() > 1) return;
-  if (!options_.resume.empty()) core::RemoveTemporaryFiles(folder());  // left by a kill
-  journal_.emplace(folder() / run::kJournalFile, runner().metric_names(), run::RunIdOf(manifest));
+  if (ranks_.is_root()) {
+    if (continues_) core::RemoveTemporaryFiles(folder());  // left by a kill
+    core::RemoveAll(folder() / run::kTicketFile);
+    if (options_.shard) run::WriteShard(folder(), *options_.shard);
+  }
+  journal_.emplace(run::JournalOf(folder(), ranks_.rank()), runner().metric_names(),
+                   run::RunIdOf(manifest));
 }
 
 CheckpointEvaluation::~CheckpointEvaluation() = default;
 
-run::RunResult CheckpointEvaluation::Run(std::span<const int> episodes) {
-  if (journal_) return RunJournalled(episodes);
-  return evaluation_->Run(*policy_, experiment_->device(), episodes,
-                          {.stop = &core::CatchStopSignals()});
+// Of these episodes, those that no one has run; the same on all ranks, after all of them have read
+// what is there.
+std::vector<int> CheckpointEvaluation::Missing(std::span<const int> episodes) const {
+  std::set<int> missing(episodes.begin(), episodes.end());
+  for (const run::EpisodeRecord& record : found_) missing.erase(record.episode);
+  const nlohmann::json of_root = missing;
+  return nlohmann::json::parse(ranks_.FromRoot(of_root.dump())).get<std::vector<int>>();
 }
 
-run::RunResult CheckpointEvaluation::RunJournalled(std::span<const int> episodes) {
-  std::vector<int> missing(episodes.begin(), episodes.end());
-  std::vector<run::EpisodeRecord> found;
-  for (const run::EpisodeRecord& record : found_) {
-    if (std::erase(missing, record.episode) > 0) found.push_back(record);
+run::RunResult CheckpointEvaluation::Run(std::span<const int> episodes) {
+  const std::vector<int> missing = Missing(episodes);
+  run::RunHooks hooks = {.stop = &core::CatchStopSignals()};
+  hooks.on_episode = [this](const run::EpisodeRecord& record) { journal_->Append(record); };
+  std::optional<core::TicketFile> tickets;  // the ranks take one episode after the other
+  if (ranks_.size() > 1) {
+    tickets.emplace(folder() / run::kTicketFile);
+    hooks.next = [&]() -> std::optional<std::size_t> {
+      const std::uint64_t next = tickets->Take();
+      return next < missing.size() ? std::optional(static_cast<std::size_t>(next)) : std::nullopt;
+    };
   }
-  const auto keep = [this](const run::EpisodeRecord& record) { journal_->Append(record); };
-  run::RunResult result = evaluation_->Run(*policy_, experiment_->device(), missing,
-                                           {.stop = &core::CatchStopSignals(), .on_episode = keep});
-  std::ranges::copy(found, std::back_inserter(result.records));
+  run::RunResult result = evaluation_->Run(*policy_, experiment_->device(), missing, hooks);
+  if (ranks_.is_root()) core::RemoveAll(folder() / run::kTicketFile);
+  const std::set<int> asked(episodes.begin(), episodes.end());
+  std::ranges::copy_if(
+      found_, std::back_inserter(result.records),
+      [&](const run::EpisodeRecord& record) { return asked.contains(record.episode); });
   std::ranges::sort(result.records, {}, &run::EpisodeRecord::episode);
   if (result.is_interrupted) RecordCost(meter_, folder(), ranks_);
   return result;
 }
 
 int CheckpointEvaluation::RunToItsEnd() {
-  std::vector<int> all(runner().jobs().size());
-  std::iota(all.begin(), all.end(), 0);
+  const auto n_jobs = static_cast<int>(runner().jobs().size());
+  const std::vector<int> all = run::EpisodesOf(options_.shard.value_or(run::Shard{}), n_jobs);
   const run::RunResult result = Run(all);
   const RecordingOptions& recording = options_.recording;
   if (result.is_interrupted) {
@@ -301,6 +346,7 @@ int CheckpointEvaluation::RunToItsEnd() {
                       result.records.size(), all.size(), folder().string(), CommandText(recording));
     return core::kExitInterrupted;
   }
+  if (options_.shard) return EndShard(result);
   const int exit_code = Report(result);
   if (recording.output.empty() || !ranks_.is_root()) return exit_code;
   if (WriteRecordedDataset(recording, *experiment_, runner().env_spec(), folder(),
@@ -310,6 +356,21 @@ int CheckpointEvaluation::RunToItsEnd() {
   core::PrintResult("interrupted before the dataset was written; continue with --resume {}{}\n",
                     folder().string(), CommandText(recording));
   return core::kExitInterrupted;
+}
+
+int CheckpointEvaluation::EndShard(const run::RunResult& result) {
+  if (!ranks_.is_root()) return 0;
+  run::WriteLatency(folder(), evaluation_->MeasureLatency(*policy_, experiment_->device()));
+  RecordCost(meter_, folder(), ranks_);
+  const auto n_failed = std::ranges::count_if(result.records, [](const run::EpisodeRecord& record) {
+    return record.failure_reason.has_value();
+  });
+  core::PrintResult(
+      "shard {} of {}: {} episodes done, {} failed; when all shards are done: dp_bench "
+      "merge {}\n",
+      options_.shard->index, options_.shard->n, result.records.size(), n_failed,
+      folder().parent_path().string());
+  return n_failed > 0 ? ExitCodeFor(ErrorCode::kEnv) : 0;
 }
 
 int CheckpointEvaluation::Report(const run::RunResult& result) {

@@ -16,6 +16,7 @@
 #include "evaluate/recorded_dataset.h"
 #include "run/episode_log.h"
 #include "run/run_folder.h"
+#include "run/shard.h"
 #include "task/output_folder.h"
 
 namespace dp_bench::evaluate {
@@ -30,6 +31,9 @@ struct CheckpointEvaluationOptions {
   bool overwrites = false;      // replaces an evaluation in `output`
   std::string weights = "ema";  // or "model"
   RecordingOptions recording;   // of a dataset; none by default
+  /// Only the episodes of this shard, in a folder of its own below `output`, without results, which
+  /// `dp_bench merge` makes of all shards. A shard that was begun there is continued.
+  std::optional<run::Shard> shard;
 };
 
 /// The experiment of the options; its config is the checkpoint's if they name no other.
@@ -61,8 +65,8 @@ class CheckpointEvaluation {
   /// stop signal. The result includes those that it has.
   run::RunResult Run(std::span<const int> episodes);
 
-  /// Runs the whole seed list, reports, and writes the recorded dataset if one was asked for.
-  /// Returns the exit code, core::kExitInterrupted after a stop signal.
+  /// Runs the whole seed list, or the part of its shard, reports, and writes the recorded dataset
+  /// if one was asked for. Returns the exit code, core::kExitInterrupted after a stop signal.
   int RunToItsEnd();
 
   /// Writes the results into the folder and prints them. Returns the exit code.
@@ -75,8 +79,10 @@ class CheckpointEvaluation {
   void WriteHead();
   void RequireExtension(const run::RunFolder& run) const;
   void FindEpisodes(const run::RunFolder& run);
+  std::string ContinueShard(const std::string& manifest);
+  int EndShard(const run::RunResult& result);
+  std::vector<int> Missing(std::span<const int> episodes) const;
   std::string ContinueHead(const std::string& manifest);
-  run::RunResult RunJournalled(std::span<const int> episodes);
 
   core::CostMeter meter_;
   CheckpointEvaluationOptions options_;
@@ -85,9 +91,10 @@ class CheckpointEvaluation {
   std::unique_ptr<task::Experiment> experiment_;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Evaluation> evaluation_;
+  bool continues_ = false;                      // what is in the folder
   bool is_of_training_ = false;                 // the folder to resume is that of a run
   std::vector<run::EpisodeRecord> found_;       // of the folder to resume
-  std::optional<run::EpisodeJournal> journal_;  // none with several ranks
+  std::optional<run::EpisodeJournal> journal_;  // of this rank
 };
 
 /// Evaluates with `options`, then with each arm of `texts` (KIND or KIND=STRENGTH) in

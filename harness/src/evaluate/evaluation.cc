@@ -110,7 +110,7 @@ run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<c
   run::RunHooks shown = hooks;
   shown.progress = [&](const run::RunProgress& state) {
     progress.Update({.done = state.n_done, .total = state.n_episodes, .unit = "episodes"},
-                    ranks_.size() == 1 ? "rollout" : "rollout, share of rank 0",
+                    ranks_.size() == 1 ? "rollout" : "rollout, rank 0",
                     fmt::format("mean score {:.3f}  failed {}", state.mean_score, state.n_failed));
   };
   run::RunResult result = rollout::RunShared(runner_, *planner, ranks_, episodes, shown);
@@ -181,7 +181,7 @@ int ReportEvaluation(const run::RunResult& result, const run::PolicyLatency& lat
   for (const std::string& missing : run::MissingFilms(result.records)) {
     core::PrintResult("{}\n", missing);
   }
-  std::filesystem::remove(output_dir / run::kJournalFile);
+  for (const fs::path& journal : run::JournalsIn(output_dir)) fs::remove(journal);
   const bool is_broken = std::ranges::any_of(result.records, [](const run::EpisodeRecord& record) {
     return record.failure_reason.has_value();
   });

@@ -407,6 +407,11 @@ void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communic
   const task::Experiment experiment(WithConfig(*options));
   const control::EnvRunnerConfig runner = RunnerConfig(experiment);
   if (runner.realtime == 0.0 || runner.realtime_latency_ms > 0.0) return;
+  if (options->shard) {
+    throw UsageError(
+        "--shard: give env_runner.realtime_latency_ms, because each shard would measure another "
+        "latency");
+  }
   const std::unique_ptr<Policy> policy =
       experiment.LoadPolicy(options->checkpoint, options->weights);
   const std::vector<control::RecordedObs> obs = {SyntheticObs(experiment.spec())};

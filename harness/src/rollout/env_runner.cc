@@ -210,10 +210,13 @@ run::RunResult RunShared(EnvRunner& runner, control::ChunkPlanner& planner,
                          core::Communicator& ranks, std::span<const int> episodes,
                          const run::RunHooks& hooks) {
   if (ranks.size() == 1) return runner.Run(planner, episodes, hooks);
-  std::vector<int> share;
-  for (auto i = static_cast<std::size_t>(ranks.rank()); i < episodes.size();
-       i += static_cast<std::size_t>(ranks.size())) {
-    share.push_back(episodes[i]);
+  std::vector<int> share(episodes.begin(), episodes.end());
+  if (!hooks.next) {
+    share.clear();
+    for (auto i = static_cast<std::size_t>(ranks.rank()); i < episodes.size();
+         i += static_cast<std::size_t>(ranks.size())) {
+      share.push_back(episodes[i]);
+    }
   }
   const run::RunResult own = runner.Run(planner, share, hooks);
   run::RunResult all;

@@ -71,10 +71,11 @@ class EnvRunner {
   std::vector<std::unique_ptr<EpisodeSlot>> slots_;  // kept, so that a later Run finds warm envs
 };
 
-/// Like EnvRunner::Run, but each rank runs its share of `episodes`: rank r starts with the r-th and
-/// takes every size-th. Every rank gets the records of all. They equal those of one process, except
-/// for their wall times, which are 0. Counts are summed, times are those of the slowest rank. The
-/// hooks report only this rank's episodes. The result is interrupted if any rank was.
+/// Like EnvRunner::Run, but each rank runs its share of `episodes`: with hooks.next what that gives
+/// it, else every size-th from the r-th on. Every rank gets the records of all. They equal those of
+/// one process, except for their wall times, which are 0. Counts are summed, times are those of the
+/// slowest rank. The hooks report only this rank's episodes. The result is interrupted if any rank
+/// was.
 run::RunResult RunShared(EnvRunner& runner, control::ChunkPlanner& planner,
                          core::Communicator& ranks, std::span<const int> episodes,
                          const run::RunHooks& hooks = {});

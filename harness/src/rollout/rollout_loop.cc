@@ -28,6 +28,7 @@ RolloutLoop::RolloutLoop(const RolloutPlan& plan,
                   static_cast<std::size_t>(plan.shape_meta.action_dim())),
       obs_(control::MakeObsBatch(plan.shape_meta.obs, planner.batch_size(),
                                  plan.horizons.n_obs_steps)),
+      has_more_(!jobs.empty()),
       workers_(std::min(core::ResolveThreadCount(n_workers), static_cast<int>(slots.size()))) {
   actions_.resize(batch_size_ * chunk_size_);
   batch_.reserve(batch_size_);
@@ -60,7 +61,7 @@ run::RunResult RolloutLoop::Run(const run::RunHooks& hooks) {
     n_reported = now.n_done;
   }
   WaitForWorkers();
-  result_.is_interrupted = progress_.n_done < progress_.n_episodes;
+  result_.is_interrupted = has_more_ || static_cast<std::size_t>(progress_.n_done) < n_started_;
   if (hooks.progress && progress_.n_done > n_reported) hooks.progress(progress_);
 
   std::ranges::sort(result_.records, {}, &run::EpisodeRecord::episode);
@@ -103,7 +104,21 @@ void RolloutLoop::RunUntilPlanIsNeeded(EpisodeSlot* slot) {
 
 const run::EpisodeJob* RolloutLoop::NextJob() {
   const std::lock_guard lock(mutex_);
-  return next_job_ < jobs_.size() && !IsStopped() ? &jobs_[next_job_++] : nullptr;
+  if (!has_more_ || IsStopped()) return nullptr;
+  const std::optional<std::size_t> next = NextPlace();
+  if (!next) return nullptr;
+  ++n_started_;
+  return &jobs_[*next];
+}
+
+std::optional<std::size_t> RolloutLoop::NextPlace() {
+  if (!hooks_.next) {
+    has_more_ = n_started_ + 1 < jobs_.size();
+    return n_started_;
+  }
+  const std::optional<std::size_t> next = hooks_.next();
+  has_more_ = next.has_value();
+  return next;
 }
 
 void RolloutLoop::Deliver(run::EpisodeRecord record) {

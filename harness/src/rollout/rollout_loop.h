@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,7 @@ class RolloutLoop {
   void Advance(EpisodeSlot* slot);
   void RunUntilPlanIsNeeded(EpisodeSlot* slot);
   const run::EpisodeJob* NextJob();
+  std::optional<std::size_t> NextPlace();
   void Deliver(run::EpisodeRecord record);
 
   // on the calling thread
@@ -64,7 +66,8 @@ class RolloutLoop {
   std::condition_variable changed_;
   std::vector<EpisodeSlot*> ready_;  // first in, first out
   int n_in_flight_ = 0;
-  std::size_t next_job_ = 0;
+  std::size_t n_started_ = 0;
+  bool has_more_;  // episodes that no one has started
   std::exception_ptr worker_failure_;
   run::RunHooks hooks_;
   run::RunResult result_;

@@ -178,6 +178,22 @@ void WriteResults(const std::filesystem::path& folder, const RunResult& result,
   WriteLatency(folder, latency);
 }
 
+std::filesystem::path JournalOf(const std::filesystem::path& folder, int rank) {
+  if (rank == 0) return folder / kJournalFile;
+  return folder / fmt::format("{}.rank{}.jsonl", kJournalPrefix, rank);
+}
+
+std::vector<std::filesystem::path> JournalsIn(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> journals;
+  if (!std::filesystem::is_directory(folder)) return journals;
+  for (const std::filesystem::path& path : core::EntriesOf(folder)) {
+    const std::string name = path.filename().string();
+    if (name.starts_with(kJournalPrefix) && name.ends_with(".jsonl")) journals.push_back(path);
+  }
+  std::ranges::sort(journals);
+  return journals;
+}
+
 std::vector<EpisodeRecord> EpisodeJournal::ReadEpisodes(
     const std::filesystem::path& file, const std::vector<std::string>& metric_names,
     const std::string& run_id) {

@@ -51,6 +51,12 @@ void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& resul
 void WriteResults(const std::filesystem::path& folder, const RunResult& result,
                   const PolicyLatency& latency);
 
+/// The journal of a rank of mpirun; that of rank 0 is the only one of a single process.
+std::filesystem::path JournalOf(const std::filesystem::path& folder, int rank);
+
+/// The journals in a folder, of all ranks that ever worked there.
+std::vector<std::filesystem::path> JournalsIn(const std::filesystem::path& folder);
+
 /// The first line is {"run_id": "..."} if the run has an id (run/manifest.h). Rows are in the order
 /// in which episodes end. Errors of the file system throw Error{kIo} with the path.
 class EpisodeJournal {

@@ -138,6 +138,10 @@ struct RunHooks {
   std::function<void(const RunProgress&)> progress = {};      // on the calling thread
   const std::atomic<bool>* stop = nullptr;                    // once set, no further plan starts
   std::function<void(const EpisodeRecord&)> on_episode = {};  // when an episode ends, on any thread
+  /// The next episode to start, as a place in the list of those to run; nothing: no more. For
+  /// several processes that share a list. By default all are started, in order. Called on any
+  /// thread, one at a time.
+  std::function<std::optional<std::size_t>()> next = {};
 };
 
 struct RunResult {

@@ -24,7 +24,10 @@ constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
 std::string WithRunId(const std::string& manifest, const std::string& config) {
   auto json = nlohmann::json::parse(WithoutRunId(manifest));
   auto of_results = json;
-  if (of_results.contains("machine")) of_results["machine"].erase("ranks");
+  of_results.erase("machine");  // outcome_class has what matters of it
+  if (of_results.contains("checkpoint") && of_results["checkpoint"].is_object()) {
+    of_results["checkpoint"].erase("folder");
+  }
   auto settings = nlohmann::json::parse(config);
   if (settings.contains("training")) settings["training"].erase("resume");
   json[kRunIdKey] = HashOfText(settings.dump() + of_results.dump()).substr(0, kIdDigits);

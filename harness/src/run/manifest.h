@@ -21,7 +21,7 @@ inline constexpr const char* kEpisodesHashKey = "episodes_sha256";  // of eval_l
 
 /// Adds the run's id and the SHA-256 of `config`, the text of config.json, to `manifest`, a JSON
 /// object. The id does not depend on training.resume, so that a resumed training keeps it, nor on
-/// the number of ranks.
+/// the machine and on where the checkpoint is, so that shards of one evaluation have the same.
 std::string WithRunId(const std::string& manifest, const std::string& config);
 
 /// The inverse of WithRunId.

@@ -13,6 +13,7 @@
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/system_error.h"
+#include "run/episode_log.h"
 #include "run/manifest.h"
 #include "run/plan_record.h"
 #include "run/run_files.h"
@@ -25,8 +26,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kShownNames = 4;
 
 // In order of removal.
-constexpr std::array kEvaluationFiles = {kEpisodesFile, kEvalLogFile, kJournalFile, kLatencyFile,
-                                         kReportFile,   kEffectsFile, kRealtimeFile};
+constexpr std::array kEvaluationFiles = {kEpisodesFile, kEvalLogFile,  kLatencyFile, kReportFile,
+                                         kEffectsFile,  kRealtimeFile, kShardFile};
 constexpr std::array<std::string_view, 4> kEpisodeFolders = {kMediaFolder, "traces", kPlansFolder,
                                                              kRecordingFolder};
 constexpr const char* kLatencyPrefix = "latency_";
@@ -58,6 +59,7 @@ bool IsOfRun(const fs::path& path) {
   if (is_of_episodes) return IsOfEpisode(path.filename().string());
   return first == kConfigFile || first == kManifestFile || first == kArmsFolder ||
          first.ends_with(".safetensors") || first.starts_with(kLatencyPrefix) ||
+         first.starts_with(kJournalPrefix) ||
          std::ranges::find(kEvaluationFiles, first) != kEvaluationFiles.end() ||
          std::ranges::find(kTrainingNames, first) != kTrainingNames.end();
 }
@@ -133,6 +135,9 @@ RunContents LookIntoRun(const fs::path& folder) {
   for (const std::string_view name : kEvaluationFiles) {
     if (fs::exists(folder / name)) contents.evaluation.emplace_back(name);
   }
+  for (const fs::path& journal : JournalsIn(folder)) {
+    contents.evaluation.push_back(journal.filename().string());
+  }
   for (const std::string_view name : kEpisodeFolders) {
     if (HasEpisodeFiles(folder / name)) contents.evaluation.emplace_back(name);
   }
@@ -186,6 +191,7 @@ void RemoveEvaluation(const fs::path& folder) {
   RemoveFile(folder / kEpisodesFile);
   core::FsyncFolder(folder);
   for (const std::string_view name : kEvaluationFiles) RemoveFile(folder / name);
+  for (const fs::path& journal : JournalsIn(folder)) RemoveFile(journal);
   for (const fs::path& below : EvaluationsBelow(folder)) {
     if (!LookIntoRun(below).training.empty()) continue;
     RemoveEvaluation(below);

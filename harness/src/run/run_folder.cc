@@ -128,8 +128,7 @@ std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
   const bool is_of_run = manifest.is_object() && manifest.contains("plugins");
   if (missing.empty() || !is_of_run) return "";  // a checkpoint has a different kind of manifest
   // the evaluation of a run has a journal if it is being extended
-  const bool is_evaluation =
-      manifest.contains("checkpoint") || fs::exists(folder.path / kJournalFile);
+  const bool is_evaluation = manifest.contains("checkpoint") || !JournalsIn(folder.path).empty();
   const std::string path = folder.path.string();
   if (folder.config.empty() && is_evaluation) {
     return fmt::format(

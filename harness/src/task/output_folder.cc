@@ -250,7 +250,10 @@ std::string RequireSameManifest(const std::filesystem::path& folder, const std::
   };
   leave_out(begun, run::kDeterminismKey);
   leave_out(begun, run::kPolicyDeterminismKey);
-  for (auto* json : {&begun, &wanted}) leave_out(*json, "seeds");  // the config has them
+  for (auto* json : {&begun, &wanted}) {
+    leave_out(*json, "seeds");  // the config has them
+    if (json->contains("machine")) leave_out((*json)["machine"], "ranks");
+  }
   const auto before = begun.flatten();
   const auto now = wanted.flatten();
   std::vector<std::string> places;

@@ -29,7 +29,8 @@ void LimitSpinning() {
 
 // For the others it would become dp_bench_torch anyway.
 bool MayNeedNoTorch(int argc, char** argv) {
-  constexpr std::string_view kVerbs[] = {"--version", "compare", "film", "gate", "keys", "plugins"};
+  constexpr std::string_view kVerbs[] = {"--version", "compare", "film",   "gate",
+                                         "keys",      "merge",   "plugins"};
   return argc >= 2 && std::ranges::find(kVerbs, argv[1]) != std::end(kVerbs);
 }
 

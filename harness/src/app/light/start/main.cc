@@ -63,9 +63,10 @@ Verb FindVerb(int argc, char** argv) {
     Verb (*add)(CLI::App*);
   };
   constexpr LightVerb kVerbs[] = {
-      {"compare", &AddCompare}, {"film", &AddFilm}, {"gate", [](CLI::App* verb) {
-                                                       return AddGate(verb, /*rollouts=*/nullptr);
-                                                     }}};
+      {"compare", &AddCompare},
+      {"film", &AddFilm},
+      {"merge", &AddMerge},
+      {"gate", [](CLI::App* verb) { return AddGate(verb, /*rollouts=*/nullptr); }}};
   if (argc < 2) return nullptr;
   if (argc == 2 && std::string_view(argv[1]) == "--version") return &PrintVersion;
   if (IsQuestion(argc, argv) && !plugin::CacheFolder().empty()) {

@@ -1,0 +1,93 @@
+// dp_bench merge: makes one evaluation of its shards.
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "app/light/verbs.h"
+#include "core/console.h"
+#include "core/errors.h"
+#include "core/exit_code.h"
+#include "core/folder_lock.h"
+#include "core/stop_signal.h"
+#include "report/html_report.h"
+#include "report/merge_page.h"
+#include "run/merge_runs.h"
+
+namespace dp_bench::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMergeDetails =
+    R"(Each DIR is the --output of `eval --shard`, a shard in it, or an evaluation of the same. The result is
+that of one process. It may be called while the shards still run: then it says how far they are, and
+the same command adds what is new. Exit code 75: episodes are missing.
+
+Examples:
+  dp_bench merge runs/mine
+  dp_bench merge runs/mine --watch 30 --html progress.html
+  dp_bench merge cluster_a/mine cluster_b/mine --output runs/mine)";
+
+struct MergeVerbOptions {
+  std::vector<fs::path> folders;
+  fs::path output;
+  fs::path html;
+  double watch_s = 0.0;
+};
+
+// Merges what is there. True if nothing is missing.
+bool MergeOnce(const MergeVerbOptions& options) {
+  fs::create_directories(options.output);
+  const core::FolderLock lock(options.output);
+  std::vector<fs::path> paths = options.folders;
+  if (run::HasManifest(options.output)) paths.push_back(options.output);  // of an earlier merge
+  const run::MergedRun merged = run::MergeRuns(run::FindParts(paths));
+  if (merged.parts.empty()) throw Error(ErrorCode::kUsage, "no shard has begun yet");
+  run::WriteMerged(merged, options.output);
+  core::PrintResult("{}", report::MergeText(merged, options.output));
+  if (!options.html.empty()) report::WriteMergePage(merged, options.output, options.html);
+  if (!merged.is_complete()) return false;
+  const run::RunFolder run = run::ReadRunFolder(options.output);
+  report::WriteHtmlReport(run);
+  core::PrintResult("report: {}\n", run.report_file().string());
+  return true;
+}
+
+int Merge(MergeVerbOptions options) {
+  if (options.output.empty() && options.folders.size() > 1) {
+    throw Error(ErrorCode::kUsage,
+                "several folders need --output: the folder of the merged evaluation");
+  }
+  if (options.output.empty()) options.output = options.folders.front();
+  const std::atomic<bool>& stop = core::CatchStopSignals();
+  while (!MergeOnce(options)) {
+    const auto until =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(options.watch_s);
+    if (options.watch_s <= 0.0) return core::kExitInterrupted;
+    while (!stop && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    if (stop) return core::kExitInterrupted;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Verb AddMerge(CLI::App* app) {
+  auto options = std::make_shared<MergeVerbOptions>();
+  app->footer(kMergeDetails);
+  app->add_option("folders", options->folders, "Shards, or folders that hold them")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  app->add_option("--output", options->output,
+                  "Folder of the merged evaluation (default: the one DIR)");
+  app->add_option("--html", options->html, "Also write a page with the progress of the shards");
+  AddNumber(app, "--watch", &options->watch_s, 0.0, 86400.0,
+            "Merge again every so many seconds until nothing is missing; 0: once");
+  return [options] { return Merge(*options); };
+}
+
+}  // namespace dp_bench::app

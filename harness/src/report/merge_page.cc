@@ -1,0 +1,75 @@
+// For what they look like see merge.*.mustache.
+#include "report/merge_page.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "compare/intervals.h"
+#include "core/output_file.h"
+#include "core/progress.h"
+#include "report/render.h"
+
+namespace dp_bench::report {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kShownParts = 50;
+
+// The share of the episodes that a part has done.
+double ShareOf(const run::MergedPart& part) {
+  return part.n_wanted == 0 ? 1.0 : static_cast<double>(part.n_episodes) / part.n_wanted;
+}
+
+// Not the merged run itself, which an earlier merge left.
+Json PartRows(const run::MergedRun& merged) {
+  std::vector<const run::MergedPart*> unfinished;
+  for (const run::MergedPart& part : merged.parts) {
+    if (part.shard && part.n_episodes < part.n_wanted) unfinished.push_back(&part);
+  }
+  std::ranges::sort(unfinished, std::ranges::greater(), &run::MergedPart::silent_s);
+  Json rows = Json::array();
+  for (const run::MergedPart* part : unfinished) {
+    if (rows.size() == kShownParts) break;
+    rows.push_back({{"folder", part->folder.string()},
+                    {"n_episodes", part->n_episodes},
+                    {"n_wanted", part->n_wanted},
+                    {"share", ShareOf(*part)},
+                    {"silent", core::FormatDuration(part->silent_s)}});
+  }
+  return rows;
+}
+
+Json ShownJson(const run::MergedRun& merged, const std::filesystem::path& output) {
+  const run::SplitSummary test = run::Summarize(merged.result.records, "test");
+  const auto n_done = static_cast<int>(merged.result.records.size());
+  Json shown = {{"n_parts", merged.parts.size()},
+                {"n_done", n_done},
+                {"n_wanted", merged.n_wanted},
+                {"n_missing", merged.n_wanted - n_done},
+                {"n_twice", merged.n_twice > 0 ? Json(merged.n_twice) : Json()},
+                {"is_complete", merged.is_complete()},
+                {"success_rate", Json(compare::AnytimeInterval(test.n_success, test.n_episodes))},
+                {"n_failed", test.n_failed > 0 ? Json(test.n_failed) : Json()},
+                {"n_policy_faults", test.n_policy_faults > 0 ? Json(test.n_policy_faults) : Json()},
+                {"output", output.string()},
+                {"parts", PartRows(merged)}};
+  const auto n_unfinished = std::ranges::count_if(merged.parts, [](const run::MergedPart& part) {
+    return part.shard && part.n_episodes < part.n_wanted;
+  });
+  shown["n_unfinished"] = n_unfinished;
+  return shown;
+}
+
+}  // namespace
+
+std::string MergeText(const run::MergedRun& merged, const std::filesystem::path& output) {
+  return Render("merge.txt", ShownJson(merged, output));
+}
+
+void WriteMergePage(const run::MergedRun& merged, const std::filesystem::path& output,
+                    const std::filesystem::path& file) {
+  core::WriteOutput(file, Render("merge.html", ShownJson(merged, output)));
+}
+
+}  // namespace dp_bench::report

@@ -1,0 +1,288 @@
+#include "run/merge_runs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "control/env_runner_config.h"
+#include "core/atomic_file.h"
+#include "core/errors.h"
+#include "core/json.h"
+#include "core/json_log.h"
+#include "run/episode_log.h"
+#include "run/manifest.h"
+#include "run/run_contents.h"
+#include "run/run_cost.h"
+#include "run/run_files.h"
+
+namespace dp_bench::run {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxHeadBytes = std::size_t{16} << 20;
+constexpr std::size_t kShownPlaces = 6;
+
+// What two runs must have in common, by place. A run's id covers the same.
+Json CommonOf(const std::string& manifest, const std::string& config) {
+  Json json = core::ParseJson(WithoutRunId(manifest), kManifestFile);
+  json.erase("machine");
+  if (json.contains("checkpoint") && json["checkpoint"].is_object()) {
+    json["checkpoint"].erase("folder");
+  }
+  return Json{{"manifest", json}, {"config", core::ParseJson(config, kConfigFile)}}.flatten();
+}
+
+void RequireSameRun(const MergedRun& merged, const fs::path& first, const std::string& manifest,
+                    const std::string& config, const fs::path& folder) {
+  if (RunIdOf(merged.manifest) == RunIdOf(manifest)) return;
+  std::vector<std::string> places;
+  for (const Json& change :
+       Json::diff(CommonOf(merged.manifest, merged.config), CommonOf(manifest, config))) {
+    const Json::json_pointer in_flat(change.at("path").get<std::string>());
+    places.push_back(in_flat.empty() ? "" : in_flat.back().substr(1));
+  }
+  const std::size_t n = std::min(places.size(), kShownPlaces);
+  const std::size_t n_more = places.size() - n;
+  places.resize(n);
+  throw DataError("'{}' and '{}' are not of one evaluation; they differ in {}{}", first.string(),
+                  folder.string(), fmt::join(places, ", "),
+                  n_more > 0 ? fmt::format(" and {} more places", n_more) : "");
+}
+
+// The names in the first row that has metrics.
+std::vector<std::string> MetricNamesIn(std::string_view rows) {
+  while (!rows.empty()) {
+    const std::string_view line = rows.substr(0, rows.find('\n'));
+    rows.remove_prefix(std::min(line.size() + 1, rows.size()));
+    const Json row = core::TryParseJson(line);
+    if (!row.is_object() || !row.contains("metrics") || row["metrics"].empty()) continue;
+    std::vector<std::string> names;
+    for (const auto& [name, value] : row["metrics"].items()) names.push_back(name);
+    return names;
+  }
+  return {};
+}
+
+// The episodes of a folder: of its result, or of its journals.
+std::vector<EpisodeRecord> EpisodesIn(const fs::path& folder, const std::string& run_id,
+                                      std::vector<std::string>* metric_names) {
+  const fs::path result = folder / kEpisodesFile;
+  std::vector<EpisodeRecord> records;
+  if (fs::exists(result)) {
+    const std::string rows = core::ReadTextFile(result, kMaxBytes);
+    if (metric_names->empty()) *metric_names = MetricNamesIn(rows);
+    records = ParseEpisodes(rows, result.string(), *metric_names);
+  }
+  for (const fs::path& journal : JournalsIn(folder)) {
+    if (metric_names->empty()) {
+      *metric_names = MetricNamesIn(core::ReadWholeLines(journal, kMaxBytes));
+    }
+    std::vector<EpisodeRecord> rows = EpisodeJournal::ReadEpisodes(journal, *metric_names, run_id);
+    std::ranges::move(rows, std::back_inserter(records));
+  }
+  return records;
+}
+
+double SilentSeconds(const fs::path& folder) {
+  fs::file_time_type latest = fs::last_write_time(folder / kManifestFile);
+  std::vector<fs::path> files = JournalsIn(folder);
+  files.push_back(folder / kEpisodesFile);
+  for (const fs::path& file : files) {
+    std::error_code gone;
+    const fs::file_time_type written = fs::last_write_time(file, gone);
+    if (!gone) latest = std::max(latest, written);
+  }
+  const std::chrono::duration<double> silent = fs::file_time_type::clock::now() - latest;
+  return std::max(0.0, silent.count());
+}
+
+[[noreturn]] void ThrowDifferent(const EpisodeRecord& record, const fs::path& a,
+                                 const fs::path& b) {
+  throw DataError(
+      "episode {} ({} seed {}) has different outcomes in '{}' and '{}': it is not a function of "
+      "its "
+      "seed, or one of the files was changed. dp_bench diff shows the first difference",
+      record.episode, record.split, record.seed, a.string(), b.string());
+}
+
+void CopyVideos(const MergedRun& merged, const fs::path& folder) {
+  for (const MergedPart& part : merged.parts) {
+    const fs::path from = part.folder / kMediaFolder;
+    if (!fs::is_directory(from) ||
+        fs::weakly_canonical(part.folder) == fs::weakly_canonical(folder))
+      continue;
+    fs::create_directories(folder / kMediaFolder);
+    for (const fs::path& file : core::EntriesOf(from)) {
+      if (core::IsTemporaryName(file.filename().string())) continue;
+      fs::copy(file, folder / kMediaFolder / file.filename(),
+               fs::copy_options::overwrite_existing | fs::copy_options::recursive);
+    }
+  }
+}
+
+void WriteCosts(const MergedRun& merged, const fs::path& folder) {
+  std::vector<core::Cost> costs;
+  for (const MergedPart& part : merged.parts) {
+    const fs::path file = part.folder / kCostFile;
+    if (!fs::exists(file)) continue;
+    costs.push_back(ParseCost(core::ReadTextFile(file, kMaxHeadBytes), file.string()));
+  }
+  core::RemoveAll(folder / kCostFile);
+  for (const core::Cost& cost : costs) AddCost(folder, cost);
+}
+
+void CopyLatency(const MergedRun& merged, const fs::path& folder) {
+  for (const MergedPart& part : merged.parts) {
+    const fs::path file = part.folder / kLatencyFile;
+    if (!fs::exists(file)) continue;
+    core::WriteFileAtomically(folder / kLatencyFile,
+                              std::string_view(core::ReadTextFile(file, kMaxHeadBytes)));
+    return;
+  }
+}
+
+}  // namespace
+
+bool HasManifest(const fs::path& folder) { return fs::exists(folder / kManifestFile); }
+
+std::vector<fs::path> FindParts(std::span<const fs::path> paths) {
+  std::vector<fs::path> parts;
+  for (const fs::path& path : paths) {
+    std::vector<fs::path> below;
+    if (fs::is_directory(path)) {
+      for (const fs::path& entry : core::EntriesOf(path)) {
+        if (ShardOf(entry) && HasManifest(entry)) below.push_back(entry);
+      }
+    }
+    if (HasManifest(path)) below.push_back(path);
+    if (below.empty()) {
+      throw UsageError(
+          "'{}' has no evaluation and no shards of one: expected the folder of an evaluation, of a "
+          "shard, or the --output of all shards",
+          path.string());
+    }
+    std::ranges::move(below, std::back_inserter(parts));
+  }
+  std::ranges::sort(parts, [](const fs::path& a, const fs::path& b) {
+    const Shard of_a = ShardOf(a).value_or(Shard{});
+    const Shard of_b = ShardOf(b).value_or(Shard{});
+    return std::tuple(of_a.n, of_a.index, a) < std::tuple(of_b.n, of_b.index, b);
+  });
+  const auto twice = std::ranges::unique(parts, [](const fs::path& a, const fs::path& b) {
+    return fs::weakly_canonical(a) == fs::weakly_canonical(b);
+  });
+  parts.erase(twice.begin(), twice.end());
+  return parts;
+}
+
+namespace {
+
+// Adds the episodes of one folder after the other.
+class RunMerger {
+ public:
+  void Add(const fs::path& folder) {
+    const std::string manifest = ReadRunManifest(folder);
+    if (!fs::exists(folder / kConfigFile)) return;  // it has only begun
+    const std::string config = core::ReadTextFile(folder / kConfigFile, kMaxHeadBytes);
+    if (merged_.parts.empty()) {
+      TakeHead(folder, manifest, config);
+    } else {
+      RequireSameRun(merged_, merged_.parts.front().folder, manifest, config, folder);
+    }
+    MergedPart part = {.folder = folder, .shard = ShardOf(folder)};
+    const auto wanted = EpisodesOf(part.shard.value_or(Shard{}), merged_.n_wanted);
+    part.n_wanted = static_cast<int>(wanted.size());
+    part.silent_s = SilentSeconds(folder);
+    std::set<int> own;
+    for (EpisodeRecord& record :
+         EpisodesIn(folder, RunIdOf(manifest), &merged_.result.metric_names)) {
+      own.insert(record.episode);
+      AddEpisode(std::move(record), folder);
+    }
+    part.n_episodes = static_cast<int>(own.size());
+    merged_.parts.push_back(std::move(part));
+  }
+
+  MergedRun Take() {
+    std::ranges::sort(merged_.result.records, {}, &EpisodeRecord::episode);
+    return std::move(merged_);
+  }
+
+ private:
+  // Where an episode is from, so that a message can name both folders.
+  struct Origin {
+    std::size_t record = 0;  // in the result
+    fs::path folder;
+  };
+
+  void TakeHead(const fs::path& folder, const std::string& manifest, const std::string& config) {
+    merged_.manifest = manifest;
+    merged_.config = config;
+    const auto runner = control::EnvRunnerConfig::FromConfig(
+        Config::FromJson(config, (folder / kConfigFile).string()).Sub("env_runner"));
+    merged_.n_wanted = runner.n_train + runner.n_test;
+  }
+
+  void AddEpisode(EpisodeRecord record, const fs::path& folder) {
+    std::vector<EpisodeRecord>& records = merged_.result.records;
+    const auto [known, is_new] =
+        origins_.try_emplace(record.episode, Origin{records.size(), folder});
+    if (is_new) {
+      records.push_back(std::move(record));
+      return;
+    }
+    const EpisodeRecord& other = records[known->second.record];
+    if (other.trace_hash != record.trace_hash || other.score != record.score) {
+      ThrowDifferent(record, known->second.folder, folder);
+    }
+    ++merged_.n_twice;
+  }
+
+  MergedRun merged_;
+  std::unordered_map<int, Origin> origins_;  // by episode
+};
+
+}  // namespace
+
+MergedRun MergeRuns(std::span<const fs::path> folders) {
+  RunMerger merger;
+  for (const fs::path& folder : folders) merger.Add(folder);
+  return merger.Take();
+}
+
+void WriteMerged(const MergedRun& merged, const fs::path& folder) {
+  core::CreateFolders(folder);
+  if (HasManifest(folder) && RunIdOf(ReadRunManifest(folder)) != RunIdOf(merged.manifest)) {
+    RequireNoRun(folder);  // throws
+  }
+  WriteRunHead(folder, merged.manifest, merged.config);
+  CopyVideos(merged, folder);
+  WriteCosts(merged, folder);
+  if (!merged.is_complete()) {
+    std::string rows = Json{{kRunIdKey, RunIdOf(merged.manifest)}}.dump() + "\n";
+    for (const EpisodeRecord& record : merged.result.records) {
+      rows += EpisodeRow(record, merged.result.metric_names) + "\n";
+    }
+    core::WriteFileAtomically(folder / kJournalFile, std::string_view(rows));
+    return;
+  }
+  CopyLatency(merged, folder);
+  const std::optional<SeedUse> seeds = SeedUseOf(merged.manifest);
+  WriteEpisodeLog(folder, merged.result, seeds ? seeds->n_shared() : 0, RunIdOf(merged.manifest));
+  for (const fs::path& journal : JournalsIn(folder)) fs::remove(journal);
+}
+
+}  // namespace dp_bench::run
