@@ -71,7 +71,8 @@ run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
   planner::PolicyPlanner planner(policy, device, /*micro_batch=*/1);
   TimedPlanner timed(planner, device);
   for (int i = 0; i < kWarmUp; ++i) {
-    planner.Plan(rows[0].obs, {&rows[0].row, 1}, actions);
+    const control::PlanRow first = {.seed = rows[0].row.seed};
+    planner.Plan(rows[0].obs, {&first, 1}, actions);
     // a server that hangs costs its timeout only once
     if (HasFault(planner, 1)) return {.batch_size = 1, .chunk_s = {}, .stage_s = {}};
   }
@@ -79,7 +80,8 @@ run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
   for (int i = 0; i < kMinPlans || (i < kMaxPlans && core::SecondsSince(start) < kMaxSeconds);
        ++i) {
     const control::RecordedObs& row = rows[static_cast<std::size_t>(i) % rows.size()];
-    timed.Plan(row.obs, {&row.row, 1}, actions);
+    const control::PlanRow first = {.seed = row.row.seed};  // servers have forgotten the episode
+    timed.Plan(row.obs, {&first, 1}, actions);
     if (HasFault(planner, 1)) break;
   }
   return timed.latency();

@@ -222,17 +222,20 @@ void RemoveRecordedFiles(const fs::path& folder, std::span<const run::EpisodeRec
   fs::remove(folder / run::kRecordingFolder, not_empty);
 }
 
+// Whether a dataset that was begun has the episodes of the run in this folder.
+bool IsOfRun(const json& begun, const fs::path& folder) {
+  return begun.is_object() &&
+         begun.value(json::json_pointer("/origin/run"), json()) == RunOf(folder);
+}
+
 // Nothing may be where the dataset will be or is made, but what this evaluation has begun there.
 void RequireFree(const RecordingOptions& options, const fs::path& folder, bool is_resumed) {
   const json begun = data::ReadReplayAttributes(UnfinishedOf(options.output));
-  const bool may_be_own =
-      is_resumed && (begun.is_null() ||  // a kill may leave it without attributes
-                     begun.value(json::json_pointer("/origin/run"), json()) == RunOf(folder));
+  const bool is_own = is_resumed && IsOfRun(begun, folder);
   std::vector<fs::path> outputs = {options.output};
-  if (!may_be_own) {
-    outputs.push_back(UnfinishedOf(options.output));
-    outputs.push_back(core::Beside(options.output, ".unfinished"));
-  }
+  if (!is_own) outputs.push_back(core::Beside(options.output, ".unfinished"));
+  // a kill may leave it without attributes
+  if (!is_own && !(is_resumed && begun.is_null())) outputs.push_back(UnfinishedOf(options.output));
   for (const fs::path& path : outputs) {
     const bool may_be_empty = options.format == config::kZarrFormat || path != options.output;
     const bool is_free = may_be_empty ? IsFree(path) : !fs::exists(path);
@@ -335,7 +338,7 @@ bool WriteRecordedDataset(const RecordingOptions& options, const task::Experimen
     if (!IsWritten(options, experiment, folder)) {
       const json origin = OriginOf(options, experiment, folder);
       const json begun = data::ReadReplayAttributes(unfinished);
-      const bool has_fewer_seeds = begun.is_object() && begun.at("origin") != origin;
+      const bool has_fewer_seeds = IsOfRun(begun, folder) && begun.at("origin") != origin;
       if (has_fewer_seeds) RemoveUnfinished(options.output);
       if (!WriteZarr(unfinished, episodes, env, origin, folder)) return false;
       if (options.format == config::kZarrFormat) {

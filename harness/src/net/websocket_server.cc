@@ -191,6 +191,11 @@ void WebSocketConnection::AcceptClient() {
 }
 
 void WebSocketConnection::Open() {
+  if (!server_.has_place()) {  // others were quicker, or the server stops
+    stream_.async_close({websocket::close_code::try_again_later},
+                        [self = shared_from_this()](error_code) {});
+    return;
+  }
   id_ = server_.Admit(shared_from_this());
   if (auto first = server_.handler().Opened(id_)) Send(std::move(*first));
   Read();

@@ -13,9 +13,6 @@ namespace {
 
 using Clock = net::Connection::Clock;
 
-// A stateful server needs a connection for each episode that runs.
-constexpr std::size_t kMaxEpisodes = 1024;
-
 constexpr int kConnections = 8;
 
 // An episode that asked nothing while the others asked this often each has ended.
@@ -92,11 +89,23 @@ std::size_t PolicyClient::LineFor(const Question& question, std::span<const char
   }
   const bool is_there = oldest < lines_.size();
   const bool may_run = is_there && lines_[oldest].episode &&
-                       clock_ - lines_[oldest].last_used < kRoundsOfSilence * lines_.size();
+                       clock_ - lines_[oldest].last_used < kRoundsOfSilence * RunningEpisodes();
   if (is_there && !may_run) return oldest;
-  if (lines_.size() >= kMaxEpisodes) return is_there ? oldest : 0;
+  if (lines_.size() >= most_lines_) return is_there ? oldest : 0;
   lines_.emplace_back();
   return lines_.size() - 1;
+}
+
+// How many episodes run, if they ask in turn: the lines that were used within two rounds of them.
+// Those of ended episodes must not count, or else there would be more of them with each one.
+std::size_t PolicyClient::RunningEpisodes() const {
+  std::size_t n = n_at_once_;
+  while (true) {
+    const auto n_recent = static_cast<std::size_t>(std::ranges::count_if(
+        lines_, [&](const Line& line) { return line.episode && clock_ - line.last_used < 2 * n; }));
+    if (n_recent <= n) return n;
+    n = n_recent;
+  }
 }
 
 void PolicyClient::Send(Line& line, const Question& question, Clock::time_point until) {
@@ -134,7 +143,12 @@ std::string PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* 
   const Reply reply = dialect_->Read(line.connection->Receive(until));
   if (!reply.refusal.empty()) {
     outcome->fault = "policy_error: " + reply.refusal.substr(0, kMaxRefusal);
-    return reply.is_overloaded ? outcome->fault : "";
+    if (reply.is_overloaded) return outcome->fault;
+    if (dialect_->is_stateful()) {  // if it was of the beginning, another answer follows
+      line.connection.reset();
+      line.episode.reset();
+    }
+    return "";
   }
   RequireChunk(reply);
   const auto n =
@@ -143,6 +157,13 @@ std::string PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* 
   outcome->chunk.assign(reply.actions.begin(),
                         reply.actions.begin() + static_cast<std::ptrdiff_t>(n));
   return "";
+}
+
+// The server lets no more connections in than there are.
+void PolicyClient::NoteFull() {
+  const auto n_open = std::ranges::count_if(
+      lines_, [](const Line& line) { return line.connection != nullptr; });
+  most_lines_ = static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, n_open));
 }
 
 std::string PolicyClient::FaultOf(const net::NetError& error, bool is_connected) {
@@ -172,6 +193,7 @@ std::vector<std::size_t> PolicyClient::AskWave(std::span<const Question> questio
   std::vector<char> is_taken;
   const auto lose = [&](std::size_t chosen, std::size_t question, const net::NetError& error) {
     Line& line = lines_[chosen];
+    if (line.connection == nullptr && !line.was_open) NoteFull();
     (*outcomes)[question].fault = FaultOf(error, line.connection != nullptr);
     line.connection.reset();
     line.episode.reset();
@@ -189,7 +211,7 @@ std::vector<std::size_t> PolicyClient::AskWave(std::span<const Question> questio
       sent.push_back({question, chosen, until});
     } catch (const net::NetError& error) {
       lose(chosen, question, error);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // also of a socket or a thread that cannot be made
       (*outcomes)[question].fault = fmt::format("policy_error: {}", error.what());
     }
   }
@@ -200,7 +222,7 @@ std::vector<std::size_t> PolicyClient::AskWave(std::span<const Question> questio
       if (!Receive(line, attempt.until, &outcome).empty()) again.push_back(attempt.question);
     } catch (const net::NetError& error) {
       lose(attempt.line, attempt.question, error);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       line.connection.reset();
       line.episode.reset();
       outcome.fault = fmt::format("policy_error: {}", error.what());

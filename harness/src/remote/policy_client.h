@@ -74,6 +74,8 @@ class PolicyClient {
                                    std::span<const std::size_t> waiting,
                                    std::vector<Outcome>* outcomes);
   bool IsLost(const Line& line) const;
+  std::size_t RunningEpisodes() const;
+  void NoteFull();
   std::string Ending() const;
   std::string FaultOf(const net::NetError& error, bool is_connected);
   void RequireChunk(const Reply& reply) const;
@@ -84,6 +86,7 @@ class PolicyClient {
   wire::Map metadata_;
   std::vector<Line> lines_;
   std::size_t n_at_once_ = 1;
+  std::size_t most_lines_ = 1024;  // a stateful server needs one for each episode that runs
   std::uint64_t clock_ = 0;
   ClientCounts counts_;
 };

@@ -107,7 +107,8 @@ RemoteClient::RemoteClient(const Config& params, const PolicySpec& spec)
 RemoteClient::~RemoteClient() {
   const ClientCounts& counts = client_->counts();
   const int n_restarts = server_ == nullptr ? 0 : server_->n_starts() - 1;
-  if (counts.n_retries + counts.n_timeouts + counts.n_reconnects + counts.n_faults == 0) return;
+  // a question that was refused is the reason of its episode already
+  if (counts.n_retries + counts.n_timeouts + counts.n_reconnects == 0) return;
   core::LogWarning(
       "of {} requests, the policy server left {} without an answer: {} timeouts, {} requests "
       "repeated, {} connections opened again, {} restarts",

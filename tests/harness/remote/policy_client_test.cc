@@ -351,6 +351,18 @@ TEST(PolicyClients, UseTheConnectionsOfEpisodesThatHaveEndedAgain) {
   EXPECT_LT(server.n_opened_, 5);
 }
 
+// As with long chunks.
+TEST(PolicyClients, UseThemAgainIfEpisodesAskTwice) {
+  const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2}, {2, 1}); }, kStateful);
+  const auto client = ClientOf(server);
+  std::vector<Question> questions = Questions(8);
+  for (std::uint64_t seed = 0; seed < 50 * questions.size(); seed += questions.size()) {
+    for (std::size_t i = 0; i < questions.size(); ++i) questions[i].seed = seed + i;
+    for (std::uint64_t step = 0; step < 2; ++step) AskEach(client.get(), questions, step);
+  }
+  EXPECT_LT(server.n_opened_, 70);
+}
+
 TEST(PolicyClients, SayThatNobodyIsThere) {
   const DialectOptions options{.spec = kServed, .keys = DefaultKeys("openpi", kServed)};
   EXPECT_THAT(MessageOf(ErrorCode::kConfig,
