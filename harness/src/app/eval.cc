@@ -131,9 +131,9 @@ Verb AddEval(CLI::App* app) {
       "overrides", options->experiment.overrides,
       "Config values: env_runner.n_test=100; with --resume only this one, for more seeds");
   return [arguments] {
-    const std::string& shard = arguments->shard;
-    if (!shard.empty()) arguments->evaluation.shard = run::ReadShard(shard);
-    if (shard == "auto" && run::IsMpiRank()) {  // each rank is a shard of its own
+    const std::string& part = arguments->shard;
+    if (!part.empty()) arguments->evaluation.shard = run::ReadShard(part);
+    if (part == "auto" && run::IsMpiRank()) {  // each rank is a shard of its own
       core::SingleProcess alone;
       return Evaluate(*arguments, alone);
     }

@@ -76,7 +76,7 @@ int Main(int argc, char** argv) {
        {Entry{"run", "Train or resume, evaluate, film, report", &AddRun, true},
         Entry{"train", "Train a policy", &AddTrain, true},
         Entry{"eval", "Evaluate a checkpoint", &AddEval, true},
-        Entry{"merge", "Make one evaluation of its shards", &AddMerge},
+        Entry{"merge", "Make one evaluation of its shards", &AddMergeShards},
         Entry{"suite", "Fill a table of policies and tasks: collect, train, evaluate", &AddSuite},
         Entry{"compare", "Compare finished runs on their shared seeds", &AddCompare},
         Entry{"gate", "Compare a run's success rate with a baseline, for CI", &AddGateWithRollouts},

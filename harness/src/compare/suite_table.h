@@ -39,6 +39,7 @@ SuiteCell OutcomesOf(const run::RunFolder& run);
 /// What the expert of a task's env does in its demonstrations.
 struct SuiteExpert {
   std::string task;
+  std::string config_sha256;  // of env and collection
   int n_success = 0;
   int n = 0;  // seeds that it tried
 
@@ -59,6 +60,7 @@ struct SuiteTable {
   std::vector<std::uint64_t> seeds;
   std::vector<SuiteCell> cells;  // those that are done, in the order of policies, tasks and seeds
   std::vector<SuiteExpert> experts;
+  std::vector<SuiteCell> other_cells;  // with other settings, kept for the case that they come back
 
   bool operator==(const SuiteTable&) const = default;
 };
@@ -68,11 +70,12 @@ nlohmann::json ToJson(const SuiteTable& table);
 /// Reads a suite.json. Throws Error{kData} or {kIo} naming the file.
 SuiteTable ReadSuiteTable(const std::filesystem::path& file);
 
-/// A policy on a task: all its training seeds together.
+/// A policy on a task: all its training seeds together. They share their test seeds, so the interval
+/// (Wilson) is that of as many episodes as there are test seeds.
 struct SuiteRate {
   std::string policy;
   std::string task;
-  RateInterval any_time;               // Wilson
+  RateInterval any_time;
   std::optional<RateInterval> at_end;  // none without that metric
 };
 
@@ -84,7 +87,8 @@ std::vector<SuiteRate> RatesOf(const SuiteTable& table);
 /// "Construction of confidence limits about effect measures").
 struct SuiteMean {
   std::string policy;
-  std::string group;  // "" for all tasks
+  std::string group;
+  bool is_all = false;  // over the tasks of all groups
   int n_tasks = 0;    // with a cell
   int n_wanted = 0;
   double mean = 0.0;
@@ -96,19 +100,20 @@ struct SuiteMean {
 /// For each policy that has a cell: its groups in the order of the tasks, then all tasks.
 std::vector<SuiteMean> MeansOf(const SuiteTable& table);
 
-/// Two policies on the tasks, training seeds and test seeds that both have.
+/// Two policies on the tasks, training seeds and test seeds that both have. The unit is a test seed of
+/// a task: with several training seeds, the policy that solves it with more of them.
 struct SuitePair {
   std::string a;
   std::string b;
   PairCounts counts;
-  double p_exact = 1.0;  // McNemar; 1 without shared episodes
+  double p_exact = 1.0;  // McNemar, a sign test over the units; 1 without shared episodes
   double p_holm = 1.0;   // corrected for all pairs
 };
 
 std::vector<SuitePair> PairsOf(const SuiteTable& table);
 
-/// The letters of each policy of MeansOf, as in CompareRuns: policies that share one do not differ
-/// significantly at 5 %. The best one has an "a". Empty for a single policy.
+/// The letters of the policies that have all cells, as in CompareRuns: policies that share one do not
+/// differ significantly at 5 %. The best one has an "a". Empty for a single policy.
 std::vector<std::pair<std::string, std::string>> LettersOf(const SuiteTable& table);
 
 /// The groups of the tasks, each once.

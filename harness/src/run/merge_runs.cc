@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
-constexpr std::size_t kMaxHeadBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxFileOfHead = std::size_t{16} << 20;
 constexpr std::size_t kShownPlaces = 6;
 
 // What two runs must have in common, by place. A run's id covers the same.
@@ -138,7 +138,7 @@ void WriteCosts(const MergedRun& merged, const fs::path& folder) {
   for (const MergedPart& part : merged.parts) {
     const fs::path file = part.folder / kCostFile;
     if (!fs::exists(file)) continue;
-    costs.push_back(ParseCost(core::ReadTextFile(file, kMaxHeadBytes), file.string()));
+    costs.push_back(ParseCost(core::ReadTextFile(file, kMaxFileOfHead), file.string()));
   }
   core::RemoveAll(folder / kCostFile);
   for (const core::Cost& cost : costs) AddCost(folder, cost);
@@ -149,7 +149,7 @@ void CopyLatency(const MergedRun& merged, const fs::path& folder) {
     const fs::path file = part.folder / kLatencyFile;
     if (!fs::exists(file)) continue;
     core::WriteFileAtomically(folder / kLatencyFile,
-                              std::string_view(core::ReadTextFile(file, kMaxHeadBytes)));
+                              std::string_view(core::ReadTextFile(file, kMaxFileOfHead)));
     return;
   }
 }
@@ -196,7 +196,7 @@ class RunMerger {
   void Add(const fs::path& folder) {
     const std::string manifest = ReadRunManifest(folder);
     if (!fs::exists(folder / kConfigFile)) return;  // it has only begun
-    const std::string config = core::ReadTextFile(folder / kConfigFile, kMaxHeadBytes);
+    const std::string config = core::ReadTextFile(folder / kConfigFile, kMaxFileOfHead);
     if (merged_.parts.empty()) {
       TakeHead(folder, manifest, config);
     } else {

@@ -76,7 +76,7 @@ int Merge(MergeVerbOptions options) {
 
 }  // namespace
 
-Verb AddMerge(CLI::App* app) {
+Verb AddMergeShards(CLI::App* app) {
   auto options = std::make_shared<MergeVerbOptions>();
   app->footer(kMergeDetails);
   app->add_option("folders", options->folders, "Shards, or folders that hold them")

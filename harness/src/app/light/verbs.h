@@ -35,7 +35,7 @@ bool ReportMismatches(const std::vector<compare::Mismatch>& mismatches, const ru
 
 Verb AddCompare(CLI::App* app);
 Verb AddFilm(CLI::App* app);
-Verb AddMerge(CLI::App* app);
+Verb AddMergeShards(CLI::App* app);
 /// Without `rollouts`, a checkpoint as a candidate is an error of the command line.
 Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts);
 

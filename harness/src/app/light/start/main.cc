@@ -65,7 +65,7 @@ Verb FindVerb(int argc, char** argv) {
   constexpr LightVerb kVerbs[] = {
       {"compare", &AddCompare},
       {"film", &AddFilm},
-      {"merge", &AddMerge},
+      {"merge", &AddMergeShards},
       {"gate", [](CLI::App* verb) { return AddGate(verb, /*rollouts=*/nullptr); }}};
   if (argc < 2) return nullptr;
   if (argc == 2 && std::string_view(argv[1]) == "--version") return &PrintVersion;
