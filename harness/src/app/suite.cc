@@ -63,8 +63,11 @@ suite::SuiteOptions StepOptions(const SuiteVerbOptions& options) {
 
 double BytesBelow(const fs::path& folder) {
   double bytes = 0.0;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) bytes += static_cast<double>(entry.file_size());
+  std::error_code gone;  // another process may work there
+  for (auto entry = fs::recursive_directory_iterator(folder, gone);
+       !gone && entry != fs::recursive_directory_iterator(); entry.increment(gone)) {
+    const std::uintmax_t size = entry->is_regular_file(gone) ? entry->file_size(gone) : 0;
+    if (!gone) bytes += static_cast<double>(size);
   }
   return bytes;
 }
@@ -99,9 +102,9 @@ void PrintPlan(const std::vector<suite::SuiteStep>& steps, const suite::SuiteRes
   CellCost rest;
   std::map<std::string, int> unknown;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const bool is_done = known[i] || suite::IsDone(steps[i]);
-    core::PrintResult("{}  {}\n", is_done ? "done " : "to do", steps[i].title);
-    if (is_done || !steps[i].cell) continue;
+    if (!steps[i].cell) continue;
+    core::PrintResult("{}  {}\n", known[i] ? "done " : "to do", steps[i].title);
+    if (known[i]) continue;
     const auto found = costs.find(steps[i].cell->policy);
     if (found == costs.end()) {
       ++unknown[steps[i].cell->policy];
@@ -138,7 +141,11 @@ class SuiteProgress {
     if (state != suite::StepState::kDone) return;
     results_->Take(step);
     known_ = results_->known();
-    results_->Write(states_);
+    try {
+      results_->Write(states_);
+    } catch (const Error& error) {  // the steps that run must not end for that
+      core::LogWarning("the results are not written yet: {}", error.what());
+    }
     const auto n_cells = std::ranges::count_if(
         steps_, [](const suite::SuiteStep& each) { return each.cell.has_value(); });
     core::PrintStatus("done    {}  [{}/{}]\n", title, std::ranges::count(known_, true), n_cells);
@@ -155,6 +162,7 @@ int RunSuite(SuiteVerbOptions options) {
   const std::atomic<bool>& stop = core::CatchStopSignals();
   const suite::SuiteFile suite = suite::ReadSuiteFile(options.file);
   if (options.output.empty()) options.output = fs::path("runs") / "suites" / suite.name;
+  options.output = fs::absolute(options.output).lexically_normal();  // it gets into configs
   const std::vector<suite::SuiteStep> steps = suite::StepsOf(suite, StepOptions(options));
   suite::SuiteResults results(suite, steps, options.output, options.results);
   if (options.is_dry_run) {
@@ -168,6 +176,7 @@ int RunSuite(SuiteVerbOptions options) {
       {.n_at_once = options.n_jobs,
        .stop = &stop,
        .changed = [&](std::size_t step, suite::StepState state) { progress.Note(step, state); }});
+  results.TakeAll();
   results.Write(report.states);
   if (report.exit_code == core::kExitInterrupted) {
     core::PrintResult("interrupted; the same command continues\n");
@@ -191,7 +200,9 @@ Verb AddSuite(CLI::App* app) {
   AddNumber(app, "--jobs", &options->n_jobs, 1, 1024,
             "Steps at once; the processors are divided between them");
   app->add_option("--results", options->results,
-                  "suite.json of another folder or machine: the cells that it has count as done")
+                  "suite.json of another folder or machine, whose cells count as done; may be "
+                  "repeated")
+      ->allow_extra_args(false)
       ->check(CLI::ExistingFile);
   app->add_flag("--dry-run", options->is_dry_run,
                 "List what is done and what is missing, and estimate the time");

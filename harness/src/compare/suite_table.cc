@@ -46,6 +46,7 @@ void VisitTask(const core::JsonFields& fields, SuiteTaskName* task) {
 
 void VisitExpert(const core::JsonFields& fields, SuiteExpert* expert) {
   fields("task", &expert->task);
+  fields("config_sha256", &expert->config_sha256);
   fields("n_success", &expert->n_success);
   fields("n", &expert->n);
 }
@@ -84,9 +85,17 @@ bool IsOutcomes(const std::string& text) {
   return text.find_first_not_of("01") == std::string::npos;
 }
 
-RateInterval RateOf(const std::string& outcomes) {
+// Of the outcomes of all training seeds, which share `n_units` test seeds.
+RateInterval RateOf(const std::string& outcomes, std::size_t n_units) {
   const auto n_success = std::ranges::count(outcomes, '1');
-  return WilsonInterval(static_cast<int>(n_success), static_cast<int>(outcomes.size()));
+  RateInterval rate = {.n_success = static_cast<int>(n_success),
+                       .n = static_cast<int>(outcomes.size())};
+  rate.rate = static_cast<double>(n_success) / rate.n;
+  const int of_units = static_cast<int>(std::lround(rate.rate * static_cast<double>(n_units)));
+  const RateInterval units = WilsonInterval(of_units, static_cast<int>(n_units));
+  rate.low = std::min(units.low, rate.rate);
+  rate.high = std::max(units.high, rate.rate);
+  return rate;
 }
 
 // The cells of a policy on a task, one for each training seed.
@@ -102,7 +111,8 @@ std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string
 // Over the tasks of a group; null: over all.
 std::optional<SuiteMean> MeanOf(const SuiteTable& table, std::span<const SuiteRate> rates,
                                 const std::string& policy, const std::string* group) {
-  SuiteMean mean = {.policy = policy, .group = group != nullptr ? *group : "", .low = 0.0};
+  SuiteMean mean = {.policy = policy, .is_all = group == nullptr, .low = 0.0};
+  if (group != nullptr) mean.group = *group;
   double below = 0.0;  // squares of the distances to the bounds
   double above = 0.0;
   double at_end = 0.0;
@@ -130,13 +140,22 @@ std::optional<SuiteMean> MeanOf(const SuiteTable& table, std::span<const SuiteRa
   return mean;
 }
 
-// Test seeds that two cells share.
-void AddPairs(const SuiteCell& a, const SuiteCell& b, PairCounts* counts) {
+// How often two policies solve a test seed of a task, over the training seeds that both have.
+struct SharedUnit {
+  int n_a = 0;
+  int n_b = 0;
+};
+
+using SharedUnits = std::map<std::pair<std::string, std::uint64_t>, SharedUnit>;  // task, test seed
+
+void AddShared(const SuiteCell& a, const SuiteCell& b, SharedUnits* units) {
   const std::uint64_t begin = std::max(a.first_seed, b.first_seed);
   const std::uint64_t end =
       std::min(a.first_seed + a.successes.size(), b.first_seed + b.successes.size());
   for (std::uint64_t seed = begin; seed < end; ++seed) {
-    counts->Add(a.successes[seed - a.first_seed] == '1', b.successes[seed - b.first_seed] == '1');
+    SharedUnit& unit = (*units)[{a.task, seed}];
+    unit.n_a += a.successes[seed - a.first_seed] == '1' ? 1 : 0;
+    unit.n_b += b.successes[seed - b.first_seed] == '1' ? 1 : 0;
   }
 }
 
@@ -145,17 +164,36 @@ PairCounts CountPairs(const SuiteTable& table, const std::string& a, const std::
   for (const SuiteCell& cell : table.cells) {
     if (cell.policy == b) of_b[{cell.task, cell.seed}] = &cell;
   }
-  PairCounts counts;
+  SharedUnits units;
   for (const SuiteCell& cell : table.cells) {
     if (cell.policy != a) continue;
     const auto other = of_b.find({cell.task, cell.seed});
-    if (other != of_b.end()) AddPairs(cell, *other->second, &counts);
+    if (other != of_b.end()) AddShared(cell, *other->second, &units);
+  }
+  PairCounts counts;
+  for (const auto& [place, unit] : units) {
+    if (unit.n_a == unit.n_b) {
+      counts.Add(unit.n_a > 0, unit.n_b > 0);
+    } else {
+      counts.Add(unit.n_a > unit.n_b, unit.n_b > unit.n_a);
+    }
   }
   return counts;
 }
 
 bool HasCell(const SuiteTable& table, const std::string& policy) {
   return std::ranges::find(table.cells, policy, &SuiteCell::policy) != table.cells.end();
+}
+
+// A policy that is not trained has one cell for a task, however many training seeds there are.
+bool HasAllCells(const SuiteTable& table, const std::string& policy) {
+  std::size_t n_most = 0;
+  for (const SuiteTaskName& task : table.tasks) {
+    n_most = std::max(n_most, CellsOf(table, policy, task.name).size());
+  }
+  return n_most > 0 && std::ranges::all_of(table.tasks, [&](const SuiteTaskName& task) {
+           return CellsOf(table, policy, task.name).size() == n_most;
+         });
 }
 
 }  // namespace
@@ -201,11 +239,11 @@ std::vector<SuiteRate> RatesOf(const SuiteTable& table) {
         successes += cell->successes;
         at_end += cell->successes_at_end;
       }
-      rates.push_back({.policy = policy,
-                       .task = task.name,
-                       .any_time = RateOf(successes),
-                       .at_end = at_end.size() == successes.size() ? std::optional(RateOf(at_end))
-                                                                   : std::nullopt});
+      const std::size_t n_units = cells.front()->successes.size();
+      SuiteRate rate = {
+          .policy = policy, .task = task.name, .any_time = RateOf(successes, n_units)};
+      if (at_end.size() == successes.size()) rate.at_end = RateOf(at_end, n_units);
+      rates.push_back(std::move(rate));
     }
   }
   return rates;
@@ -247,7 +285,7 @@ std::vector<SuitePair> PairsOf(const SuiteTable& table) {
 std::vector<std::pair<std::string, std::string>> LettersOf(const SuiteTable& table) {
   std::vector<SuiteMean> ranked;
   for (SuiteMean& mean : MeansOf(table)) {
-    if (mean.group.empty()) ranked.push_back(std::move(mean));
+    if (mean.is_all && HasAllCells(table, mean.policy)) ranked.push_back(std::move(mean));
   }
   std::vector<std::pair<std::string, std::string>> letters;
   if (ranked.size() < 2) return letters;
@@ -259,6 +297,7 @@ std::vector<std::pair<std::string, std::string>> LettersOf(const SuiteTable& tab
   std::vector<std::pair<std::size_t, std::size_t>> different;
   for (const SuitePair& pair : PairsOf(table)) {
     if (pair.p_holm >= kLevel) continue;
+    if (std::max(rank_of(pair.a), rank_of(pair.b)) >= ranked.size()) continue;
     different.emplace_back(std::minmax({rank_of(pair.a), rank_of(pair.b)}));
   }
   const std::vector<std::string> display = LetterDisplay(ranked.size(), different);
@@ -274,7 +313,8 @@ Json ToJson(const SuiteTable& table) {
           {"tasks", ListOf(table.tasks, &VisitTask)},
           {"seeds", table.seeds},
           {"experts", ListOf(table.experts, &VisitExpert)},
-          {"cells", ListOf(table.cells, &VisitCell)}};
+          {"cells", ListOf(table.cells, &VisitCell)},
+          {"other_cells", ListOf(table.other_cells, &VisitCell)}};
 }
 
 SuiteTable ReadSuiteTable(const std::filesystem::path& file) {
@@ -286,8 +326,11 @@ SuiteTable ReadSuiteTable(const std::filesystem::path& file) {
                       .tasks = ReadList<SuiteTaskName>(view, "tasks", &VisitTask),
                       .seeds = view.Get<std::vector<std::uint64_t>>("seeds"),
                       .cells = ReadList<SuiteCell>(view, "cells", &VisitCell),
-                      .experts = ReadList<SuiteExpert>(view, "experts", &VisitExpert)};
-  for (const SuiteCell& cell : table.cells) {
+                      .experts = ReadList<SuiteExpert>(view, "experts", &VisitExpert),
+                      .other_cells = ReadList<SuiteCell>(view, "other_cells", &VisitCell)};
+  std::vector<SuiteCell> all = table.cells;
+  all.insert(all.end(), table.other_cells.begin(), table.other_cells.end());
+  for (const SuiteCell& cell : all) {
     const bool has_end = !cell.successes_at_end.empty();
     if (IsOutcomes(cell.successes) && IsOutcomes(cell.successes_at_end) &&
         (!has_end || cell.successes_at_end.size() == cell.successes.size())) {

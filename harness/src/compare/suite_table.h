@@ -70,8 +70,8 @@ nlohmann::json ToJson(const SuiteTable& table);
 /// Reads a suite.json. Throws Error{kData} or {kIo} naming the file.
 SuiteTable ReadSuiteTable(const std::filesystem::path& file);
 
-/// A policy on a task: all its training seeds together. They share their test seeds, so the interval
-/// (Wilson) is that of as many episodes as there are test seeds.
+/// A policy on a task: all its training seeds together. They share their test seeds, so the
+/// interval (Wilson) is that of as many episodes as there are test seeds.
 struct SuiteRate {
   std::string policy;
   std::string task;
@@ -89,7 +89,7 @@ struct SuiteMean {
   std::string policy;
   std::string group;
   bool is_all = false;  // over the tasks of all groups
-  int n_tasks = 0;    // with a cell
+  int n_tasks = 0;      // with a cell
   int n_wanted = 0;
   double mean = 0.0;
   double low = 0.0;
@@ -100,8 +100,8 @@ struct SuiteMean {
 /// For each policy that has a cell: its groups in the order of the tasks, then all tasks.
 std::vector<SuiteMean> MeansOf(const SuiteTable& table);
 
-/// Two policies on the tasks, training seeds and test seeds that both have. The unit is a test seed of
-/// a task: with several training seeds, the policy that solves it with more of them.
+/// Two policies on the tasks, training seeds and test seeds that both have. The unit is a test seed
+/// of a task: with several training seeds, the policy that solves it with more of them.
 struct SuitePair {
   std::string a;
   std::string b;
@@ -112,8 +112,8 @@ struct SuitePair {
 
 std::vector<SuitePair> PairsOf(const SuiteTable& table);
 
-/// The letters of the policies that have all cells, as in CompareRuns: policies that share one do not
-/// differ significantly at 5 %. The best one has an "a". Empty for a single policy.
+/// The letters of the policies that have all cells, as in CompareRuns: policies that share one do
+/// not differ significantly at 5 %. The best one has an "a". Empty for a single policy.
 std::vector<std::pair<std::string, std::string>> LettersOf(const SuiteTable& table);
 
 /// The groups of the tasks, each once.

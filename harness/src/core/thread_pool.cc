@@ -1,5 +1,7 @@
 #include "core/thread_pool.h"
 
+#include <sched.h>
+
 #include <algorithm>
 
 #include "core/stop_signal.h"
@@ -8,6 +10,9 @@ namespace dp_bench::core {
 
 int ResolveThreadCount(int n_threads) {
   if (n_threads >= 1) return n_threads;
+  cpu_set_t usable;  // hardware_concurrency also counts processors that this process may not use
+  CPU_ZERO(&usable);
+  if (sched_getaffinity(0, sizeof(usable), &usable) == 0) return CPU_COUNT(&usable);
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 

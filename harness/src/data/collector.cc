@@ -455,6 +455,8 @@ json CollectionOrigin(const std::string& env_section, const std::string& env_ver
                  {"action_noise_std",
                   config.action_noise_std ? json(*config.action_noise_std) : json(nullptr)},
                  {"keep_failures", config.keep_failures}};
+  // the interpreter of an env is another path on each machine
+  if (origin["env"].contains("params")) origin["env"]["params"].erase("python");
   if (config.n_steps_after_success > 0) {  // without it, the paths of datasets stay the same
     origin["n_steps_after_success"] = config.n_steps_after_success;
   }

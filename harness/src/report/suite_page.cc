@@ -65,10 +65,12 @@ Json MeanJson(const compare::SuiteMean* mean) {
           {"is_part", mean->n_tasks < mean->n_wanted}};
 }
 
+// Of a group; null: of all tasks.
 const compare::SuiteMean* MeanOf(const std::vector<compare::SuiteMean>& means,
-                                 const std::string& policy, const std::string& group) {
+                                 const std::string& policy, const std::string* group) {
   return Find(means, [&](const compare::SuiteMean& mean) {
-    return mean.policy == policy && mean.group == group;
+    return mean.policy == policy && mean.is_all == (group == nullptr) &&
+           (group == nullptr || mean.group == *group);
   });
 }
 
@@ -94,12 +96,12 @@ Json PolicyRows(const compare::SuiteTable& table, const SuiteExtras& extras,
   Json rows = Json::array();
   for (const std::string& policy : table.policies) {
     Json row = {{"name", policy},
-                {"all", MeanJson(MeanOf(means, policy, ""))},
+                {"all", MeanJson(MeanOf(means, policy, nullptr))},
                 {"groups", Json::array()},
                 {"cost", CostJson(table, extras, policy)},
                 {"letters", nullptr}};
     for (const std::string& group : groups) {
-      row["groups"].push_back(MeanJson(MeanOf(means, policy, group)));
+      row["groups"].push_back(MeanJson(MeanOf(means, policy, &group)));
     }
     const auto* const of_policy =
         Find(letters, [&](const auto& each) { return each.first == policy; });
@@ -181,7 +183,8 @@ Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
                 {"n_tasks", table.tasks.size()},
                 {"n_cells", table.cells.size()},
                 {"n_missing", extras.n_missing > 0 ? Json(extras.n_missing) : Json()},
-                {"has_letters", table.policies.size() > 1},
+                {"has_letters", !compare::LettersOf(table).empty()},
+                {"is_part", extras.n_missing > 0},
                 {"expert", ExpertMean(table, nullptr)},
                 {"has_end", std::ranges::any_of(table.cells,
                                                 [](const compare::SuiteCell& cell) {

@@ -1,21 +1,28 @@
 #include "suite/child_processes.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <span>
+#include <thread>
 
 #include "core/errors.h"
+#include "core/system_error.h"
 
 namespace dp_bench::suite {
 namespace {
 
 constexpr int kCannotStart = 127;  // as of a shell
+constexpr std::chrono::seconds kFarewell(20);
 
 std::vector<int> OwnProcessors() {
   cpu_set_t all;
@@ -51,6 +58,7 @@ std::vector<int> OwnProcessors() {
 }  // namespace
 
 ChildProcesses::ChildProcesses(int n_at_once) : places_(static_cast<std::size_t>(n_at_once)) {
+  std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, no process can be waited for
   const std::vector<int> processors = OwnProcessors();
   for (std::size_t i = 0; i < places_.size(); ++i) {
     CPU_ZERO(&places_[i].processors);
@@ -61,6 +69,12 @@ ChildProcesses::ChildProcesses(int n_at_once) : places_(static_cast<std::size_t>
 }
 
 ChildProcesses::~ChildProcesses() {
+  AskToEnd();
+  const auto until = std::chrono::steady_clock::now() + kFarewell;
+  while (n_running() > 0 && std::chrono::steady_clock::now() < until) {
+    TakeEnded();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
   for (const Place& place : places_) {
     if (place.pid < 0) continue;
     kill(-place.pid, SIGKILL);
@@ -86,10 +100,18 @@ void ChildProcesses::Start(std::size_t id, const std::vector<std::string>& argum
   argv.push_back(nullptr);
   const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0) throw IoError("cannot write {}: {}", output.string(), std::strerror(errno));
+  const std::string head = fmt::format("{}{}\n", kAttemptLine, fmt::join(arguments, " "));
+  core::WriteAll(file, std::as_bytes(std::span(head)), output);
   const pid_t parent = getpid();
+  // a signal that comes before the command has its own handlers must wait
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
   const pid_t pid = fork();
   if (pid == 0) BecomeCommand(argv.data(), file, parent, place->processors);
   const int error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(file);
   if (pid < 0) throw IoError("cannot start a process: {}", std::strerror(error));
   setpgid(pid, pid);  // also here, so that it holds before a signal is sent

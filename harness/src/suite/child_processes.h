@@ -8,9 +8,13 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dp_bench::suite {
+
+/// In the output of a process, before what it prints.
+inline constexpr std::string_view kAttemptLine = "--- dp_bench ";
 
 /// Used by one thread, which starts them all: they end with it.
 class ChildProcesses {
@@ -20,7 +24,7 @@ class ChildProcesses {
   explicit ChildProcesses(int n_at_once);
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;
-  /// Kills those that still run.
+  /// Asks those that still run to end, and kills them after 20 s.
   ~ChildProcesses();
 
   bool has_place() const;

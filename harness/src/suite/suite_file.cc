@@ -34,9 +34,8 @@ SuitePolicy ReadPolicy(const Config& config) {
   if (policy.is_multi_task && !policy.is_trained) {
     throw ConfigError("{}: expected a policy that is trained", config.Where("multi_task"));
   }
-  const std::string name = policy.policy.empty()
-                               ? policy.checkpoint.lexically_normal().filename().string()
-                               : policy.policy;
+  const std::string name =
+      policy.policy.empty() ? core::NameOf(policy.checkpoint).string() : policy.policy;
   policy.name = config::RequireName(config.Get("name", name, "of the row"), config.Where("name"));
   return policy;
 }
@@ -53,6 +52,10 @@ std::vector<SuiteTask> ReadTasks(const Config& config) {
   keys("name", &name, "of the column, if there is only one; by default that of the task");
   keys("group", &task.group, "columns of one group have a mean of their own");
   keys("overrides", &task.overrides, "config values of its runs, as on the command line");
+  if (task.group.find_first_of(",\"{}^~\\") != std::string::npos) {
+    throw ConfigError("{}: expected a name without the characters of CSV and LaTeX, found '{}'",
+                      config.Where("group"), task.group);
+  }
   if (!name.empty() && names.size() > 1) {
     throw ConfigError("{}: {} tasks cannot have one name", config.Where("name"), names.size());
   }

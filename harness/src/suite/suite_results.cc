@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/console.h"
+#include "core/errors.h"
 #include "data/replay_writer.h"
 #include "run/run_folder.h"
 
@@ -27,28 +29,64 @@ std::string VideoOf(const run::RunFolder& run, const std::string& folder) {
 SuiteResults::SuiteResults(const SuiteFile& suite, std::span<const SuiteStep> steps,
                            const fs::path& folder, const std::vector<fs::path>& others)
     : suite_(suite), steps_(steps), folder_(folder) {
-  for (const fs::path& file : others) TakeTable(file);
-  if (fs::exists(folder / kSuiteFile)) TakeTable(folder / kSuiteFile);
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (IsDone(steps[i])) Take(i);
+  for (const fs::path& file : others) TakeTable(compare::ReadSuiteTable(file));
+  if (fs::exists(folder / kSuiteFile)) {
+    const compare::SuiteTable own = compare::ReadSuiteTable(folder / kSuiteFile);
+    if (own.name != suite.name) {
+      throw UsageError("'{}' is the folder of the suite '{}', not of '{}'; give another --output",
+                       folder.string(), own.name, suite.name);
+    }
+    TakeTable(own);
+    KeepOthers(own);
+  }
+  TakeAll();
+}
+
+void SuiteResults::TakeTable(const compare::SuiteTable& table) {
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].kind == StepKind::kCollect) {
+      const auto expert =
+          std::ranges::find(table.experts, steps_[i].hash, &compare::SuiteExpert::config_sha256);
+      if (expert != table.experts.end()) {
+        for (const std::string& task : steps_[i].tasks) {
+          experts_[task] = *expert;
+          experts_[task].task = task;
+        }
+      }
+    }
+    if (!steps_[i].cell) continue;
+    const compare::SuiteCell& wanted = *steps_[i].cell;
+    for (const std::vector<compare::SuiteCell>* cells : {&table.cells, &table.other_cells}) {
+      const auto found =
+          std::ranges::find(*cells, wanted.config_sha256, &compare::SuiteCell::config_sha256);
+      if (found == cells->end()) continue;
+      compare::SuiteCell cell = *found;
+      cell.policy = wanted.policy;  // it may have another name now
+      cell.task = wanted.task;
+      cell.seed = wanted.seed;
+      if (!fs::exists(folder_ / cell.folder)) cell.folder = wanted.folder;
+      cells_[i] = std::move(cell);
+      break;
+    }
   }
 }
 
-void SuiteResults::TakeTable(const fs::path& file) {
-  const compare::SuiteTable table = compare::ReadSuiteTable(file);
+// Cells of other settings stay in the file.
+void SuiteResults::KeepOthers(const compare::SuiteTable& own) {
+  const auto keep = [this](const compare::SuiteCell& cell) {
+    const bool is_of_step = std::ranges::any_of(steps_, [&](const SuiteStep& step) {
+      return step.cell && step.cell->config_sha256 == cell.config_sha256;
+    });
+    if (!is_of_step) other_cells_.push_back(cell);
+  };
+  std::ranges::for_each(own.cells, keep);
+  std::ranges::for_each(own.other_cells, keep);
+}
+
+void SuiteResults::TakeAll() {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (!steps_[i].cell) continue;
-    const auto found = std::ranges::find(table.cells, steps_[i].cell->config_sha256,
-                                         &compare::SuiteCell::config_sha256);
-    if (found == table.cells.end()) continue;
-    compare::SuiteCell cell = *found;
-    cell.policy = steps_[i].cell->policy;  // it may have another name now
-    cell.task = steps_[i].cell->task;
-    cell.seed = steps_[i].cell->seed;
-    cell.folder = steps_[i].cell->folder;
-    cells_[i] = std::move(cell);
+    if (!cells_.contains(i) && !unreadable_.contains(i) && IsDone(steps_[i])) Take(i);
   }
-  for (const compare::SuiteExpert& expert : table.experts) experts_[expert.task] = expert;
 }
 
 std::vector<bool> SuiteResults::known() const {
@@ -65,7 +103,7 @@ void SuiteResults::TakeExpert(const SuiteStep& step) {
   const auto n_failed = static_cast<int>(attributes.at("failures").size());
   for (const std::string& task : step.tasks) {
     const compare::SuiteExpert found = {
-        .task = task, .n_success = n_success, .n = n_kept + n_failed};
+        .task = task, .config_sha256 = step.hash, .n_success = n_success, .n = n_kept + n_failed};
     compare::SuiteExpert& expert = experts_[task];
     if (found.n > expert.n) expert = found;  // of several sets the largest
   }
@@ -73,20 +111,30 @@ void SuiteResults::TakeExpert(const SuiteStep& step) {
 
 void SuiteResults::Take(std::size_t step) {
   const SuiteStep& done = steps_[step];
-  if (done.kind == StepKind::kCollect) TakeExpert(done);
-  if (!done.cell) return;
-  const run::RunFolder run = run::ReadRunFolder(done.product);
-  compare::SuiteCell cell = compare::OutcomesOf(run);
-  cell.policy = done.cell->policy;
-  cell.task = done.cell->task;
-  cell.seed = done.cell->seed;
-  cell.config_sha256 = done.cell->config_sha256;
-  cell.folder = done.cell->folder;
-  if (const auto cost = run.ReadCost()) costs_[cell.folder] = *cost;
-  if (std::string video = VideoOf(run, cell.folder); !video.empty()) {
-    videos_[cell.folder] = std::move(video);
+  try {
+    if (done.kind == StepKind::kCollect) TakeExpert(done);
+    if (!done.cell) return;
+    compare::SuiteCell cell;
+    Read(done, &cell);
+    cells_[step] = std::move(cell);
+  } catch (const Error& error) {
+    unreadable_[step] = error.what();
+    core::LogWarning("{}: {}", done.title, error.what());
   }
-  cells_[step] = std::move(cell);
+}
+
+void SuiteResults::Read(const SuiteStep& step, compare::SuiteCell* cell) {
+  const run::RunFolder run = run::ReadRunFolder(step.product);
+  *cell = compare::OutcomesOf(run);
+  cell->policy = step.cell->policy;
+  cell->task = step.cell->task;
+  cell->seed = step.cell->seed;
+  cell->config_sha256 = step.cell->config_sha256;
+  cell->folder = step.cell->folder;
+  if (const auto cost = run.ReadCost()) costs_[cell->folder] = *cost;
+  if (std::string video = VideoOf(run, cell->folder); !video.empty()) {
+    videos_[cell->folder] = std::move(video);
+  }
 }
 
 compare::SuiteTable SuiteResults::Table() const {
@@ -104,6 +152,7 @@ compare::SuiteTable SuiteResults::Table() const {
     const auto expert = experts_.find(task.name);
     if (expert != experts_.end()) table.experts.push_back(expert->second);
   }
+  table.other_cells = other_cells_;
   return table;
 }
 
@@ -111,6 +160,10 @@ report::SuiteExtras SuiteResults::Extras(const std::vector<StepState>& states) c
   report::SuiteExtras extras = {.costs = costs_, .videos = videos_};
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].cell && !cells_.contains(i)) ++extras.n_missing;
+    const auto unreadable = unreadable_.find(i);
+    if (unreadable != unreadable_.end()) {
+      extras.failed.push_back(steps_[i].title + ": " + unreadable->second);
+    }
     if (i >= states.size() || states[i] != StepState::kFailed) continue;
     extras.failed.push_back(steps_[i].title + ": " + FailureOf(steps_[i]));
   }

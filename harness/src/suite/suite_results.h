@@ -31,8 +31,11 @@ class SuiteResults {
   /// Whether the outcomes of each step are known.
   std::vector<bool> known() const;
 
-  /// Takes what a step has done.
+  /// Takes what a step has done. A result that cannot be read is shown as failed.
   void Take(std::size_t step);
+
+  /// Takes also what other processes have done meanwhile.
+  void TakeAll();
 
   /// In the order of policies, tasks and seeds, whatever the order in which they were done.
   compare::SuiteTable Table() const;
@@ -43,13 +46,17 @@ class SuiteResults {
   void Write(const std::vector<StepState>& states) const;
 
  private:
-  void TakeTable(const std::filesystem::path& file);
+  void TakeTable(const compare::SuiteTable& table);
+  void KeepOthers(const compare::SuiteTable& own);
+  void Read(const SuiteStep& step, compare::SuiteCell* cell);
   void TakeExpert(const SuiteStep& step);
 
   const SuiteFile& suite_;
   std::span<const SuiteStep> steps_;
   std::filesystem::path folder_;
   std::map<std::size_t, compare::SuiteCell> cells_;      // by step
+  std::vector<compare::SuiteCell> other_cells_;          // of the suite's own file
+  std::map<std::size_t, std::string> unreadable_;        // why, by step
   std::map<std::string, compare::SuiteExpert> experts_;  // by task
   std::map<std::string, core::Cost> costs_;              // by folder, as the videos
   std::map<std::string, std::string> videos_;

@@ -32,17 +32,42 @@ constexpr std::chrono::milliseconds kSlice(50);
 constexpr std::chrono::seconds kLookElsewhere(2);
 constexpr std::size_t kMaxShown = 600;
 constexpr std::string_view kErrorPrefix = "dp_bench: ";  // of the message that ends a program
+constexpr std::string_view kPythonOverride = "env.params.python=";
 constexpr const char* kTrainedFile = "trained";  // of kTrain, whose run folder does not say it
 
 bool IsRun(StepKind kind) { return kind == StepKind::kRun || kind == StepKind::kEvaluate; }
 
-// The command for the rest of the step.
-std::vector<std::string> CommandNow(const SuiteStep& step) {
+// A kill may have come between the first two files of a run.
+void RemoveLoneManifest(const fs::path& product) {
+  if (fs::exists(product / run::kConfigFile)) return;
+  const run::RunContents contents = run::LookIntoRun(product);
+  if (contents.training.size() + contents.evaluation.size() == 1) {
+    fs::remove(product / run::kManifestFile);
+  }
+}
+
+// What --resume takes of a first command: what may differ between machines.
+std::vector<std::string> ResumeCommand(const SuiteStep& step) {
+  const std::vector<std::string>& first = step.command;
+  std::vector<std::string> command = {first.front(), "--resume", step.product.string()};
+  for (std::size_t i = 1; i < first.size(); ++i) {
+    if (first[i] == "--plugin-dir") command.insert(command.end(), {first[i], first[i + 1]});
+    const bool is_free = step.kind != StepKind::kEvaluate && first[i].starts_with(kPythonOverride);
+    if (is_free) command.push_back(first[i]);
+  }
+  return command;
+}
+
+// The command for the rest of the step; `starts_over`: an evaluation that cannot be continued, such
+// as one of another machine.
+std::vector<std::string> CommandNow(const SuiteStep& step, bool starts_over) {
+  if (step.kind != StepKind::kCollect) RemoveLoneManifest(step.product);
   std::vector<std::string> command = step.command;
   const bool is_begun =
       step.kind != StepKind::kCollect && !run::LookIntoRun(step.product).is_empty();
-  if (is_begun) return {command.front(), "--resume", step.product.string()};
+  if (is_begun && !starts_over) return ResumeCommand(step);
   command.insert(command.begin() + 1, {"--output", step.product.string()});
+  if (is_begun) command.insert(command.begin() + 1, "--overwrite");
   return command;
 }
 
@@ -53,6 +78,7 @@ class SuiteRunner {
       : steps_(steps),
         options_(options),
         report_{.states = std::vector<StepState>(steps.size(), StepState::kWaiting)},
+        starts_over_(steps.size(), false),
         children_(options.n_at_once) {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       if (is_known[i] || IsDone(steps_[i])) report_.states[i] = StepState::kDone;
@@ -70,6 +96,7 @@ class SuiteRunner {
   bool TryStart(std::size_t step);
   bool CanStart(std::size_t step);
   void TakeEnded();
+  bool CanTryAgain(std::size_t step);
   void LookElsewhere();
   bool Has(StepState state) const {
     return std::ranges::find(report_.states, state) != report_.states.end();
@@ -78,6 +105,9 @@ class SuiteRunner {
   std::span<const SuiteStep> steps_;
   const SuiteRunOptions& options_;
   SuiteRunReport report_;
+  std::vector<bool> starts_over_;
+  bool has_said_wait_ = false;
+  std::string why_elsewhere_;  // of the last one
   std::map<std::size_t, std::unique_ptr<core::FolderLock>> locks_;
   ChildProcesses children_;
 };
@@ -124,11 +154,12 @@ bool SuiteRunner::TryStart(std::size_t step) {
       Set(step, StepState::kDone);
       return false;
     }
-    children_.Start(step, CommandNow(wanted), wanted.folder / kOutputFile);
+    children_.Start(step, CommandNow(wanted, starts_over_[step]), wanted.folder / kOutputFile);
     locks_[step] = std::move(lock);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUsage) throw;  // the lock
     Set(step, StepState::kElsewhere);
+    why_elsewhere_ = error.what();
     return false;
   }
   Set(step, StepState::kRunning);
@@ -155,11 +186,28 @@ void SuiteRunner::TakeEnded() {
       Set(ended->id, StepState::kDone);
     } else if (code == core::kExitInterrupted || stopped()) {
       Set(ended->id, StepState::kWaiting);
+    } else if (code == ExitCodeFor(ErrorCode::kUsage) && CanTryAgain(ended->id)) {
+      Set(ended->id, StepState::kWaiting);
     } else {
-      if (report_.exit_code == 0) report_.exit_code = code;
+      if (report_.exit_code == 0) report_.exit_code = code != 0 ? code : 1;
       Set(ended->id, StepState::kFailed);
     }
   }
+}
+
+// A step of a killed suite may still save its work, and the evaluation of another machine cannot be
+// continued on this one, only begun again.
+bool SuiteRunner::CanTryAgain(std::size_t step) {
+  const SuiteStep& ended = steps_[step];
+  if (!fs::exists(ended.product)) return false;
+  try {
+    const core::FolderLock lock(ended.product);
+  } catch (const Error&) {
+    return true;
+  }
+  const bool is_first = ended.kind == StepKind::kEvaluate && !starts_over_[step];
+  starts_over_[step] = starts_over_[step] || is_first;
+  return is_first;
 }
 
 // What another process did; what it gave up is ours.
@@ -183,6 +231,9 @@ SuiteRunReport SuiteRunner::Run() {
     while (!is_asked && children_.has_place() && StartNext()) {
     }
     if (children_.n_running() == 0 && (is_asked || !Has(StepState::kElsewhere))) break;
+    if (children_.n_running() == 0 && !std::exchange(has_said_wait_, true)) {
+      core::PrintStatus("waiting for steps that other processes run: {}\n", why_elsewhere_);
+    }
     std::this_thread::sleep_for(kSlice);
     if (std::chrono::steady_clock::now() - looked < kLookElsewhere) continue;
     looked = std::chrono::steady_clock::now();
@@ -201,7 +252,10 @@ std::string FailureOf(const SuiteStep& step) {
   for (std::string line; std::getline(file, line);) {
     const std::size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos) continue;
-    if (line.starts_with(kErrorPrefix)) {
+    if (line.starts_with(kAttemptLine)) {
+      message = "it printed nothing";
+      is_error = false;
+    } else if (line.starts_with(kErrorPrefix)) {
       message = line.substr(kErrorPrefix.size());
       is_error = true;
     } else if (is_error) {
@@ -214,7 +268,10 @@ std::string FailureOf(const SuiteStep& step) {
 }
 
 bool IsDone(const SuiteStep& step) {
-  if (step.kind == StepKind::kTrain) return fs::exists(step.folder / kTrainedFile);
+  if (step.kind == StepKind::kTrain) {
+    return fs::exists(step.folder / kTrainedFile) &&
+           fs::is_directory(step.product / run::kCheckpointsFolder);
+  }
   if (IsRun(step.kind)) return run::LookIntoRun(step.product).is_finished;
   const nlohmann::json attributes = data::ReadReplayAttributes(step.product);
   return !attributes.is_null() &&

@@ -51,9 +51,19 @@ std::string Named(const std::string& name, const std::string& hash) {
 
 // What a checkpoint's weights are.
 std::string CheckpointHash(const fs::path& checkpoint) {
-  const fs::path file = run::FindCheckpoint(checkpoint).folder / run::kManifestFile;
-  const std::string text = core::ReadTextFile(file, kMaxManifestBytes);
+  const std::string text = core::ReadTextFile(checkpoint / run::kManifestFile, kMaxManifestBytes);
   return core::Sha256Hex(std::as_bytes(std::span(text)));
+}
+
+// The overrides of a policy that are about its rollouts.
+SuitePolicy SettingsOfEnv(const SuitePolicy& policy) {
+  SuitePolicy of_env;
+  for (const std::string& text : policy.overrides) {
+    if (text.starts_with("env.") || text.starts_with("env_runner.")) {
+      of_env.overrides.push_back(text);
+    }
+  }
+  return of_env;
 }
 
 class StepList {
@@ -76,6 +86,7 @@ class StepList {
   std::optional<std::size_t> CollectionOf(const config::ConfigRequest& request,
                                           const SuiteTask& task);
 
+  Json Resolve(const config::ConfigRequest& request, const std::string& policy) const;
   config::ConfigRequest RequestOf(const SuitePolicy& policy, const SuiteTask& task) const;
   std::vector<std::string> Command(const char* verb, const config::ConfigRequest& request) const;
   void Place(const std::string& name, std::uint64_t seed, const SuitePolicy& policy,
@@ -93,6 +104,25 @@ class StepList {
   std::map<std::pair<std::string, std::uint64_t>, std::size_t> trainings_;  // by policy and seed
   std::map<std::size_t, std::string> training_hashes_;
 };
+
+// What would make cells that can neither be continued nor counted.
+Json StepList::Resolve(const config::ConfigRequest& request, const std::string& policy) const {
+  Json config = options_.resolve(request);
+  const auto value = [&config](const char* pointer) {
+    const Json::json_pointer place(pointer);
+    return config.contains(place) ? config.at(place) : Json();
+  };
+  if (value("/env_runner/n_test") == 0) {
+    throw ConfigError("{}: env_runner.n_test is 0, so there would be nothing to count", policy);
+  }
+  if (value("/checkpoint/save_last_ckpt") == false) {
+    throw ConfigError(
+        "{}: checkpoint.save_last_ckpt is false, so an interrupted evaluation could not be "
+        "continued",
+        policy);
+  }
+  return config;
+}
 
 config::ConfigRequest StepList::RequestOf(const SuitePolicy& policy, const SuiteTask& task) const {
   config::ConfigRequest request = {
@@ -149,7 +179,7 @@ std::optional<std::size_t> StepList::CollectionOf(const config::ConfigRequest& r
                                                   const SuiteTask& task) {
   config::ConfigRequest of_env = request;
   of_env.policy.clear();
-  const Json config = options_.resolve(request);
+  const Json config = Resolve(request, request.policy);
   if (!config.contains("collect") || config.contains("/dataset/plugin"_json_pointer)) {
     return std::nullopt;
   }
@@ -162,11 +192,16 @@ std::optional<std::size_t> StepList::CollectionOf(const config::ConfigRequest& r
     for (const char* section : {"env", "collect"}) {
       of_env.overrides.push_back(fmt::format("{}={}", section, config.at(section).dump()));
     }
+    const Json::json_pointer isolate("/env_runner/isolate");
+    if (config.contains(isolate)) {
+      of_env.overrides.push_back("env_runner.isolate=" + config.at(isolate).dump());
+    }
     steps_.push_back({.kind = StepKind::kCollect,
                       .title = "demonstrations of " + task.name,
                       .folder = folder,
                       .product = folder / "demonstrations.zarr",
-                      .command = Command("collect", of_env)});
+                      .command = Command("collect", of_env),
+                      .hash = hash});
   }
   std::vector<std::string>& tasks = steps_[known->second].tasks;
   if (std::ranges::find(tasks, task.name) == tasks.end()) tasks.push_back(task.name);
@@ -178,7 +213,7 @@ void StepList::AddRun(const SuitePolicy& policy, const SuiteTask& task, std::uin
   const std::optional<std::size_t> collection = CollectionOf(request, task);
   request.overrides.push_back(fmt::format("training.seed={}", seed));
   SuiteStep step = {.kind = StepKind::kRun, .command = Command("run", request)};
-  SetCell(policy, task, seed, HashOf({{"run", Portable(options_.resolve(request))}}), &step);
+  SetCell(policy, task, seed, HashOf({{"run", Portable(Resolve(request, policy.name))}}), &step);
   if (collection) {
     step.needs = {*collection};
     const std::vector<std::string> dataset = {"--dataset", steps_[*collection].product.string()};
@@ -191,12 +226,19 @@ void StepList::AddRun(const SuitePolicy& policy, const SuiteTask& task, std::uin
 std::size_t StepList::TrainingOf(const SuitePolicy& policy, std::uint64_t seed) {
   const auto known = trainings_.find({policy.name, seed});
   if (known != trainings_.end()) return known->second;
-  config::ConfigRequest request = RequestOf(policy, suite_.tasks.front());
+  SuiteTask first = suite_.tasks.front();
+  first.overrides.clear();  // of that task alone
+  config::ConfigRequest request = RequestOf(policy, first);
   request.overrides.push_back(fmt::format("training.seed={}", seed));
+  const Json config = Resolve(request, policy.name);
+  if (!config.contains("/dataset/mixture"_json_pointer)) {
+    throw ConfigError("{}: multi_task needs dataset.mixture, the datasets of all tasks",
+                      policy.name);
+  }
   SuiteStep step = {.kind = StepKind::kTrain,
                     .title = fmt::format("{} on all tasks{}", policy.name, SeedText(seed)),
                     .command = Command("train", request)};
-  const std::string hash = HashOf({{"train", Portable(options_.resolve(request))}});
+  const std::string hash = HashOf({{"train", Portable(config)}});
   Place("all_tasks", seed, policy, hash, &step);
   steps_.push_back(std::move(step));
   training_hashes_[steps_.size() - 1] = hash;
@@ -214,8 +256,9 @@ void StepList::AddEvaluation(const SuitePolicy& policy, const SuiteTask& task, s
     step.needs = {training};
     of_policy = training_hashes_.at(training);
     checkpoint = steps_[training].product;
-    request = RequestOf({}, task);  // the policy's own settings are those of its training
+    request = RequestOf(SettingsOfEnv(policy), task);  // the others are those of its training
   } else if (!checkpoint.empty()) {
+    checkpoint = run::FindCheckpoint(checkpoint).folder;  // a better one may come meanwhile
     of_policy = CheckpointHash(checkpoint);
   }
   const std::string hash =

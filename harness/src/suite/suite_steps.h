@@ -32,8 +32,9 @@ struct SuiteStep {
   std::vector<std::size_t> needs;    // steps that must be done before
   /// Of kRun and kEvaluate: policy, task, seed, hash and folder. The outcomes are still missing.
   std::optional<compare::SuiteCell> cell;
-  /// Of kCollect: the tasks with these demonstrations.
+  /// Of kCollect: the tasks with these demonstrations, and the hash of env and collection.
   std::vector<std::string> tasks;
+  std::string hash;
 };
 
 /// The config that a command would have.
@@ -50,7 +51,7 @@ struct SuiteOptions {
 
 /// The steps in the order in which they are best run: task by task. A step's folder has the hash of
 /// its config in its name, so that other settings never find old results. What does not change
-/// outcomes is not hashed: the interpreter of an env, numbers of workers, the device's place.
+/// outcomes is not hashed: the interpreter of an env, and numbers of workers.
 /// Throws Error{kConfig} or {kCheckpoint} for a suite that cannot run.
 std::vector<SuiteStep> StepsOf(const SuiteFile& suite, const SuiteOptions& options);
 

@@ -41,7 +41,7 @@ SuiteTable SmallTable() {
                     Cell("weak", "lift", "0000000001"), Cell("strong", "reach", "1111111111"),
                     Cell("strong", "push", "1111100000"), Cell("strong", "lift", "1111111111"),
                     Cell("other", "reach", "1111100000")},
-          .experts = {{"reach", 20, 21}}};
+          .experts = {{"reach", "abc", 20, 21}}};
 }
 
 TEST(SuiteTableTest, AMeanWeighsEveryTaskAlike) {
@@ -51,7 +51,7 @@ TEST(SuiteTableTest, AMeanWeighsEveryTaskAlike) {
   EXPECT_DOUBLE_EQ(means[0].mean, 0.2);
   EXPECT_EQ(means[1].group, "hard");
   EXPECT_DOUBLE_EQ(means[1].mean, 0.1);
-  EXPECT_EQ(means[2].group, "");
+  EXPECT_TRUE(means[2].is_all);
   EXPECT_NEAR(means[2].mean, (0.4 + 0.0 + 0.1) / 3.0, 1e-12);
   EXPECT_EQ(means[2].n_tasks, 3);
 }
@@ -74,13 +74,39 @@ TEST(SuiteTableTest, TheIntervalOfAMeanIsNarrowerThanThoseOfItsTasks) {
   EXPECT_NEAR(mean.high, 0.5 + (one.high - 0.5) / std::sqrt(2.0), 1e-12);
 }
 
-TEST(SuiteTableTest, TrainingSeedsOfATaskArePooled) {
+// They share their test seeds, so the interval is not narrower for them.
+TEST(SuiteTableTest, TrainingSeedsOfATaskArePooledWithTheIntervalOfTheirTestSeeds) {
   SuiteTable table = SmallTable();
   table.cells = {Cell("weak", "reach", "1100", 42), Cell("weak", "reach", "1111", 43)};
   const std::vector<SuiteRate> rates = RatesOf(table);
   ASSERT_EQ(rates.size(), 1U);
   EXPECT_EQ(rates[0].any_time.n_success, 6);
   EXPECT_EQ(rates[0].any_time.n, 8);
+  EXPECT_DOUBLE_EQ(rates[0].any_time.low, WilsonInterval(3, 4).low);
+  EXPECT_DOUBLE_EQ(rates[0].any_time.high, WilsonInterval(3, 4).high);
+}
+
+TEST(SuiteTableTest, MoreTrainingSeedsAreNotMoreEvidenceAboutTestSeeds) {
+  SuiteTable table = SmallTable();
+  table.cells.clear();
+  for (const std::uint64_t seed : {42U, 43U, 44U}) {
+    table.cells.push_back(Cell("weak", "reach", "00000", seed));
+    table.cells.push_back(Cell("strong", "reach", "11111", seed));
+  }
+  const std::vector<SuitePair> pairs = PairsOf(table);
+  ASSERT_EQ(pairs.size(), 1U);
+  EXPECT_EQ(pairs[0].counts.only_b, 5);
+  EXPECT_DOUBLE_EQ(pairs[0].p_exact, 0.0625);
+}
+
+TEST(SuiteTableTest, TasksWithoutAGroupAreNotAllTasks) {
+  SuiteTable table = SmallTable();
+  table.tasks[0].group = "";
+  const std::vector<SuiteMean> means = MeansOf(table);
+  EXPECT_EQ(means[0].group, "");
+  EXPECT_FALSE(means[0].is_all);
+  EXPECT_DOUBLE_EQ(means[0].mean, 0.4);
+  EXPECT_EQ(LettersOf(table).size(), 2U);
 }
 
 TEST(SuiteTableTest, PairsAreOfTheSameTaskTrainingSeedAndTestSeed) {
@@ -97,8 +123,13 @@ TEST(SuiteTableTest, PairsAreOfTheSameTaskTrainingSeedAndTestSeed) {
 }
 
 TEST(SuiteTableTest, ThePoliciesThatDifferHaveDifferentLetters) {
-  EXPECT_THAT(LettersOf(SmallTable()),
-              ElementsAre(Pair("strong", "a"), Pair("other", "ab"), Pair("weak", "b")));
+  EXPECT_THAT(LettersOf(SmallTable()), ElementsAre(Pair("strong", "a"), Pair("weak", "b")));
+}
+
+TEST(SuiteTableTest, APolicyThatLacksCellsHasNoLetter) {
+  SuiteTable table = SmallTable();
+  table.cells.erase(table.cells.begin());
+  EXPECT_TRUE(LettersOf(table).empty());
 }
 
 TEST(SuiteTableTest, OnePolicyNeedsNoLetters) {
@@ -112,6 +143,7 @@ TEST(SuiteTableTest, IsReadAsItWasWritten) {
   SuiteTable table = SmallTable();
   table.cells[0].successes_at_end = "1010000000";
   table.cells[1].n_failed = 2;
+  table.other_cells = {Cell("weak", "reach", "01")};
   std::ofstream(scratch.path() / "suite.json") << ToJson(table);
   EXPECT_EQ(ReadSuiteTable(scratch.path() / "suite.json"), table);
 }

@@ -41,6 +41,10 @@ nlohmann::json Resolve(const config::ConfigRequest& request) {
   for (const std::string& text : request.overrides) {
     if (text.starts_with("env.params.python=")) {
       config["env"]["params"]["python"] = text;
+    } else if (text == "dataset.mixture={}") {
+      config["dataset"]["mixture"] = "all";
+    } else if (text == "env_runner.n_test=0") {
+      config["env_runner"]["n_test"] = 0;
     } else {
       config["overrides"].push_back(text);
     }
@@ -145,7 +149,7 @@ TEST(SuiteStepsTest, APolicyWithoutWeightsIsOnlyEvaluated) {
 
 TEST(SuiteStepsTest, AMultiTaskPolicyIsTrainedOnceAndEvaluatedOnEachTask) {
   const std::vector<SuiteStep> steps = StepsWith(
-      R"({"name": "a", "policies": [{"policy": "unet", "multi_task": true}],
+      R"({"name": "a", "policies": [{"policy": "unet", "multi_task": true, "overrides": ["dataset.mixture={}"]}],
           "tasks": [{"env": "world", "tasks": ["reach", "push"]}]})");
   EXPECT_THAT(TitlesOf(steps), ElementsAre("unet on all tasks", "unet on reach", "unet on push"));
   EXPECT_EQ(steps[0].kind, StepKind::kTrain);
@@ -154,6 +158,17 @@ TEST(SuiteStepsTest, AMultiTaskPolicyIsTrainedOnceAndEvaluatedOnEachTask) {
   EXPECT_THAT(steps[2].needs, ElementsAre(0U));
   EXPECT_THAT(steps[2].command, Contains(steps[0].product.string()));
   EXPECT_NE(HashesOf(steps)[0], HashesOf(steps)[1]);
+}
+
+TEST(SuiteStepsTest, RefusesWhatCouldNotBeCounted) {
+  const auto fault = [](const std::vector<std::string>& overrides, const std::string& multi_task) {
+    const std::string file =
+        R"({"name": "a", "tasks": [{"env": "world"}], "policies": [{"policy": "unet", "multi_task": )" +
+        multi_task + "}]}";
+    return MessageOf(ErrorCode::kConfig, [&] { StepsWith(file, overrides); });
+  };
+  EXPECT_THAT(fault({"env_runner.n_test=0"}, "false"), HasSubstr("n_test is 0"));
+  EXPECT_THAT(fault({}, "true"), HasSubstr("multi_task needs dataset.mixture"));
 }
 
 }  // namespace
