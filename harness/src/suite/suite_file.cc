@@ -6,6 +6,7 @@
 
 #include "config/loader.h"
 #include "config/name.h"
+#include "core/atomic_file.h"
 #include "core/errors.h"
 #include "dp_bench/config_keys.h"
 
