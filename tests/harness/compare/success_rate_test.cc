@@ -1,6 +1,9 @@
 // Intervals against scipy 1.x: scipy.stats.binomtest(k, n).proportion_ci(confidence, method).
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <random>
+
 #include "compare/intervals.h"
 
 namespace dp_bench::compare {
@@ -53,6 +56,42 @@ TEST(SuccessRate, TheEndsAreExactlyZeroAndOne) {
   EXPECT_EQ(WilsonInterval(37, 37).high, 1.0);
   EXPECT_EQ(ClopperPearsonInterval(0, 37).low, 0.0);
   EXPECT_EQ(ClopperPearsonInterval(37, 37).high, 1.0);
+}
+
+// Looked at after each of 300 episodes, at most 5 % of the sequences ever leave it.
+TEST(AnytimeIntervalTest, HoldsAtEveryLook) {
+  constexpr int kSequences = 1000;
+  constexpr int kEpisodes = 300;
+  std::mt19937_64 random(7);
+  for (const double rate : {0.05, 0.5, 0.93}) {
+    const auto limit = static_cast<std::uint64_t>(rate * 1e9);
+    int n_left = 0;
+    for (int i = 0; i < kSequences; ++i) {
+      int n_success = 0;
+      bool has_left = false;
+      for (int n = 1; n <= kEpisodes; ++n) {
+        n_success += random() % 1'000'000'000 < limit ? 1 : 0;
+        if (has_left || n % 5 != 0) continue;
+        const RateInterval interval = AnytimeInterval(n_success, n);
+        has_left = interval.low > rate || interval.high < rate;
+      }
+      n_left += has_left ? 1 : 0;
+    }
+    EXPECT_LE(n_left, kSequences / 20) << rate;
+  }
+}
+
+TEST(AnytimeIntervalTest, IsWiderThanWilsonsAndHoldsTheRate) {
+  for (const int n_success : {0, 1, 37, 99, 100}) {
+    const RateInterval interval = AnytimeInterval(n_success, 100);
+    const RateInterval once = WilsonInterval(n_success, 100);
+    EXPECT_LE(interval.low, once.low + 1e-12);
+    EXPECT_GE(interval.high, once.high - 1e-12);
+    EXPECT_LE(interval.low, interval.rate);
+    EXPECT_GE(interval.high, interval.rate);
+  }
+  EXPECT_EQ(AnytimeInterval(0, 0).low, 0.0);
+  EXPECT_EQ(AnytimeInterval(0, 0).high, 1.0);
 }
 
 }  // namespace

@@ -41,12 +41,16 @@ TEST(RunId, ATrainingThatIsContinuedKeepsIt) {
   EXPECT_EQ(IdOf(kManifest, resumed), IdOf(kManifest, kConfig));
 }
 
-TEST(RunId, TheNumberOfRanksIsNoPartOfIt) {
-  const auto id = [](const char* machine) {
-    return IdOf(std::string(R"({"plugins": [], "machine": )") + machine + "}", kConfig);
+// The outcome class says what matters of a machine, the hash which weights a checkpoint has.
+TEST(RunId, TheMachineAndThePlaceOfTheCheckpointAreNoPartOfIt) {
+  const auto id = [](const std::string& cpu, const std::string& folder, const std::string& hash) {
+    const json manifest = {{"plugins", json::array()},
+                           {"machine", {{"cpu", cpu}, {"ranks", 1}}},
+                           {"checkpoint", {{"folder", folder}, {"sha256", hash}}}};
+    return IdOf(manifest.dump(), kConfig);
   };
-  EXPECT_EQ(id(R"({"cpu": "x", "ranks": 1})"), id(R"({"cpu": "x", "ranks": 2})"));
-  EXPECT_NE(id(R"({"cpu": "x", "ranks": 1})"), id(R"({"cpu": "y", "ranks": 1})"));
+  EXPECT_EQ(id("x", "/a", "1"), id("y", "/b", "1"));
+  EXPECT_NE(id("x", "/a", "1"), id("x", "/a", "2"));
 }
 
 TEST(RunId, OfAnOldVersionOrNoJsonIsEmpty) {

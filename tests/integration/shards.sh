@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Shards of an evaluation: any number of them, killed, repeated, or with several ranks each, merge to the files of one process.
+# Usage: shards.sh <dp_bench program> <configs folder> <mpirun> [number of kills, 6 by default]
+set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/expect.sh"
+dp_bench=$1 mpirun=$3
+n_kills=${4:-6}
+enter_scratch_folder
+train_briefly "$dp_bench" "$2" trained
+evaluate=("$dp_bench" eval --checkpoint trained env_runner.n_test=60 env_runner.n_train=3 env_runner.n_videos=2
+          env_runner.micro_batch=4)
+"${evaluate[@]}" --output whole >whole.txt 2>&1 || fail "$(cat whole.txt)"
+
+expect_whole() {  # expect_whole FOLDER
+  local file
+  for file in episodes.jsonl eval_log.json config.json media/test_100000.mp4 media/train_0.mp4; do
+    cmp "whole/$file" "$1/$file" || fail "$1/$file differs from that of one process"
+  done
+  [ -s "$1/report.html" ] || fail "$1 has no report"
+}
+
+echo "1, 2, 3 and 7 shards, in any order and some of them twice"
+for n in 1 2 3 7; do
+  for i in $(seq $((n - 1)) -1 0) 0; do
+    "${evaluate[@]}" --output "of_$n" --shard "$i/$n" >shard.txt 2>&1 || fail "$(cat shard.txt)"
+  done
+  grep -q "shard 0 of $n: .* episodes done" shard.txt || fail "$(cat shard.txt)"
+  "$dp_bench" merge "of_$n" >merge.txt 2>&1 || fail "$(cat merge.txt)"
+  expect_whole "of_$n"
+done
+
+echo "parts of other splits that overlap, and a whole run"
+"$dp_bench" merge of_2/shard_0_of_2 of_3 whole --output overlapping >merge.txt 2>&1 || fail "$(cat merge.txt)"
+grep -q "more than once with the same trace" merge.txt || fail "$(cat merge.txt)"
+expect_whole overlapping
+
+echo "shards that are killed at random moments"
+RANDOM=11
+n_killed=0
+while true; do
+  for i in 0 1 2; do
+    "${evaluate[@]}" --output killed --shard "$i/3" >"killed$i.txt" 2>&1 &
+    if [ "$n_killed" -lt "$n_kills" ]; then
+      sleep "0.$((4 + RANDOM % 6))"
+      if kill -9 $! 2>/dev/null; then n_killed=$((n_killed + 1)); fi
+      wait $! 2>/dev/null || true
+    else
+      wait $! || fail "$(cat "killed$i.txt")"
+    fi
+  done
+  status=0
+  "$dp_bench" merge killed >merge.txt 2>&1 || status=$?
+  [ "$status" -ne 0 ] || break
+  [ "$status" -eq 75 ] || [ "$status" -eq 64 ] || fail "merge ended with $status: $(cat merge.txt)"
+done
+expect_whole killed
+
+echo "what is missing is run where the merge is"
+"${evaluate[@]}" --output part --shard 0/4 >shard.txt 2>&1 || fail "$(cat shard.txt)"
+"${evaluate[@]}" --output part --shard 2/4 >shard.txt 2>&1 || fail "$(cat shard.txt)"
+expect_exit 75 "31 episodes are missing.*dp_bench eval --resume part" "$dp_bench" merge part --html part.html
+grep -q 'http-equiv="refresh"' part.html || fail "the page does not show itself again"
+"$dp_bench" eval --resume part >resume.txt 2>&1 || fail "$(cat resume.txt)"
+expect_whole part
+"$dp_bench" merge part >merge.txt 2>&1 || fail "a second merge loses the resumed episodes: $(cat merge.txt)"
+expect_whole part
+
+echo "the engine says which shard it is"
+for i in 1 2 3; do
+  SLURM_ARRAY_TASK_ID=$i SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_COUNT=3 \
+    "${evaluate[@]}" --output array --shard auto >shard.txt 2>&1 || fail "$(cat shard.txt)"
+done
+"$dp_bench" merge array >merge.txt 2>&1 || fail "$(cat merge.txt)"
+expect_whole array
+
+echo "what cannot be merged"
+"${evaluate[@]}" --output other --shard 0/2 env_runner.max_steps=9 >shard.txt 2>&1 || fail "$(cat shard.txt)"
+expect_exit 66 "they differ in config/env_runner/max_steps" "$dp_bench" merge of_2/shard_0_of_2 other --output mixed
+expect_exit 64 "begun with another config" "${evaluate[@]}" --output other --shard 0/2
+expect_exit 64 "needs --output" "${evaluate[@]}" --shard 0/2
+expect_exit 64 "i from 0 to n - 1" "${evaluate[@]}" --output other --shard 2/2
+expect_exit 64 "nothing says which part" "${evaluate[@]}" --output other --shard auto
+mkdir empty
+expect_exit 64 "no evaluation and no shards" "$dp_bench" merge empty
+
+if [ -z "$mpirun" ]; then exit 0; fi
+echo "ranks take one episode after the other, and a shard may have several"
+ranks=("$mpirun" --oversubscribe -n)
+"${ranks[@]}" 3 "${evaluate[@]}" --output ranks >ranks.txt 2>&1 || fail "$(cat ranks.txt)"
+expect_whole ranks
+"${ranks[@]}" 2 "${evaluate[@]}" --output mixed_ranks --shard 0/2 >ranks.txt 2>&1 || fail "$(cat ranks.txt)"
+"${evaluate[@]}" --output mixed_ranks --shard 1/2 >shard.txt 2>&1 || fail "$(cat shard.txt)"
+"$dp_bench" merge mixed_ranks >merge.txt 2>&1 || fail "$(cat merge.txt)"
+expect_whole mixed_ranks
+
+echo "a rank that dies costs the episodes that it ran; any number of ranks goes on"
+"${ranks[@]}" 3 "${evaluate[@]}" --output died >ranks.txt 2>&1 &
+until [ "$(cat died/episodes.partial*.jsonl 2>/dev/null | grep -c trace_hash)" -ge 6 ]; do
+  kill -0 $! 2>/dev/null || break
+  sleep 0.02
+done
+pkill -9 -f "eval --checkpoint trained.*--output died" || true
+wait $! 2>/dev/null || true
+rows=$(cat died/episodes.partial*.jsonl 2>/dev/null | grep -c trace_hash || true)
+"${ranks[@]}" 2 "$dp_bench" eval --resume died >ranks.txt 2>&1 || fail "$(cat ranks.txt)"
+expect_whole died
+[ "$rows" -ge 6 ] || echo "note: the ranks had ended before they could be killed"
