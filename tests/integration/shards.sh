@@ -51,7 +51,7 @@ while true; do
   status=0
   "$dp_bench" merge killed >merge.txt 2>&1 || status=$?
   [ "$status" -ne 0 ] || break
-  [ "$status" -eq 75 ] || [ "$status" -eq 64 ] || fail "merge ended with $status: $(cat merge.txt)"
+  [ "$status" -eq 75 ] || [ "$status" -eq 2 ] || fail "merge ended with $status: $(cat merge.txt)"
 done
 expect_whole killed
 
@@ -75,13 +75,13 @@ expect_whole array
 
 echo "what cannot be merged"
 "${evaluate[@]}" --output other --shard 0/2 env_runner.max_steps=9 >shard.txt 2>&1 || fail "$(cat shard.txt)"
-expect_exit 66 "they differ in config/env_runner/max_steps" "$dp_bench" merge of_2/shard_0_of_2 other --output mixed
-expect_exit 64 "begun with another config" "${evaluate[@]}" --output other --shard 0/2
-expect_exit 64 "needs --output" "${evaluate[@]}" --shard 0/2
-expect_exit 64 "i from 0 to n - 1" "${evaluate[@]}" --output other --shard 2/2
-expect_exit 64 "nothing says which part" "${evaluate[@]}" --output other --shard auto
+expect_exit 6 "they differ in config/env_runner/max_steps" "$dp_bench" merge of_2/shard_0_of_2 other --output mixed
+expect_exit 2 "begun with another config" "${evaluate[@]}" --output other --shard 0/2
+expect_exit 2 "needs --output" "${evaluate[@]}" --shard 0/2
+expect_exit 2 "i from 0 to n - 1" "${evaluate[@]}" --output other --shard 2/2
+expect_exit 2 "nothing says which part" "${evaluate[@]}" --output other --shard auto
 mkdir empty
-expect_exit 64 "no evaluation and no shards" "$dp_bench" merge empty
+expect_exit 2 "no evaluation and no shards" "$dp_bench" merge empty
 
 if [ -z "$mpirun" ]; then exit 0; fi
 echo "ranks take one episode after the other, and a shard may have several"
