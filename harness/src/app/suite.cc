@@ -114,9 +114,11 @@ void PrintPlan(const std::vector<suite::SuiteStep>& steps, const suite::SuiteRes
     rest.wall_s += found->second.wall_s / found->second.n;
     rest.bytes += found->second.bytes / found->second.n;
   }
-  core::PrintResult(
-      "\n{} to do of policies with finished ones: about {} with --jobs {}, {:.1f} GiB\n", rest.n,
-      core::FormatDuration(rest.wall_s / n_jobs), n_jobs, rest.bytes / (1 << 30));
+  if (rest.n > 0) {
+    core::PrintResult(
+        "\n{} to do of policies with finished ones: about {} with --jobs {}, {:.1f} GiB\n", rest.n,
+        core::FormatDuration(rest.wall_s / n_jobs), n_jobs, rest.bytes / (1 << 30));
+  }
   for (const auto& [policy, n] : unknown) {
     core::PrintResult("{} to do of {}, of which none is finished: no estimate\n", n, policy);
   }
