@@ -31,7 +31,7 @@ namespace dp_bench::evaluate {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kMaxEpisodeBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxEpisodeBytes = std::size_t{512} << 20;
 
 int NTest(const nlohmann::json& config) { return run::ReportSeeds(config).n; }
 

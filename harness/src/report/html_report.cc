@@ -22,6 +22,7 @@
 #include "report/render.h"
 #include "run/manifest.h"
 #include "run/run_cost.h"
+#include "run/run_files.h"
 
 namespace dp_bench::report {
 namespace {
@@ -45,6 +46,9 @@ Json HeadlineJson(const run::RunFolder& run, const std::string& split) {
   if (headline["n_failed"] == 0) headline["n_failed"] = nullptr;
   return headline;
 }
+
+// A browser shows more of them slowly, and nobody reads them.
+constexpr std::size_t kMostEpisodes = 5000;
 
 // Of all episodes' scores, for the colours. Tasks with penalties have scores below 0, others
 // above 1.
@@ -208,6 +212,7 @@ Json RunPage::GridJson(const std::string& split) const {
   const ScoreScale scale = ScaleOf(run_.episodes);
   Json cells = Json::array();
   for (const run::EpisodeRecord& record : run_.episodes) {
+    if (cells.size() == kMostEpisodes) break;
     if (record.split == split) cells.push_back(CellJson(record, scale));
   }
   return {{"split", split == "test" ? "Test" : "Train"},
@@ -221,6 +226,8 @@ Json RunPage::GridJson(const std::string& split) const {
 Json RunPage::EpisodesJson() const {
   Json episodes = Json::array();
   for (const run::EpisodeRecord& record : run_.episodes) {
+    if (episodes.size() >= kMostEpisodes && !record.failure_reason) continue;
+    if (episodes.size() >= 2 * kMostEpisodes) break;
     episodes.push_back({{"split", record.split},
                         {"seed", record.seed},
                         {"score", record.score},
@@ -330,6 +337,11 @@ void RunPage::SetFiles() {
   page_["config"] = run_.config;
   page_["manifest"] = run_.manifest;
   page_["notes"] = run_.notes;
+  if (run_.episodes.size() > kMostEpisodes) {
+    page_["notes"].push_back(
+        fmt::format("The page lists {} of {} episodes, and those that failed; {} has all.",
+                    kMostEpisodes, run_.episodes.size(), run::kEpisodesFile));
+  }
   if (const std::optional<core::Cost> cost = run_.ReadCost()) {
     page_["notes"].push_back("The run took " + run::Describe(*cost));
   }

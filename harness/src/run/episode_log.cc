@@ -103,7 +103,7 @@ std::string Dump(const Json& value, int indent) {
   return value.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
-constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{512} << 20;
 
 }  // namespace
 
@@ -138,16 +138,26 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
   return records;
 }
 
-std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const std::string& run_id) {
+namespace {
+
+// `episodes`: EpisodesJsonl of the result.
+std::string LogOf(const RunResult& result, int n_selection_seeds, const std::string& run_id,
+                  const std::string& episodes) {
   Json log = Json::object();
   AppendSplit(result, "train", &log);
   AppendSplit(result, "test", &log);
   if (n_selection_seeds > 0) log["test/n_selection_seeds"] = n_selection_seeds;
   if (!run_id.empty()) {
     log[kRunIdKey] = run_id;
-    log[kEpisodesHashKey] = HashOfText(EpisodesJsonl(result));
+    log[kEpisodesHashKey] = HashOfText(episodes);
   }
   return Dump(log, 2) + "\n";
+}
+
+}  // namespace
+
+std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const std::string& run_id) {
+  return LogOf(result, n_selection_seeds, run_id, EpisodesJsonl(result));
 }
 
 std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records) {
@@ -166,8 +176,10 @@ std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records) {
 void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,
                      int n_selection_seeds, const std::string& run_id) {
   core::CreateFolders(folder);
-  core::WriteFileAtomically(folder / kEpisodesFile, EpisodesJsonl(result));
-  core::WriteFileAtomically(folder / kEvalLogFile, EvalLogJson(result, n_selection_seeds, run_id));
+  const std::string episodes = EpisodesJsonl(result);
+  core::WriteFileAtomically(folder / kEpisodesFile, std::string_view(episodes));
+  core::WriteFileAtomically(folder / kEvalLogFile,
+                            std::string_view(LogOf(result, n_selection_seeds, run_id, episodes)));
 }
 
 void WriteResults(const std::filesystem::path& folder, const RunResult& result,

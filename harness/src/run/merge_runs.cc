@@ -203,8 +203,7 @@ class RunMerger {
       RequireSameRun(merged_, merged_.parts.front().folder, manifest, config, folder);
     }
     MergedPart part = {.folder = folder, .shard = ShardOf(folder)};
-    const auto wanted = EpisodesOf(part.shard.value_or(Shard{}), merged_.n_wanted);
-    part.n_wanted = static_cast<int>(wanted.size());
+    part.n_wanted = CountOf(part.shard.value_or(Shard{}), merged_.n_wanted);
     part.silent_s = SilentSeconds(folder);
     std::set<int> own;
     for (EpisodeRecord& record :

@@ -25,8 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxRunFileBytes = std::size_t{64} << 20;
-constexpr std::size_t kMaxExtraBytes = std::size_t{1} << 20;  // files that only pages need
+constexpr std::size_t kMaxRunFileBytes = std::size_t{512} << 20;  // a million episodes
+constexpr std::size_t kMaxExtraBytes = std::size_t{1} << 20;      // files that only pages need
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 constexpr std::uint64_t kMaxLogBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kMaxCurvePoints = 5'000'000;  // of all curves together

@@ -127,6 +127,10 @@ bool IsMpiRank(const Getenv& getenv) {
                      [&](const Engine& engine) { return get(engine.index).has_value(); });
 }
 
+int CountOf(const Shard& shard, int n_episodes) {
+  return n_episodes / shard.n + (shard.index < n_episodes % shard.n ? 1 : 0);
+}
+
 std::vector<int> EpisodesOf(const Shard& shard, int n_episodes) {
   std::vector<int> order(static_cast<std::size_t>(n_episodes));
   std::iota(order.begin(), order.end(), 0);

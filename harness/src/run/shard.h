@@ -38,6 +38,9 @@ bool IsMpiRank(const Getenv& getenv = {});
 /// n together have each episode once.
 std::vector<int> EpisodesOf(const Shard& shard, int n_episodes);
 
+/// How many those are.
+int CountOf(const Shard& shard, int n_episodes);
+
 /// Notes in a run folder that it is that of a shard.
 void WriteShard(const std::filesystem::path& folder, const Shard& shard);
 

@@ -91,6 +91,7 @@ TEST(Shards, TogetherHaveEachEpisodeOnce) {
     for (int i = 0; i < n; ++i) {
       const std::vector<int> own = EpisodesOf({i, n}, 100);
       EXPECT_TRUE(std::ranges::is_sorted(own));
+      EXPECT_EQ(CountOf({i, n}, 100), static_cast<int>(own.size()));
       most = std::max(most, own.size());
       fewest = std::min(fewest, own.size());
       all.insert(all.end(), own.begin(), own.end());
