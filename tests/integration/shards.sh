@@ -83,6 +83,20 @@ expect_exit 2 "nothing says which part" "${evaluate[@]}" --output other --shard 
 mkdir empty
 expect_exit 2 "no evaluation and no shards" "$dp_bench" merge empty
 
+echo "two shards ask one policy server at once"
+"$dp_bench" serve --checkpoint trained --port 0 >server.txt 2>server_log.txt &
+server=$!
+until [ -s server.txt ]; do kill -0 $server || fail "$(cat server_log.txt)"; sleep 0.05; done
+remote=("$dp_bench" eval --config-dir "$2" --policy remote --env point_mass "policy.params.url=$(cat server.txt)"
+        env_runner.n_test=40 env_runner.n_videos=0)
+"${remote[@]}" --output remote_whole >remote.txt 2>&1 || fail "$(cat remote.txt)"
+"${remote[@]}" --output remote --shard 0/2 >remote0.txt 2>&1 &
+"${remote[@]}" --output remote --shard 1/2 >remote1.txt 2>&1 || fail "$(cat remote1.txt)"
+wait $! || fail "$(cat remote0.txt)"
+kill $server
+"$dp_bench" merge remote >merge.txt 2>&1 || fail "$(cat merge.txt)"
+cmp remote_whole/episodes.jsonl remote/episodes.jsonl || fail "shards that share a server have other outcomes"
+
 if [ -z "$mpirun" ]; then exit 0; fi
 echo "ranks take one episode after the other, and a shard may have several"
 ranks=("$mpirun" --oversubscribe -n)
