@@ -8,6 +8,7 @@
 #include "app/verbs.h"
 #include "core/stop_signal.h"
 #include "evaluate/checkpoint_evaluation.h"
+#include "evaluate/predicted_cost.h"
 
 namespace dp_bench::app {
 namespace {
@@ -28,6 +29,7 @@ struct EvalVerbOptions {
   std::vector<double> latencies;
   bool is_realtime = false;
   std::string shard;
+  bool is_dry_run = false;
 };
 
 int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
@@ -43,6 +45,7 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
   if (!options.latencies.empty()) {
     return evaluate::EvaluateAtLatencies(options.evaluation, options.latencies, ranks);
   }
+  if (options.is_dry_run) return ranks.is_root() ? evaluate::PredictCost(options.evaluation) : 0;
   return evaluate::CheckpointEvaluation(options.evaluation, ranks).RunToItsEnd();
 }
 
@@ -119,6 +122,11 @@ Verb AddEval(CLI::App* app) {
                            ->excludes(resume)
                            ->excludes(perturb)
                            ->excludes(latencies);
+  app->add_flag("--dry-run", arguments->is_dry_run,
+                "Run a few episodes, and say what all of them will cost")
+      ->excludes(resume)
+      ->excludes(perturb)
+      ->excludes(latencies);
   AddRecordingOptions(app, &options->recording, {perturb, latencies, shard});
   AddIsolateOption(app, &options->experiment);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)")

@@ -361,7 +361,7 @@ int CheckpointEvaluation::RunToItsEnd() {
 int CheckpointEvaluation::EndShard(const run::RunResult& result) {
   if (!ranks_.is_root()) return 0;
   run::WriteLatency(folder(), evaluation_->MeasureLatency(*policy_, experiment_->device()));
-  RecordCost(meter_, folder(), ranks_);
+  RecordCost(meter_, folder(), ranks_, result.records.size());
   const auto n_failed = std::ranges::count_if(result.records, [](const run::EpisodeRecord& record) {
     return record.failure_reason.has_value();
   });
@@ -376,7 +376,7 @@ int CheckpointEvaluation::EndShard(const run::RunResult& result) {
 int CheckpointEvaluation::Report(const run::RunResult& result) {
   if (!ranks_.is_root()) return 0;
   const run::PolicyLatency latency = evaluation_->MeasureLatency(*policy_, experiment_->device());
-  RecordCost(meter_, folder(), ranks_);
+  RecordCost(meter_, folder(), ranks_, result.records.size());
   return ReportEvaluation(result, latency, folder());
 }
 

@@ -189,11 +189,17 @@ int ReportEvaluation(const run::RunResult& result, const run::PolicyLatency& lat
 }
 
 void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,
-                const core::Communicator& ranks) {
+                const core::Communicator& ranks, std::size_t n_episodes) {
   if (!ranks.is_root()) return;
   run::AddCost(output_dir, meter.Read());
   const std::string text = core::ReadTextFile(output_dir / run::kCostFile, std::size_t{1} << 20);
-  core::PrintStatus("cost: {}\n", run::Describe(run::ParseCost(text, "cost.json")));
+  const core::Cost cost = run::ParseCost(text, "cost.json");
+  core::PrintStatus("cost: {}\n", run::Describe(cost));
+  if (n_episodes == 0) return;
+  const double factor = 1000.0 / static_cast<double>(n_episodes);
+  core::PrintStatus("for 1,000 episodes: {}, CPU time {}\n",
+                    core::FormatDuration(factor * cost.wall_s),
+                    core::FormatDuration(factor * cost.cpu_s));
 }
 
 const run::EpisodeRecord& EpisodeAt(const run::RunFolder& run, int place) {

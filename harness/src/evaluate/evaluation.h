@@ -85,9 +85,10 @@ std::map<std::string, RgbImage> FilmStripsOf(const run::RunResult& result,
 int ReportEvaluation(const run::RunResult& result, const run::PolicyLatency& latency,
                      const std::filesystem::path& output_dir);
 
-/// Rank 0 adds the cost of this process to the run's (run/run_cost.h) and prints the sum.
+/// Rank 0 adds the cost of this process to the run's (run/run_cost.h) and prints the sum; with
+/// `n_episodes` of an evaluation that has ended, also for 1,000 of them.
 void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,
-                const core::Communicator& ranks);
+                const core::Communicator& ranks, std::size_t n_episodes = 0);
 
 /// The record at an index of the seed list. Throws Error{kUsage} if there is none.
 const run::EpisodeRecord& EpisodeAt(const run::RunFolder& run, int place);
