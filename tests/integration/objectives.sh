@@ -32,6 +32,7 @@ echo "they train, roll out and report"
 consistency=(policy.params.objective=consistency policy.params.noise_scheduler.prediction_type=v_prediction)
 run unet_flow "${unet[@]}" policy.params.objective=flow_matching
 run unet_mip "${unet[@]}" policy.params.objective=mip
+run unet_regression "${unet[@]}" policy.params.objective=regression
 run unet_consistency "${unet[@]}" "${consistency[@]}"
 run transformer_flow "${transformer[@]}" policy.params.objective=flow_matching \
   policy.params.flow_matching.sampler=heun policy.params.flow_matching.num_inference_steps=3
@@ -39,8 +40,8 @@ run transformer_mip "${transformer[@]}" policy.params.objective=mip
 run transformer_consistency "${transformer[@]}" "${consistency[@]}" policy.params.consistency.num_inference_steps=2
 run unet_heun "${unet[@]}" policy.params.noise_scheduler.type=heun policy.params.noise_scheduler.num_inference_steps=3
 
-calls=$(for name in unet_flow unet_mip unet_consistency transformer_flow transformer_consistency; do network_calls_per_chunk $name; done)
-[ "$(echo $calls)" = "10 2 1 6 2" ] || fail "numbers of network evaluations: $calls"
+calls=$(for name in unet_flow unet_mip unet_regression unet_consistency transformer_flow transformer_consistency; do network_calls_per_chunk $name; done)
+[ "$(echo $calls)" = "10 2 1 1 6 2" ] || fail "numbers of network evaluations: $calls"
 
 echo "the sampler and its steps are chosen at evaluation"
 "$dp_bench" train "${task[@]}" "${unet[@]}" --output diffusion >train.txt 2>&1 || fail "$(cat train.txt)"
@@ -62,7 +63,7 @@ done
 [ "$(network_calls_per_chunk eval_flow)" = 4 ] || fail "flow matching took $(network_calls_per_chunk eval_flow) evaluations"
 
 echo "the tools say what they skip"
-for name in unet_flow unet_mip unet_consistency; do
+for name in unet_flow unet_mip unet_regression unet_consistency; do
   status=0
   "$dp_bench" diagnose --run "$name" --rollouts 0 >out.txt 2>&1 || status=$?
   [ "$status" -le 1 ] || fail "diagnose of $name ended with $status: $(cat out.txt)"

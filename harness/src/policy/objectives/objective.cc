@@ -30,10 +30,12 @@ void Objective::LearnFrom(const Objective& /*teacher*/) {
 
 std::unique_ptr<Objective> MakeObjective(const Config& params) {
   const std::string objective = params.GetChoice(
-      "objective", {"diffusion", "flow_matching", "mip", "consistency"},
+      "objective", {"diffusion", "flow_matching", "mip", "consistency", "regression"},
       "what the network learns: to remove noise (noise_scheduler), the velocity of a straight path "
       "from noise to action (flow_matching), the action in two passes without noise at inference "
-      "(mip), or to jump to the end of a diffusion (consistency; see `dp_bench distill`)");
+      "(mip), to jump to the end of a diffusion (consistency; see `dp_bench distill`), or the "
+      "action "
+      "in one pass without any noise (regression)");
   const auto has_section = [&](const char* name) { return objective == name || params.Has(name); };
   // sections of other objectives may stay in a config, with correct keys
   std::unique_ptr<Objective> flow_matching;
@@ -48,6 +50,7 @@ std::unique_ptr<Objective> MakeObjective(const Config& params) {
   if (params.Has("noise_scheduler")) {
     NoiseSchedulerConfig::FromConfig(params.Sub("noise_scheduler"));
   }
+  if (objective == "regression") return MakeRegression();
   return objective == "mip" ? std::move(mip) : std::move(flow_matching);
 }
 

@@ -76,4 +76,7 @@ inline constexpr double kNetworkTime = 100.0;
 std::unique_ptr<Objective> MakeFlowMatching(const Config& section);
 std::unique_ptr<Objective> MakeMip(const Config& section);
 
+/// The objective without settings.
+std::unique_ptr<Objective> MakeRegression();
+
 }  // namespace dp_bench::policy

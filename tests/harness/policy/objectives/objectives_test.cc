@@ -157,6 +157,35 @@ TEST(Objectives, MipPlansInTwoPassesWithoutNoise) {
   EXPECT_THAT(DenoiserOf(*policy).conditioned_times, testing::ElementsAre(0.0, 90.0));
 }
 
+TEST(Objectives, RegressionPlansInOnePassFromZeros) {
+  const auto policy = MakePolicy(R"({"objective": "regression"})");
+  const auto plan = [&](std::uint64_t major) {
+    NoiseSource noise = NoiseOfRows(3, major);
+    return policy->PredictAction(GoldenBatch().obs, noise);
+  };
+  const torch::Tensor action = plan(1);
+  EXPECT_TRUE(torch::equal(action, plan(2)));
+  TanhDenoiser& denoiser = DenoiserOf(*policy);
+  ASSERT_EQ(denoiser.seen.size(), 2U);
+  EXPECT_EQ(denoiser.seen[0].abs().max().item<double>(), 0.0);
+  EXPECT_THAT(denoiser.conditioned_times, testing::ElementsAre(0.0));
+  // the answer of the network is the plan
+  const torch::Tensor shift = 0.5 * GoldenBatch().obs.at("agent_pos").mean(c10::IntArrayRef{1, 2});
+  EXPECT_LE(Difference(action[1], torch::tanh(shift[1]).expand_as(action[1])), kTolerance);
+}
+
+TEST(Objectives, TheLossOfRegressionIsTheSquaredErrorOfItsPlanWhateverTheNoise) {
+  const auto policy = MakePolicy(R"({"objective": "regression"})");
+  NoiseSource noise = NoiseOfRows(3);
+  const double loss = policy->ComputeLoss(GoldenBatch(), noise).loss.item<double>();
+  const Batch batch = GoldenBatch();
+  const torch::Tensor plan =
+      torch::tanh(0.5 * batch.obs.at("agent_pos").mean(c10::IntArrayRef{1, 2})).view({3, 1, 1});
+  EXPECT_NEAR(loss, torch::square(plan - batch.action).mean().item<double>(), kTolerance);
+  NoiseSource other = NoiseOfRows(3, /*major=*/5);
+  EXPECT_EQ(policy->ComputeLoss(batch, other).loss.item<double>(), loss);
+}
+
 // The network sees every row at its own time of training, between 0 and 100.
 TEST(Objectives, FlowMatchingTrainsAtTimesOfTheWholeRange) {
   for (const char* distribution : {"beta", "uniform", "logit_normal"}) {
@@ -185,7 +214,7 @@ TEST(Objectives, FlowMatchingTrainsAtTimesOfTheWholeRange) {
 
 // with inpainting, the network always sees the observed steps as they are
 TEST(Objectives, AllInpaintObservations) {
-  for (const char* objective : {"diffusion", "flow_matching", "mip"}) {
+  for (const char* objective : {"diffusion", "flow_matching", "mip", "regression"}) {
     SCOPED_TRACE(objective);
     const auto policy =
         MakePolicy(R"({"obs_as_global_cond": false, "flow_matching": {"sampler": "heun"},
@@ -207,7 +236,7 @@ TEST(Objectives, AllInpaintObservations) {
 
 // a padded step counts as zero, whatever the objective
 TEST(Objectives, AllLeavePaddedStepsOutOfTheLoss) {
-  for (const char* objective : {"diffusion", "flow_matching", "mip"}) {
+  for (const char* objective : {"diffusion", "flow_matching", "mip", "regression"}) {
     const auto policy = MakePolicy(R"({"do_mask_loss_for_padding": true, "objective": ")" +
                                    std::string(objective) + "\"}");
     Batch batch = GoldenBatch();
@@ -220,7 +249,7 @@ TEST(Objectives, AllLeavePaddedStepsOutOfTheLoss) {
 TEST(Objectives, SectionsOfOthersMayStayAndAreChecked) {
   const std::string all = R"("noise_scheduler": {"num_train_timesteps": 20},
                              "flow_matching": {"num_inference_steps": 3}, "mip": {"t_star": 0.8}})";
-  for (const char* objective : {"diffusion", "flow_matching", "mip"}) {
+  for (const char* objective : {"diffusion", "flow_matching", "mip", "regression"}) {
     EXPECT_NO_THROW(MakePolicy("{\"objective\": \"" + std::string(objective) + "\"," + all));
   }
   EXPECT_THAT(

@@ -1,6 +1,6 @@
 // Diffusion Policy (Chi et al. 2023): a denoiser, conditioned on a window of observations, trained
 // to turn noise into action sequences. The config chooses the objective: diffusion, flow matching,
-// MIP or consistency. The caller passes the network and the observation encoder.
+// MIP, consistency or regression. The caller passes the network and the observation encoder.
 #pragma once
 
 #include <torch/nn/module.h>
