@@ -61,7 +61,7 @@ void PrintSpecs() {
   DPB_FIELD(KeyStats, mean);
   DPB_FIELD(KeyStats, std);
   DPB_FIELD(KeyStats, count);
-  DPB_VALUE(KeyType::kDepth);
+  DPB_VALUE(KeyType::kTask);
   DPB_VALUE(DType::kFloat64);
 }
 

@@ -57,6 +57,7 @@ void PrintBlocks() {
   DPB_VIRTUAL(policy::ObsEncoder, feature_dim);
   DPB_VIRTUAL(policy::ObsEncoder, Encode);
   DPB_VIRTUAL(policy::ObsEncoder, set_gradient_checkpointing);
+  DPB_VIRTUAL(policy::ObsEncoder, task_dim);
   DPB_TYPE(policy::VisionPipeline);
   DPB_TYPE(policy::DiffusionPolicy);
   DPB_TYPE(policy::DiffusionPolicy::Model);

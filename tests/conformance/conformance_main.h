@@ -31,7 +31,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, overfit_steps, overfit_lr, expert_s
                                    test_timeout)
 
 /// The test subject: a plugin file, the params for its instances and, for policies, the
-/// observations: low_dim, rgb (low_dim and cameras) or rgbd (these with depth).
+/// observations: low_dim, rgb (low_dim and cameras), rgbd (these with depth) or task (low_dim and
+/// a task key).
 struct Subject {
   std::filesystem::path plugin_file;
   nlohmann::json params = nlohmann::json::object();
@@ -109,7 +110,8 @@ inline int RunConformance(int argc, char** argv) {
     return 2;
   }
   if (!is_understood || subject().plugin_file.empty()) {
-    std::cerr << "expected --plugin=FILE [--params=FILE] [--obs=low_dim|rgb|rgbd] [--isolate]\n";
+    std::cerr
+        << "expected --plugin=FILE [--params=FILE] [--obs=low_dim|rgb|rgbd|task] [--isolate]\n";
     return 2;
   }
   ChooseWrongCalls(arguments);

@@ -59,8 +59,9 @@ bool IsSubstituted() {
   return substitute != nullptr;
 }
 
-bool HasCameras() { return subject().obs != "low_dim"; }
 bool HasDepth() { return subject().obs == "rgbd"; }
+bool HasCameras() { return subject().obs == "rgb" || HasDepth(); }
+bool HasTask() { return subject().obs == "task"; }
 
 // The middle of the observations' names. It is another one for every build of the plugin, so that a
 // policy cannot know the names without reading shape_meta.
@@ -69,9 +70,10 @@ const std::string& RandomWord() {
   return word;
 }
 
-// The first and the last key: [2] and [3, 2].
+// The first key and the last one but the task: [2] and [3, 2].
 std::string PositionKey() { return "a_" + RandomWord(); }
 std::string PointsKey() { return "k_" + RandomWord(); }
+std::string TaskName() { return "t_" + RandomWord(); }
 
 PolicySpec MakeSpec() {
   PolicySpec spec;
@@ -93,6 +95,7 @@ PolicySpec MakeSpec() {
                     .dtype = DType::kUInt8});
   }
   keys.push_back({.name = PointsKey(), .shape = {3, 2}});
+  if (HasTask()) keys.push_back({.name = TaskName(), .type = KeyType::kTask, .shape = {3}});
   spec.shape_meta.action = {.name = "action", .shape = {2}};
   spec.horizons = {.horizon = 16, .n_obs_steps = 2, .n_action_steps = 8};
   return spec;
@@ -126,6 +129,9 @@ Normalizer MakeNormalizer(const KeyStats& action = StatsOf(2)) {
     if (key.type == KeyType::kRgb) {
       fields.insert(train::FitKey(key.name, {}, NormalizeMode::kImage));
     }
+    if (key.type == KeyType::kTask) {
+      fields.insert(train::FitKey(key.name, StatsOf(3), NormalizeMode::kIdentity));
+    }
     if (key.type != KeyType::kDepth) continue;
     fields.insert(train::FitKey(key.name, {.min = {0.05}, .max = {1.5}}, NormalizeMode::kDepth));
   }
@@ -149,6 +155,7 @@ TensorMap MakeObs(const std::vector<std::uint64_t>& rows, int n_steps = 2) {
     shape.insert(shape.end(), key.shape.begin(), key.shape.end());
     const double full = key.type == KeyType::kRgb     ? 255.0
                         : key.type == KeyType::kDepth ? 2000.0
+                        : key.type == KeyType::kTask  ? 1.0
                                                       : 512.0;
     obs[key.name] = (source.Uniform(StreamId::kEnvStart, shape) * full).to(ToScalarType(key.dtype));
   }

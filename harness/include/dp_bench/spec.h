@@ -15,17 +15,22 @@
 
 namespace dp_bench {
 
-/// The content of a key: numbers, a colour image or a depth image.
-enum class KeyType { kLowDim, kRgb, kDepth };
+/// The content of a key: numbers, a colour image, a depth image, or the numbers that tell a policy
+/// its task. Those are constant within an episode and come from the harness (section task_key of a
+/// config), not from the env or the data.
+enum class KeyType { kLowDim, kRgb, kDepth, kTask };
 
-DPB_API std::string_view Name(KeyType type);  // "low_dim", "rgb", "depth"
+DPB_API std::string_view Name(KeyType type);  // "low_dim", "rgb", "depth", "task"
 
 /// One observation or action key of one time step.
 struct DPB_API KeySpec {
   std::string name;
   KeyType type = KeyType::kLowDim;
   Shape shape;                    // usual notation: [D...], [C, H, W] for rgb and depth
-  DType dtype = DType::kFloat32;  // low_dim float32, rgb uint8, depth uint16 [mm] or float32 [m]
+  DType dtype = DType::kFloat32;  // low_dim and task float32, rgb uint8, depth uint16 [mm] or
+                                  // float32 [m]
+
+  bool is_image() const { return type == KeyType::kRgb || type == KeyType::kDepth; }
 
   /// The shape in host memory: images are stored [H, W, C], everything else as `shape`.
   Shape StorageShape() const;

@@ -124,7 +124,7 @@ bool TakeSample(const fs::path& checkpoint, task::ExperimentOptions* asked) {
       Config::FromJson(run::Checkpoint::Open(checkpoint).config(), run::kConfigFile);
   if (!trained.Has("collect")) return false;
   const int n_trained = data::CollectConfig::FromConfig(trained.Sub("collect")).n_episodes;
-  const data::CollectRequest request = task.MakeCollectRequest();
+  const data::CollectRequest request = task.CollectedTasks().front()->MakeCollectRequest();
   if (const auto found = data::FindCollection(request)) return found->n_episodes < n_trained;
   if (request.config.n_episodes <= kEpisodes ||
       task.document().HasOverride("/collect/n_episodes")) {

@@ -182,7 +182,11 @@ int InspectTheData(const InspectVerbOptions& options) {
   }
   const task::Task task(asked);
   task::PrintReferences(task);
-  const bool is_missing = task.is_collected() && !data::FindCollection(task.MakeCollectRequest());
+  const auto is_there = [](const task::Task* collected) {
+    return data::FindCollection(collected->MakeCollectRequest()).has_value();
+  };
+  const bool is_missing =
+      task.is_collected() && !std::ranges::all_of(task.CollectedTasks(), is_there);
   if (!task.has_dataset() || is_missing) return InspectTheEnv(task, options);
   const auto dataset = task::ProvideCheckedDataset(task, {});
   return dataset == nullptr ? core::kExitInterrupted : Show(*dataset, task.name(), options);

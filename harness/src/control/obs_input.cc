@@ -39,7 +39,7 @@ void RequireFit(const KeySpec& key, const Shape& shape, const ObsView& view) {
     ThrowShape(key.name, fmt::format("is {}, expected {}", Name(view.dtype), Name(key.dtype)));
   }
   if (!std::ranges::equal(view.shape.values(), shape)) {
-    const bool is_image = key.type != KeyType::kLowDim;
+    const bool is_image = key.is_image();
     ThrowShape(
         key.name,
         fmt::format("has shape {}, expected {}{}", ToString(view.shape.values()), ToString(shape),

@@ -18,8 +18,11 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
   KeySpec key{.name = name};
   ConfigKeys(config).Choice(
       "type", &key.type,
-      {{"low_dim", KeyType::kLowDim}, {"rgb", KeyType::kRgb}, {"depth", KeyType::kDepth}},
-      "numbers, a colour image or a depth image");
+      {{"low_dim", KeyType::kLowDim},
+       {"rgb", KeyType::kRgb},
+       {"depth", KeyType::kDepth},
+       {"task", KeyType::kTask}},
+      "numbers, a colour image, a depth image, or what the section task_key says");
   key.shape = config.Require<std::vector<std::int64_t>>(
       "shape", "shape of one time step; images are [C, H, W]");
   const char* default_dtype = key.type == KeyType::kRgb ? "uint8" : "float32";
@@ -28,7 +31,7 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
       "float32, uint8 or uint16; rgb keys are uint8 by default. Depth as uint16 is in millimetres, "
       "as float32 in metres"));
 
-  const bool is_image = key.type != KeyType::kLowDim;
+  const bool is_image = key.is_image();
   if (key.NumElements() <= 0 || (is_image && key.shape.size() != 3)) {
     throw ConfigError("{} is {}; a {} key needs {}", config.Where("shape"), ToString(key.shape),
                       Name(key.type),
@@ -108,12 +111,14 @@ std::string_view Name(KeyType type) {
       return "rgb";
     case KeyType::kDepth:
       return "depth";
+    case KeyType::kTask:
+      return "task";
   }
   return "?";
 }
 
 Shape KeySpec::StorageShape() const {
-  if (type == KeyType::kLowDim) return shape;
+  if (!is_image()) return shape;
   return {shape[1], shape[2], shape[0]};
 }
 

@@ -22,7 +22,7 @@ std::string Describe(std::span<const KeySpec> keys) {
 }
 
 bool Fits(const KeySpec& found, const KeySpec& wanted) {
-  const bool is_number = wanted.type == KeyType::kLowDim;
+  const bool is_number = !wanted.is_image();
   return found.type == wanted.type && found.shape == wanted.shape &&
          (is_number || found.dtype == wanted.dtype);
 }

@@ -10,6 +10,7 @@
 
 #include "core/errors.h"
 #include "core/random_streams.h"
+#include "data/mixture.h"
 
 namespace dp_bench::data {
 
@@ -60,6 +61,7 @@ BatchLoader::BatchLoader(const Dataset& dataset, SequenceSampler sampler,
   num_batches_ = sampler_.size() / options_.batch_size;
   if (!options_.drop_last && sampler_.size() % options_.batch_size != 0) ++num_batches_;
   next_to_hand_out_ = num_batches_;  // no epoch yet
+  if (const Mixture* mixture = Mixture::Find(dataset_)) pools_ = mixture->PoolsOf(sampler_);
   if (options_.n_threads > 0) pool_.emplace(options_.n_threads);
 }
 
@@ -70,7 +72,7 @@ BatchLoader::Source BatchLoader::OpenSource(const std::string& key) const {
   source.key = dataset_.KeyIndex(key);
   source.spec = dataset_.spec().keys[static_cast<std::size_t>(source.key)];
   const std::span<const std::int64_t> ends = dataset_.episode_ends();
-  if (source.spec.type != KeyType::kLowDim || ends.empty()) return source;
+  if (source.spec.is_image() || ends.empty()) return source;
 
   // read all steps once; from here on gathering is memcpy
   Array raw(source.spec.dtype, Prepend({ends.back()}, source.spec.shape));
@@ -101,7 +103,8 @@ void BatchLoader::StartEpoch(std::uint64_t epoch, std::int64_t first_batch) {
   prepared_.clear();
   is_epoch_over_ = false;
   if (options_.shuffle) {
-    order_ = EpochOrder(options_.seed, epoch, sampler_.size());
+    order_ = pools_.empty() ? EpochOrder(options_.seed, epoch, sampler_.size())
+                            : MixedEpochOrder(options_.seed, epoch, sampler_.size(), pools_);
   } else {
     order_.resize(static_cast<std::size_t>(sampler_.size()));
     std::iota(order_.begin(), order_.end(), std::int64_t{0});
@@ -178,7 +181,7 @@ void BatchLoader::Allocate(std::int64_t n_rows, HostBatch* batch) const {
   const std::int64_t horizon = sampler_.horizon();
   batch->indices.resize(static_cast<std::size_t>(n_rows));
   for (const Source& source : obs_sources_) {
-    const DType dtype = source.spec.type == KeyType::kLowDim ? DType::kFloat32 : source.spec.dtype;
+    const DType dtype = source.spec.is_image() ? source.spec.dtype : DType::kFloat32;
     batch->obs[source.spec.name] =
         Array(dtype, Prepend({n_rows, options_.n_obs_steps}, source.spec.StorageShape()));
   }
@@ -252,18 +255,68 @@ void BatchLoader::GatherObs(const Source& source, const Sequence& sequence, std:
   }
 }
 
-std::vector<std::int64_t> EpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n) {
-  if (n < 0 || n > std::numeric_limits<std::uint32_t>::max()) {
-    throw DataError("cannot shuffle {} sequences", n);
+namespace {
+
+// Fisher-Yates.
+void Shuffle(RandomStream stream, std::vector<std::int64_t>* order) {
+  if (order->size() > std::numeric_limits<std::uint32_t>::max()) {
+    throw DataError("cannot shuffle {} sequences", order->size());
   }
+  for (std::size_t i = order->size(); i > 1; --i) {
+    std::swap((*order)[i - 1], (*order)[stream.UniformInt(static_cast<std::uint32_t>(i))]);
+  }
+}
+
+// How many of `n` visits each pool has: its share rounded down, and one more for those that lose
+// most by that.
+std::vector<std::int64_t> VisitsOf(std::span<const SamplePool> pools, std::int64_t n) {
+  std::vector<std::int64_t> visits;
+  std::vector<std::pair<double, std::size_t>> lost;
+  for (const SamplePool& pool : pools) {
+    const double wanted = pool.share * static_cast<double>(n);
+    visits.push_back(static_cast<std::int64_t>(wanted));
+    lost.emplace_back(static_cast<double>(visits.back()) - wanted, lost.size());
+  }
+  std::ranges::sort(lost);
+  std::int64_t n_left = n - std::reduce(visits.begin(), visits.end());
+  for (std::size_t i = 0; n_left > 0; i = (i + 1) % lost.size(), --n_left) {
+    ++visits[lost[i].second];
+  }
+  return visits;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> EpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n) {
+  if (n < 0) throw DataError("cannot shuffle {} sequences", n);
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), std::int64_t{0});
+  Shuffle(RandomStream(seed, core::kShuffleStream, epoch), &order);
+  return order;
+}
 
-  // Fisher-Yates over the epoch's own stream
-  RandomStream stream(seed, core::kShuffleStream, epoch);
-  for (std::size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[stream.UniformInt(static_cast<std::uint32_t>(i))]);
+std::vector<std::int64_t> MixedEpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n,
+                                          std::span<const SamplePool> pools) {
+  const std::vector<std::int64_t> visits = VisitsOf(pools, n);
+  std::vector<std::int64_t> order;
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    // the pool's visits of all epochs are one permutation of it after the other
+    const auto size = static_cast<std::int64_t>(pools[i].sequences.size());
+    std::int64_t visit = static_cast<std::int64_t>(epoch) * visits[i];
+    const std::int64_t end = visit + visits[i];
+    while (visit < end) {
+      std::vector<std::int64_t> permuted = pools[i].sequences;
+      const std::int64_t pass = visit / size;
+      Shuffle(RandomStream(seed, core::kShuffleStream, static_cast<std::uint64_t>(pass),
+                           static_cast<std::uint32_t>(i + 1)),
+              &permuted);
+      const std::int64_t pass_end = std::min(end, (pass + 1) * size);
+      order.insert(order.end(), permuted.begin() + (visit - pass * size),
+                   permuted.begin() + (pass_end - pass * size));
+      visit = pass_end;
+    }
   }
+  Shuffle(RandomStream(seed, core::kShuffleStream, epoch), &order);
   return order;
 }
 

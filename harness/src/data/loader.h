@@ -42,10 +42,17 @@ struct HostBatch {
   std::int64_t first_row = 0;         // its rows are those from here in the whole batch
 };
 
+/// Sequences that have a share of their own in every epoch.
+struct SamplePool {
+  std::vector<std::int64_t> sequences;
+  double share = 0.0;  // of the visits; the shares of all pools add up to 1
+};
+
 class BatchLoader {
  public:
-  /// `dataset` must outlive the loader. Low-dimensional keys are read into memory here. Throws
-  /// Error{kConfig} for options that cannot work, Error{kData} for keys the dataset lacks.
+  /// A Mixture chooses how often its sequences are visited. `dataset` must outlive the loader.
+  /// Low-dimensional keys are read into memory here. Throws Error{kConfig} for options that cannot
+  /// work, Error{kData} for keys the dataset lacks.
   BatchLoader(const Dataset& dataset, SequenceSampler sampler, const BatchLoaderOptions& options);
   /// Waits for the batches that are being gathered.
   ~BatchLoader();
@@ -97,6 +104,7 @@ class BatchLoader {
   HostBatch prototype_;  // one row: the shapes and dtypes of every batch
   std::int64_t num_batches_ = 0;
 
+  std::vector<SamplePool> pools_;      // of a Mixture; empty: an epoch visits every sequence once
   std::vector<std::int64_t> order_;    // of the sequences, in the running epoch
   std::int64_t next_to_hand_out_ = 0;  // batch number of the running epoch
   std::atomic<bool> is_epoch_over_{false};
@@ -110,6 +118,12 @@ class BatchLoader {
 /// A permutation of {0, ..., n - 1} that depends only on (seed, epoch, n). Throws Error{kData} for
 /// n of 2^32 or more.
 std::vector<std::int64_t> EpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n);
+
+/// An epoch of `n` visits, of which each pool has its share (rounded so that it is n in all). Over
+/// the epochs, a pool visits all its sequences equally often, give or take one. Depends only on the
+/// arguments. Throws Error{kData} as EpochOrder does.
+std::vector<std::int64_t> MixedEpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n,
+                                          std::span<const SamplePool> pools);
 
 // Converts the numbers of datasets, of any dtype, to the float32 or float64 of the harness.
 

@@ -427,7 +427,7 @@ Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames)
   std::vector<std::string> still;
   std::vector<std::string> moving;
   for (const KeySpec& key : meta.obs) {
-    if (key.type == KeyType::kLowDim) continue;
+    if (!key.is_image()) continue;
     auto& list = IsStill(dataset, dataset.KeyIndex(key.name), n_frames) ? still : moving;
     list.push_back(key.name);
   }

@@ -79,10 +79,9 @@ Subject Examine(const task::ExperimentOptions& experiment) {
         "without --perturb, or remove the section",
         kOfHarness, kOfEnv);
   }
-  Subject subject = {
-      .env = task.env_name(),
-      .has_images = std::ranges::any_of(
-          task.shape_meta().obs, [](const KeySpec& key) { return key.type != KeyType::kLowDim; })};
+  Subject subject = {.env = task.env_name(),
+                     .has_images = std::ranges::any_of(
+                         task.shape_meta().obs, [](const KeySpec& key) { return key.is_image(); })};
   for (PerturbationSpec& spec : task.DescribeEnv().perturbations) {
     subject.kinds.push_back({std::move(spec), kOfEnv});
   }

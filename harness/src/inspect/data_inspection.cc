@@ -141,7 +141,7 @@ KeyInspection InspectPictures(const Dataset& dataset, int index, int n_frames) {
 KeyInspection InspectKey(const Dataset& dataset, int index, bool is_finite,
                          const DataInspectionOptions& options) {
   const KeySpec& key = dataset.spec().keys[static_cast<std::size_t>(index)];
-  if (key.type != KeyType::kLowDim) return InspectPictures(dataset, index, options.n_statistics);
+  if (key.is_image()) return InspectPictures(dataset, index, options.n_statistics);
   KeyInspection inspection = {.spec = key, .stats = {}, .n_frames = dataset.episode_ends().back()};
   if (is_finite) inspection.stats = data::ComputeStats(dataset, index);
   return inspection;
@@ -150,7 +150,7 @@ KeyInspection InspectKey(const Dataset& dataset, int index, bool is_finite,
 diagnose::Findings CheckAlone(const Dataset& dataset, const diagnose::Demonstrations& data) {
   ShapeMeta pictures;
   for (const KeySpec& key : dataset.spec().keys) {
-    if (key.type != KeyType::kLowDim) pictures.obs.push_back(key);
+    if (key.is_image()) pictures.obs.push_back(key);
   }
   diagnose::Findings findings = diagnose::CheckData(data, Horizons{});
   if (!findings.front().is_problem())
@@ -164,7 +164,7 @@ std::vector<SampleFrame> Frames(const Dataset& dataset, const diagnose::Demonstr
   std::vector<SampleFrame> frames;
   const std::vector<KeySpec>& keys = dataset.spec().keys;
   for (std::size_t k = 0; k < keys.size(); ++k) {
-    if (keys[k].type == KeyType::kLowDim) continue;
+    if (!keys[k].is_image()) continue;
     const FrameDrawing drawing(keys[k], options.max_width);
     for (const std::int64_t step : diagnose::Spread(data.n_steps(), options.n_frames)) {
       const std::int64_t episode = data.EpisodeOf(step);

@@ -278,11 +278,19 @@ void RequireInputsOfLerobot(const std::vector<FeatureBinding>& bindings) {
   }
 }
 
+void RefuseTaskKeys(const ShapeMeta& shape_meta) {
+  for (const KeySpec& key : shape_meta.obs) {
+    if (key.type != KeyType::kTask) continue;
+    throw ConfigError("LeRobot's policies have no input for the task key '{}'", key.name);
+  }
+}
+
 }  // namespace
 
 std::vector<FeatureBinding> BindFeatures(const std::vector<LerobotFeature>& features,
                                          const ShapeMeta& shape_meta,
                                          std::span<const std::string> asked) {
+  RefuseTaskKeys(shape_meta);
   std::vector<FeatureBinding> bindings;
   for (const LerobotFeature& feature : features) bindings.push_back({.feature = feature});
   FreeKeys free(shape_meta);
@@ -315,6 +323,7 @@ std::vector<FeatureBinding> BindFeatures(const std::vector<LerobotFeature>& feat
 
 std::vector<FeatureBinding> NameFeatures(const ShapeMeta& shape_meta,
                                          std::span<const std::string> asked) {
+  RefuseTaskKeys(shape_meta);
   FreeKeys free(shape_meta);
   std::vector<FeatureBinding> bindings;
   for (const std::string& text : asked) {

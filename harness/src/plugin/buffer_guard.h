@@ -34,9 +34,7 @@ class BufferGuard {
   void Finish(std::span<const std::span<std::byte>> out);
 
  private:
-  bool IsChecked(std::size_t key) const {
-    return keys_[key].type == KeyType::kLowDim || checks_pictures_;
-  }
+  bool IsChecked(std::size_t key) const { return !keys_[key].is_image() || checks_pictures_; }
   void RequireGuardBytes(std::size_t key);
   void FillGuardBytes();
 

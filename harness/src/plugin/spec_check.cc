@@ -49,8 +49,9 @@ void CheckKey(const KeySpec& key, bool is_of_env, Problems* problems) {
   const auto is_picture = [&](std::int64_t n_channels) {
     return key.shape.size() == 3 && (!is_of_env || key.shape[0] == n_channels);
   };
-  if (key.type == KeyType::kLowDim && is_of_env && key.dtype != DType::kFloat32) {
-    AddProblem(problems, "'{}': expected float32, as every low_dim key, found {}", key.name, found);
+  if (!key.is_image() && is_of_env && key.dtype != DType::kFloat32) {
+    AddProblem(problems, "'{}': expected float32, as every {} key, found {}", key.name,
+               Name(key.type), found);
   }
   if (key.type == KeyType::kRgb && !(is_picture(3) && key.dtype == DType::kUInt8)) {
     AddProblem(problems, "'{}': expected [3, height, width] uint8, as every rgb key, found {}",

@@ -123,7 +123,7 @@ TensorMap ObsToDevice(const ArrayMap& obs, const ShapeMeta& shape_meta, torch::D
       throw ShapeError("the policy wants '{}', which was not observed", key.name);
     }
     torch::Tensor tensor = ToDevice(found->second, device);
-    if (key.type != KeyType::kLowDim) tensor = tensor.permute({0, 1, 4, 2, 3});
+    if (key.is_image()) tensor = tensor.permute({0, 1, 4, 2, 3});
     tensors.emplace(key.name, std::move(tensor));
   }
   return tensors;

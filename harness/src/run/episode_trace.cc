@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kDigestLength = 64;
 
 std::string ColumnOf(const KeySpec& key) {
-  return (key.type == KeyType::kLowDim ? "obs." : "obs_sha256.") + key.name;
+  return (key.is_image() ? "obs_sha256." : "obs.") + key.name;
 }
 
 }  // namespace
@@ -29,9 +29,9 @@ void EpisodeTrace::Start(const ShapeMeta& shape_meta, std::size_t n_metrics) {
                          .row_shape = {static_cast<std::int64_t>(n_metrics)}};
   columns_["obs_step"] = {.dtype = DType::kInt64, .row_shape = {}};
   for (const KeySpec& key : keys_) {
-    columns_[ColumnOf(key)] = key.type == KeyType::kLowDim
-                                  ? Column{.dtype = key.dtype, .row_shape = key.shape}
-                                  : Column{.dtype = DType::kUInt8, .row_shape = {kDigestLength}};
+    columns_[ColumnOf(key)] = key.is_image()
+                                  ? Column{.dtype = DType::kUInt8, .row_shape = {kDigestLength}}
+                                  : Column{.dtype = key.dtype, .row_shape = key.shape};
   }
 }
 
@@ -48,11 +48,11 @@ void EpisodeTrace::AddObservation() { AppendValues<std::int64_t>("obs_step", {&n
 
 void EpisodeTrace::AddKey(int key, std::span<const std::byte> frame) {
   const KeySpec& spec = keys_[static_cast<std::size_t>(key)];
-  if (spec.type == KeyType::kLowDim) {
-    Append(ColumnOf(spec), frame);
-  } else {
+  if (spec.is_image()) {
     const std::string digest = core::Sha256Hex(frame);
     AppendValues<char>(ColumnOf(spec), digest);
+  } else {
+    Append(ColumnOf(spec), frame);
   }
 }
 

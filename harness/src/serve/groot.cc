@@ -39,7 +39,7 @@ class Groot final : public Protocol {
                 .is_nested = true,
                 .ignored = {"language", "annotation"}};
     for (const KeySpec& key : spec.shape_meta.obs) {
-      const bool is_image = key.type != KeyType::kLowDim;
+      const bool is_image = key.is_image();
       keys.obs.push_back({key, (is_image ? "video/" : "state/") + key.name});
     }
     return keys;

@@ -30,7 +30,7 @@ InputKey ReadInputKey(const Config& config, const InputKey& by_default) {
   key.path = config.Get<std::string>(
       "key", key.path,
       "path in the message; the default depends on the protocol (docs/serving.md)");
-  if (key.spec.type != KeyType::kLowDim) {
+  if (key.spec.is_image()) {
     const std::string layout =
         config.GetChoice("layout",
                          key.is_channels_first ? std::vector<std::string>{kLayouts[1], kLayouts[0]}
@@ -93,7 +93,7 @@ wire::Map Describe(const KeyMap& keys) {
                        {"type", std::string(Name(key.spec.type))},
                        {"dtype", std::string(Name(key.spec.dtype))},
                        {"shape", ToList(shape)}};
-    if (key.spec.type != KeyType::kLowDim) {
+    if (key.spec.is_image()) {
       entry.Add("layout", std::string(kLayouts[key.is_channels_first ? 1 : 0]));
     }
     if (key.first) entry.Add("first", *key.first);

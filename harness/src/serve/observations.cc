@@ -164,7 +164,7 @@ Observations::Key Observations::Read(const InputKey& key, const wire::NdArray& a
   TakeLeading(key, std::span(array.shape).first(n_leading));
 
   const std::byte* data = array.data.get();
-  if (key.spec.type == KeyType::kLowDim) {
+  if (!key.spec.is_image()) {
     data = ToFloat32(key, array);
   } else if (wire::FromNumpyName(array.dtype) != key.spec.dtype) {
     throw ShapeError("'{}' is {}, expected {}", key.path, array.dtype,

@@ -68,7 +68,7 @@ std::size_t MaxMessageBytes(const KeyMap& keys, std::int64_t n_obs_steps, std::s
   std::size_t bytes = 0;
   for (const InputKey& key : keys.obs) {
     const auto n = static_cast<std::size_t>(NumElements(key.MessageShape()));
-    bytes += 1024 + n * (key.spec.type == KeyType::kLowDim ? 8 : SizeOf(key.spec.dtype));
+    bytes += 1024 + n * (key.spec.is_image() ? SizeOf(key.spec.dtype) : 8);
   }
   bytes *= n_rows * static_cast<std::size_t>(n_obs_steps);
   return kTextBytes + bytes + (keys.ignored.empty() ? 0 : kIgnoredBytes + 2 * bytes);

@@ -29,7 +29,7 @@ class VlaEval final : public Protocol {
         .obs = {}, .actions = "actions", .instruction = "task_description", .is_nested = true};
     std::int64_t first = 0;
     for (const KeySpec& key : spec.shape_meta.obs) {
-      if (key.type != KeyType::kLowDim) {
+      if (key.is_image()) {
         keys.obs.push_back({key, "images/" + key.name});
       } else if (key.shape.size() == 1) {
         keys.obs.push_back({.spec = key, .path = "state", .first = first});

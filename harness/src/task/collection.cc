@@ -78,7 +78,11 @@ bool RunCollection(const Task& task, data::CollectRequest request, const std::at
 }
 
 bool ProvideDataset(const Task& task, const std::atomic<bool>& stop) {
-  if (task.is_collected()) return RunCollection(task, task.MakeCollectRequest(), stop);
+  if (task.is_collected()) {
+    return std::ranges::all_of(task.CollectedTasks(), [&stop](const Task* collected) {
+      return RunCollection(*collected, collected->MakeCollectRequest(), stop);
+    });
+  }
   // not used in this run, but checked
   if (task.config().Has("collect")) data::CollectConfig::FromConfig(task.config().Sub("collect"));
   return true;

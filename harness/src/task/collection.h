@@ -17,7 +17,8 @@ namespace dp_bench::task {
 /// same call continues. Throws Error{kUsage} if the env has no expert.
 bool RunCollection(const Task& task, data::CollectRequest request, const std::atomic<bool>& stop);
 
-/// Collects the task's dataset if Task::is_collected. Returns false as above.
+/// Collects the task's dataset, or those of its mixture, if Task::is_collected. Returns false as
+/// above.
 bool ProvideDataset(const Task& task, const std::atomic<bool>& stop);
 
 /// The same for a verb that saves nothing else: later stop signals end the program.

@@ -16,6 +16,8 @@
 #include "control/env_runner_config.h"
 #include "core/errors.h"
 #include "data/collector.h"
+#include "data/mixture.h"
+#include "data/task_key.h"
 #include "graph/graph_policy.h"
 #include "interop/lerobot_export.h"
 #include "plugin/isolated_env.h"
@@ -58,9 +60,12 @@ constexpr ConfigSection kSections[] = {
        ReadOptionalPlugin(section);
        graph::ReadBackend(section);
      }},
-    {"dataset", "the dataset plugin and the split",
+    {"task_key", "what a policy of several tasks observes as `task`: a vector for each task",
+     [](const Config& section) { data::TaskKey::FromConfig(section); }},
+    {"dataset", "the dataset plugin, or several of them, and the split",
      [](const Config& section) {
        ReadOptionalPlugin(section);
+       data::MixtureConfig::Find(section);
        train::SplitConfig::FromConfig(section);
      }},
     {"collect", "demonstrations by the env's expert; used when dataset.plugin is not given",

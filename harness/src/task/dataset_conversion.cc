@@ -427,7 +427,7 @@ class Conversion {
 
   void RequireFiniteNumbers() const {
     for (std::size_t key = 0; key < spec_.keys.size(); ++key) {
-      if (spec_.keys[key].type != KeyType::kLowDim) continue;
+      if (spec_.keys[key].is_image()) continue;
       for (const Piece& piece : pieces_) {
         const Source& source = sources_[piece.source];
         try {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "config/dataset_format.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
@@ -41,17 +42,32 @@ ExperimentOptions Shortened(ExperimentOptions options, const Experiment& asked) 
   return options;
 }
 
-// Collects a few episodes instead of the whole dataset. Returns false if interrupted.
+// Collects a few episodes instead of each dataset that is not there yet. Returns false if
+// interrupted.
 bool CollectSome(const Experiment& asked, const fs::path& folder, ExperimentOptions* options) {
   if (!asked.is_collected()) return true;
-  data::CollectRequest request = asked.MakeCollectRequest();
-  if (data::FindCollection(request)) return true;
-  request.config.n_episodes = std::min(request.config.n_episodes, kEpisodes);
-  request.output = folder / "demonstrations.zarr";
-  options->overrides.push_back("dataset.plugin=" + asked.dataset_plugin());
-  options->overrides.push_back("dataset.params.path=" + request.output.string());
-  options->overrides.emplace_back("dataset.val_ratio=0");
-  return RunCollection(asked, request, core::CatchStopSignals());
+  const std::vector<const Task*> tasks = asked.CollectedTasks();
+  const bool is_mixture = tasks.front() != &asked;
+  if (is_mixture) options->overrides.emplace_back("dataset.mixture.tasks=[]");
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    data::CollectRequest request = tasks[i]->MakeCollectRequest();
+    if (!data::FindCollection(request)) {
+      request.config.n_episodes = std::min(request.config.n_episodes, kEpisodes);
+      request.output = folder / fmt::format("demonstrations_{}.zarr", i);
+      options->overrides.emplace_back("dataset.val_ratio=0");
+      if (!RunCollection(*tasks[i], request, core::CatchStopSignals())) return false;
+    }
+    const std::string path = request.output.string();
+    if (is_mixture) {
+      const std::string source = fmt::format("dataset.mixture.datasets.tried_{}", i);
+      options->overrides.push_back(fmt::format("{}.path={}", source, path));
+      options->overrides.push_back(fmt::format("{}.task={}", source, tasks[i]->env_task()));
+    } else if (request.output.parent_path() == folder) {
+      options->overrides.push_back(fmt::format("dataset.plugin={}", config::kReplayPlugin));
+      options->overrides.push_back("dataset.params.path=" + path);
+    }
+  }
+  return true;
 }
 
 std::uintmax_t BytesBelow(const fs::path& folder) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kEnvParams = "/env/params";
 constexpr std::string_view kPolicyParams = "/policy/params";
-constexpr std::string_view kDatasetParams = "/dataset/params";
+constexpr std::string_view kDatasetParams[] = {"/dataset/params", "/dataset/mixture"};
 
 bool IsBelow(std::string_view pointer, std::string_view place) {
   return pointer == place ||
@@ -24,7 +24,7 @@ bool IsBelow(std::string_view pointer, std::string_view place) {
 }
 
 // The sections of a checkpoint's config that affect rollouts.
-constexpr std::string_view kRolloutSections[] = {"/env", "/policy", "/env_runner"};
+constexpr std::string_view kRolloutSections[] = {"/env", "/policy", "/env_runner", "/task_key"};
 
 bool IsOfRollouts(std::string_view pointer) {
   return std::ranges::any_of(
@@ -49,7 +49,8 @@ bool Counts(const KeyCheck& check, const std::string& pointer, bool is_override)
   if (is_override) return true;
   if (check.is_of_checkpoint) return IsOfRollouts(pointer);
   if (IsBelow(pointer, kPolicyParams)) return check.makes_policy;
-  if (IsBelow(pointer, kDatasetParams)) return check.makes_dataset;
+  const auto is_below = [&pointer](std::string_view place) { return IsBelow(pointer, place); };
+  if (std::ranges::any_of(kDatasetParams, is_below)) return check.makes_dataset;
   return true;
 }
 

@@ -102,8 +102,7 @@ namespace {
 constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
 
 bool HasPictures(const ShapeMeta& shapes) {
-  return std::ranges::any_of(shapes.obs,
-                             [](const KeySpec& key) { return key.type != KeyType::kLowDim; });
+  return std::ranges::any_of(shapes.obs, [](const KeySpec& key) { return key.is_image(); });
 }
 
 // Of the policy: that of LibTorch, or the name of another backend.
@@ -143,13 +142,15 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
   nlohmann::json plugins = nlohmann::json::array();
   for (const char* section : {"policy", "env", "dataset"}) {
     if (std::string_view(section) == "env" && !experiment.has_env()) continue;
-    const std::string name = std::string_view(section) == "dataset"
-                                 ? experiment.dataset_plugin()
-                                 : experiment.config().Sub(section).Get<std::string>("plugin");
+    const std::vector<std::string> names =
+        std::string_view(section) == "dataset"
+            ? experiment.dataset_plugins()
+            : std::vector{experiment.config().Sub(section).Get<std::string>("plugin")};
     for (const plugin::PluginInfo& info : experiment.catalogue().List()) {
-      if (info.name != name || plugin::KindName(info.kind) != section) continue;
+      const bool is_used = std::ranges::find(names, info.name) != names.end();
+      if (!is_used || plugin::KindName(info.kind) != section) continue;
       plugins.push_back({{"kind", section},
-                         {"name", name},
+                         {"name", info.name},
                          {"version", info.version},
                          {"file", info.file.filename().string()},
                          {"sha256", info.Sha256()}});

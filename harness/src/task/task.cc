@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "core/machine.h"
 #include "data/replay_writer.h"
 #include "rollout/shape_match.h"
+#include "rollout/task_env.h"
 #include "task/collection.h"
 #include "task/config_reference.h"
 
@@ -92,18 +94,23 @@ std::string NameOfDataset(const Config& config) {
   return name.empty() ? "dataset" : name.substr(0, 100);
 }
 
-// Does not count as a read of env.params.task, because only the env knows whether the key exists.
+// env.params.task, if it is there. Does not count as a read, because only the env knows whether the
+// key exists.
+std::optional<std::string> PeekEnvTask(const Config& env) {
+  const auto params = nlohmann::json::parse(env.Sub("params").ToJson());
+  const auto task = params.find("task");
+  if (task == params.end() || !task->is_string()) return std::nullopt;
+  return task->get<std::string>();
+}
+
 std::string ReadName(const Config& config) {
   const Config env = config.Sub("env");
   if (!env.Has("plugin")) return ReadTaskName(config, NameOfDataset(config));
   const auto plugin = config::RequireName(env.Get<std::string>("plugin"), env.Where("plugin"));
   std::string name = ReadTaskName(config, plugin);
-  const auto params = nlohmann::json::parse(env.Sub("params").ToJson());
-  const auto task = params.find("task");
-  if (task == params.end() || !task->is_string()) return name;
-  return fmt::format(
-      "{}_{}", name,
-      config::RequireName(task->get<std::string>(), env.Sub("params").Where("task")));
+  const auto task = PeekEnvTask(env);
+  if (!task) return name;
+  return fmt::format("{}_{}", name, config::RequireName(*task, env.Sub("params").Where("task")));
 }
 
 // Reads the key with the env's values as defaults, which adds them to the config.
@@ -155,18 +162,25 @@ std::vector<fs::path> DefaultConfigDirs() {
 }
 
 Task::Task(const ExperimentOptions& options)
-    : catalogue_(plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
+    : options_(options),
+      catalogue_(plugin::PluginCatalogue::DefaultSearchPath(options.plugin_dirs)),
       document_(LoadForOneRun(options, catalogue_)),
       config_(document_),
       name_(ReadName(config_)),
       isolation_(plugin::ReadIsolation(config_.Sub("env_runner"))),
       perturbation_(rollout::ActionPerturbation::FromConfig(config_.Sub("env"))),
-      shape_meta_(ReadShapeMeta()) {}
+      task_key_(data::TaskKey::Find(config_)),
+      shape_meta_(ReadShapeMeta()) {
+  RequireTaskKey(shape_meta_);
+}
 
 ShapeMeta Task::ReadShapeMeta() const {
   const Config section = config_.Sub("shape_meta");
   const bool has_obs = section.Has("obs");
   const bool has_action = section.Has("action");
+  if (has_obs && task_key_) {
+    EnterKey(task_key_->spec(), section.Sub("obs").Sub(task_key_->spec().name));
+  }
   if (has_obs && has_action) return ShapeMeta::FromConfig(section);
   // missing parts are the env's
   const ShapeMeta meta = has_env() ? DescribeEnv().shape_meta : ShapesOfDataset();
@@ -175,6 +189,16 @@ ShapeMeta Task::ReadShapeMeta() const {
   }
   if (!has_action) EnterKey(meta.action, section.Sub("action"));
   return has_obs || has_action ? ShapeMeta::FromConfig(section) : meta;
+}
+
+void Task::RequireTaskKey(const ShapeMeta& meta) const {
+  for (const KeySpec& key : meta.obs) {
+    if (key.type != KeyType::kTask || (task_key_ && key == task_key_->spec())) continue;
+    throw ConfigError(
+        "{}: a task key has the name 'task' and the shape of the vectors in the section task_key{}",
+        config_.Sub("shape_meta").Sub("obs").Where(key.name),
+        task_key_ ? ", " + ToString(task_key_->spec().shape) : "; this config has no such section");
+  }
 }
 
 ShapeMeta Task::ShapesOfDataset() const {
@@ -209,10 +233,26 @@ plugin::PluginPlace Task::EnvPlugin() const {
   return catalogue_.Find(PluginKind::kEnv, env_name()).place();
 }
 
+std::string Task::env_task() const {
+  const auto task = PeekEnvTask(config_.Sub("env"));
+  return task ? *task : ReadTaskName(config_, env_name());
+}
+
 EnvSpec Task::DescribeEnv() const {
+  EnvSpec spec = DescribeBareEnv();
+  if (!task_key_) return spec;
+  task_key_->Of(env_task(), "the env's task");
+  return rollout::WithTaskKey(std::move(spec), task_key_->spec());
+}
+
+// Once: an env in another process takes seconds to describe itself.
+EnvSpec Task::DescribeBareEnv() const {
+  const std::scoped_lock lock(describing_);
+  if (described_) return *described_;
   const Config params = config_.Sub("env").Sub("params");
-  return isolation_ ? plugin::DescribeIsolatedEnv(EnvPlugin(), params, *isolation_)
-                    : catalogue_.DescribeEnv(env_name(), params);
+  described_ = isolation_ ? plugin::DescribeIsolatedEnv(EnvPlugin(), params, *isolation_)
+                          : catalogue_.DescribeEnv(env_name(), params);
+  return *described_;
 }
 
 std::string Task::TaskText() const {
@@ -221,6 +261,13 @@ std::string Task::TaskText() const {
 }
 
 std::unique_ptr<Env> Task::CreateEnv() const {
+  std::unique_ptr<Env> env = CreateBareEnv();
+  if (!task_key_) return env;
+  const std::span<const float> vector = task_key_->Of(env_task(), "the env's task");
+  return rollout::WithTaskKey(std::move(env), task_key_->spec(), vector);
+}
+
+std::unique_ptr<Env> Task::CreateBareEnv() const {
   const Config params = config_.Sub("env").Sub("params");
   std::unique_ptr<Env> env = isolation_
                                  ? plugin::CreateIsolatedEnv(EnvPlugin(), params, *isolation_)
@@ -228,14 +275,41 @@ std::unique_ptr<Env> Task::CreateEnv() const {
   return perturbation_ ? rollout::PerturbActions(std::move(env), *perturbation_) : std::move(env);
 }
 
+std::optional<data::MixtureConfig> Task::mixture() const {
+  return data::MixtureConfig::Find(config_.Sub("dataset"));
+}
+
 bool Task::is_collected() const {
+  if (const auto mixed = mixture()) return !mixed->tasks.empty();
   return has_env() && config_.Has("collect") && !config_.Sub("dataset").Has("plugin");
 }
 
-bool Task::has_dataset() const { return is_collected() || config_.Sub("dataset").Has("plugin"); }
+bool Task::has_dataset() const {
+  return is_collected() || config_.Sub("dataset").Has("plugin") || mixture().has_value();
+}
+
+std::vector<const Task*> Task::CollectedTasks() const {
+  const auto mixed = mixture();
+  if (!mixed) return {this};
+  if (!has_env() || !config_.Has("collect")) {
+    throw ConfigError("{}: expected an env and a section collect, which say how to collect",
+                      config_.Sub("dataset").Sub("mixture").Where("tasks"));
+  }
+  if (collected_.empty()) {
+    for (const std::string& task : mixed->tasks) {
+      ExperimentOptions options = options_;
+      options.task = task;
+      options.overrides.emplace_back("dataset.mixture=null");
+      collected_.push_back(std::make_unique<Task>(options));
+    }
+  }
+  std::vector<const Task*> tasks;
+  for (const auto& task : collected_) tasks.push_back(task.get());
+  return tasks;
+}
 
 data::CollectRequest Task::MakeCollectRequest() const {
-  DescribeEnv();  // adds its defaults, which are part of the origin
+  DescribeBareEnv();  // adds its defaults, which are part of the origin
   const auto collect = data::CollectConfig::FromConfig(config_.Sub("collect"));
   nlohmann::json origin =
       data::CollectionOrigin(config_.Sub("env").ToJson(), EnvVersion(), collect);
@@ -243,10 +317,10 @@ data::CollectRequest Task::MakeCollectRequest() const {
   if (collect.takeover) {
     origin["takeover"] = TakeoverOrigin(*collect.takeover);
     first_actor_factory = [this, path = collect.takeover->checkpoint] {
-      return LoadFirstActor(path, DescribeEnv(), catalogue());
+      return LoadFirstActor(path, DescribeBareEnv(), catalogue());
     };
   }
-  return {.env_factory = [this] { return CreateEnv(); },
+  return {.env_factory = [this] { return CreateBareEnv(); },
           .first_actor_factory = std::move(first_actor_factory),
           .config = collect,
           .origin = origin,
@@ -266,6 +340,7 @@ std::int64_t MemoryForPictures() {
 nlohmann::json CollectedParams(const fs::path& path, const ShapeMeta& shapes) {
   nlohmann::json keys = {{"action", {{"array", "data/action"}}}};
   for (const KeySpec& key : shapes.obs) {
+    if (key.type == KeyType::kTask) continue;
     keys[key.name] = {{"array", "data/" + key.name}, {"type", Name(key.type)}};
   }
   return {{"path", path.string()}, {"keys", keys}, {"memory_limit_mb", MemoryForPictures()}};
@@ -276,18 +351,70 @@ nlohmann::json CollectedParams(const fs::path& path, const ShapeMeta& shapes) {
 std::unique_ptr<Dataset> Task::CreateDataset() const {
   if (dataset_) return std::move(dataset_);
   for (const std::string& note : document_->notes()) core::LogInfo(note);
-  const std::string plugin = dataset_plugin();
-  if (!is_collected())
-    return catalogue_.Create<Dataset>(plugin, config_.Sub("dataset").Sub("params"));
-  const nlohmann::json params = CollectedParams(*dataset_path(), shape_meta_);
-  return catalogue_.Create<Dataset>(plugin, Config::FromJson(params.dump(), "collected dataset"));
+  const auto mixed = mixture();
+  if (!mixed && !task_key_) return OpenDataset();
+
+  std::vector<data::MixturePart> parts;
+  if (!mixed) {
+    parts.push_back({.name = name_,
+                     .dataset = OpenDataset(),
+                     .task = is_collected() ? env_task() : "",
+                     .or_else = has_env() ? env_task() : name_});
+    return std::make_unique<data::Mixture>(std::move(parts), task_key_,
+                                           data::MixtureSampling::kProportional);
+  }
+  if (is_collected()) {
+    for (const Task* task : CollectedTasks()) {
+      parts.push_back(
+          {.name = task->name(), .dataset = task->OpenDataset(), .task = task->env_task()});
+    }
+  }
+  for (const data::MixtureConfig::Source& source : mixed->sources) {
+    parts.push_back({.name = source.name,
+                     .dataset = OpenSource(source),
+                     .task = source.task,
+                     .or_else = source.name,
+                     .weight = source.weight});
+  }
+  return std::make_unique<data::Mixture>(std::move(parts), task_key_, mixed->sampling);
 }
 
-std::string Task::dataset_plugin() const {
-  return is_collected() ? config::kReplayPlugin : config_.Sub("dataset").Get<std::string>("plugin");
+std::unique_ptr<Dataset> Task::OpenDataset() const {
+  const Config section = config_.Sub("dataset");
+  if (!is_collected()) {
+    return catalogue_.Create<Dataset>(section.Get<std::string>("plugin"), section.Sub("params"));
+  }
+  const nlohmann::json params = CollectedParams(*dataset_path(), shape_meta_);
+  return catalogue_.Create<Dataset>(config::kReplayPlugin,
+                                    Config::FromJson(params.dump(), "collected dataset"));
+}
+
+std::string Task::ReaderOf(const data::MixtureConfig::Source& source) const {
+  return source.plugin.empty() ? catalogue_.ReaderOf(*source.path) : source.plugin;
+}
+
+std::unique_ptr<Dataset> Task::OpenSource(const data::MixtureConfig::Source& source) const {
+  if (source.path) {
+    source.params.ReadAll(nlohmann::json({{"path", *source.path}}).dump());
+  }
+  return catalogue_.Create<Dataset>(ReaderOf(source), source.params);
+}
+
+std::vector<std::string> Task::dataset_plugins() const {
+  const auto mixed = mixture();
+  if (!mixed && !is_collected()) return {config_.Sub("dataset").Get<std::string>("plugin")};
+  std::vector<std::string> plugins;
+  if (is_collected()) plugins.emplace_back(config::kReplayPlugin);
+  if (mixed) {
+    for (const data::MixtureConfig::Source& source : mixed->sources) {
+      plugins.push_back(ReaderOf(source));
+    }
+  }
+  return plugins;
 }
 
 std::optional<fs::path> Task::dataset_path() const {
+  if (mixture()) return std::nullopt;
   if (is_collected()) return MakeCollectRequest().output;
   const Config params = config_.Sub("dataset").Sub("params");
   return params.Has("path") ? std::optional<fs::path>(params.Get<std::string>("path"))

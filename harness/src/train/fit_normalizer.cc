@@ -84,8 +84,17 @@ ScaleAndOffset FitDepth(const std::string& key, const KeyStats& stats) {
 }
 
 std::string DefaultModeOf(const KeySpec& key, const NormalizerConfig& config) {
-  if (key.type == KeyType::kRgb) return config.default_rgb;
-  return key.type == KeyType::kDepth ? "depth" : config.default_mode;
+  switch (key.type) {
+    case KeyType::kLowDim:
+      return config.default_mode;
+    case KeyType::kRgb:
+      return config.default_rgb;
+    case KeyType::kDepth:
+      return "depth";
+    case KeyType::kTask:
+      return "identity";
+  }
+  return "";
 }
 
 // The modes that each kind of key allows.
@@ -93,8 +102,9 @@ bool Fits(NormalizeMode mode, KeyType type) {
   switch (mode) {
     case NormalizeMode::kLimits:
     case NormalizeMode::kGaussian:
-    case NormalizeMode::kIdentity:
       return type == KeyType::kLowDim;
+    case NormalizeMode::kIdentity:
+      return type == KeyType::kLowDim || type == KeyType::kTask;
     case NormalizeMode::kImage:
     case NormalizeMode::kImageGaussian:
       return type == KeyType::kRgb;
@@ -111,7 +121,7 @@ NormalizeMode ModeOf(const KeySpec& key, const NormalizerConfig& config) {
   if (Fits(mode, key.type)) return mode;
   throw ConfigError(
       "normalizer.{} is '{}'; low_dim keys have limits, gaussian or identity, rgb keys image or "
-      "image_gaussian, depth keys depth; this key is {}",
+      "image_gaussian, depth keys depth, task keys identity; this key is {}",
       key.name, name, Name(key.type));
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,10 +27,11 @@ using policy::Camera;
 using policy::DropoutMasks;
 using torch::Tensor;
 
-// The low_dim keys of the two tokens for numbers, in the order in which they are joined.
+// The keys of the tokens for numbers, in the order in which they are joined.
 struct NumberKeys {
   std::vector<KeySpec> state;
   std::vector<KeySpec> env_state;
+  std::vector<KeySpec> task;  // at most one
 };
 
 // Moves the keys with these names from `free` to the result.
@@ -61,6 +63,8 @@ NumberKeys ReadNumberKeys(const Config& params, const PolicySpec& spec) {
       "alphabetical order");
   std::vector<KeySpec> free = policy::LowDimKeys(spec);
   NumberKeys keys;
+  std::ranges::copy_if(spec.shape_meta.obs, std::back_inserter(keys.task),
+                       [](const KeySpec& key) { return key.type == KeyType::kTask; });
   keys.env_state = TakeKeys(env_state, params.Where("env_state_keys"), &free);
   if (!state) {
     keys.state = free;
@@ -125,6 +129,7 @@ class ActPolicy final : public policy::PolicyBase {
     const int n_obs_steps = spec.horizons.n_obs_steps;
     ActConfig config = {.state_dim = SizeOfKeys(number_keys_.state, n_obs_steps),
                         .env_state_dim = SizeOfKeys(number_keys_.env_state, n_obs_steps),
+                        .task_dim = SizeOfKeys(number_keys_.task, 1),
                         .has_cameras = !cameras_.empty(),
                         .action_dim = action_dim(),
                         .horizon = spec.horizons.horizon};
@@ -189,6 +194,7 @@ class ActPolicy final : public policy::PolicyBase {
     }
     return {.state = Join(number_keys_.state, obs),
             .env_state = Join(number_keys_.env_state, obs),
+            .task = number_keys_.task.empty() ? Tensor() : TaskOf(obs),
             .images = images.empty() ? Tensor() : torch::cat(images, /*dim=*/1)};
   }
 
@@ -199,6 +205,12 @@ class ActPolicy final : public policy::PolicyBase {
       values.push_back(normalizer().Normalize(key.name, obs.find(key.name)->second).flatten(1));
     }
     return values.empty() ? Tensor() : torch::cat(values, /*dim=*/1);
+  }
+
+  // [B, n]: it is the same in all observation steps.
+  Tensor TaskOf(const TensorMap& obs) const {
+    const std::string& key = number_keys_.task[0].name;
+    return normalizer().Normalize(key, obs.find(key)->second).select(1, 0).flatten(1);
   }
 
   NumberKeys number_keys_;

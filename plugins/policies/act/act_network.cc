@@ -118,6 +118,14 @@ ActNetworkImpl::ActNetworkImpl(const ActConfig& config) : config_(config) {
         register_module("encoder_env_state_input_proj", torch::nn::Linear(config.env_state_dim, d));
     ++n_tokens;
   }
+  if (config.task_dim > 0) {
+    task_proj_ = register_module(
+        "encoder_task_input_proj",
+        torch::nn::Linear(torch::nn::LinearOptions(config.task_dim, d).bias(false)));
+    // as torch.nn.Embedding, which it is for one-hot vectors
+    torch::nn::init::normal_(task_proj_->weight);
+    ++n_tokens;
+  }
   token_position_ =
       register_module("encoder_1d_feature_pos_embed", torch::nn::Embedding(n_tokens, d));
   action_position_ = register_module("decoder_pos_embed", torch::nn::Embedding(config.horizon, d));
@@ -201,6 +209,7 @@ Tensor ActNetworkImpl::forward(const ActObs& obs, const Tensor& latent, DropoutM
   if (obs.env_state.defined()) {
     numbers.push_back(policy::ApplyLinear(env_state_proj_, obs.env_state));
   }
+  if (obs.task.defined()) numbers.push_back(policy::ApplyLinear(task_proj_, obs.task));
   Tensor tokens = torch::stack(numbers, /*dim=*/1);
   Tensor position = token_position_->weight;
   if (obs.images.defined()) {

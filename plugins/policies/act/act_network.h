@@ -1,7 +1,8 @@
 // The network of ACT (Zhao et al. 2023, "Learning Fine-Grained Bimanual Manipulation with Low-Cost
 // Hardware", Sec. IV and App. C). A transformer turns the current observation and a latent
 // variable into an action sequence; in training, another one encodes the demonstrated actions as
-// that variable (a conditional VAE). Tensor names are those of LeRobot's ACT.
+// that variable (a conditional VAE). Tensor names are those of LeRobot's ACT,
+// which has no token for the task.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -25,6 +26,7 @@ namespace dp_bench::act {
 struct ActConfig {
   std::int64_t state_dim = 0;      // Ds, numbers of the robot's state; 0: none
   std::int64_t env_state_dim = 0;  // De, numbers of the env's state; 0: none
+  std::int64_t task_dim = 0;       // Dk, numbers of the task key; 0: none
   bool has_cameras = false;
   std::int64_t action_dim = 0;  // Da
   std::int64_t horizon = 100;   // T, LeRobot's chunk_size
@@ -47,6 +49,7 @@ struct ActConfig {
 struct ActObs {
   torch::Tensor state;      // [B, Ds]
   torch::Tensor env_state;  // [B, De]
+  torch::Tensor task;       // [B, Dk]
   torch::Tensor images;     // [B, n_cameras, C, H, W]
 };
 
@@ -111,6 +114,7 @@ class ActNetworkImpl : public torch::nn::Module {
   torch::nn::Linear latent_proj_{nullptr};
   torch::nn::Linear state_proj_{nullptr};      // null without a state
   torch::nn::Linear env_state_proj_{nullptr};  // likewise
+  torch::nn::Linear task_proj_{nullptr};       // null without a task key
   torch::nn::Embedding token_position_{nullptr};
   torch::nn::Embedding action_position_{nullptr};
   TransformerStack encoder_{nullptr};

@@ -68,7 +68,7 @@ class RemotePolicy final : public Policy {
     Question question{.seed = key.seed, .step = key.major};
     for (const KeySpec& spec : spec_.shape_meta.obs) {
       torch::Tensor window = obs.find(spec.name)->second[static_cast<std::int64_t>(row)];
-      if (spec.type != KeyType::kLowDim) window = window.permute({0, 2, 3, 1});
+      if (spec.is_image()) window = window.permute({0, 2, 3, 1});
       window = window.to(torch::kCPU).contiguous();
       Array array(spec.dtype, {window.sizes().begin(), window.sizes().end()});
       if (array.byte_size() != window.nbytes()) {

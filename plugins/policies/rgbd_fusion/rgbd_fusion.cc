@@ -99,7 +99,7 @@ RgbdObsEncoder::RgbdObsEncoder(const Config& params, const PolicySpec& spec,
                 "unet_hybrid)");
   }
   for (const KeySpec& key : spec.shape_meta.obs) {
-    if (key.type == KeyType::kLowDim) low_dim_.push_back(key);
+    if (!key.is_image()) low_dim_.push_back(key);
   }
   const bool has_depth = HasDepth(cameras_);
   const Config settings = params.Sub("obs_encoder", "the network that turns images into features");

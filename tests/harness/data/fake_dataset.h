@@ -49,6 +49,11 @@ class FakeDataset final : public Dataset {
   }
   static double State(std::int64_t step, int d) { return static_cast<double>(10 * step + d); }
 
+  /// Only the spec: such a key must not be read.
+  void ChangeKey(const KeySpec& key) {
+    *std::ranges::find(spec_.keys, key.name, &KeySpec::name) = key;
+  }
+
   std::atomic<std::int64_t> faulty_image_step{-1};  // reading this step of the image throws
 
  private:

@@ -124,6 +124,13 @@ TEST(MakeFeatures, NamesOfLerobotStay) {
                   FeatureBinding{EnvState(3), {"object"}}));
 }
 
+TEST(MakeFeatures, RefusesATaskKey) {
+  const ShapeMeta meta = {
+      .obs = {LowDim("agent_pos", 2), {.name = "task", .type = KeyType::kTask, .shape = {3}}}};
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { MakeFeatures(meta, {}); }),
+              HasSubstr("LeRobot's policies have no input for the task key 'task'"));
+}
+
 TEST(MakeFeatures, RefusesWhatLerobotCannotHave) {
   EXPECT_THAT(MessageOf(ErrorCode::kConfig,
                         [] { MakeFeatures({.obs = {LowDim("observation.state", 16)}}, {}); }),

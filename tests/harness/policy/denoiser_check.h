@@ -23,15 +23,20 @@ struct MadeDenoiser {
   }
 };
 
-/// T 16, To 2. `make`: MakeUnetDenoiser or MakeTransformerDenoiser. Do is 0 with inpainting.
+/// T 16, To 2. `make`: MakeUnetDenoiser or MakeTransformerDenoiser. Do is 0 with inpainting. The
+/// last `task_dim` features are an embedding of the task.
 template <class Make>
 MadeDenoiser MakeDenoiserFrom(const Make& make, const std::string& params,
-                              std::int64_t obs_feature_dim, bool inpaints_obs = false) {
+                              std::int64_t obs_feature_dim, bool inpaints_obs = false,
+                              std::int64_t task_dim = 0) {
   torch::manual_seed(3);
   const PolicySpec spec = {.horizons = {.horizon = 16, .n_obs_steps = 2, .n_action_steps = 8}};
   MadeDenoiser made;
   made.net = make(Config::FromJson(params), spec,
-                  {.inpaints_obs = inpaints_obs, .sample = kSampleDim, .cond = obs_feature_dim},
+                  {.inpaints_obs = inpaints_obs,
+                   .sample = kSampleDim,
+                   .cond = obs_feature_dim,
+                   .task = task_dim},
                   *made.module);
   return made;
 }

@@ -10,6 +10,7 @@ constexpr const char* kSmall = R"("n_layer": 2, "n_head": 2, "n_emb": 24)";
 struct TransformerSettings {
   std::string params;
   bool inpaints_obs = false;  // the observations are part of the sample
+  std::int64_t task_dim = 0;  // of the features
 
   std::int64_t obs_feature_dim() const { return inpaints_obs ? 0 : kObs; }
 };
@@ -23,13 +24,15 @@ std::vector<TransformerSettings> Variants() {
           {R"(, "obs_as_cond": false, "time_as_cond": false, "causal_attn": true)"},
           {R"(, "n_cond_layers": 1, "norm": "post")"},
           {R"(, "time_embedding": "mlp")"},
-          {R"(, "time_embedding": "mlp")", /*inpaints_obs=*/true}};
+          {R"(, "time_embedding": "mlp")", /*inpaints_obs=*/true},
+          {"", false, /*task_dim=*/2},
+          {R"(, "n_cond_layers": 1)", false, /*task_dim=*/2}};
 }
 
 MadeDenoiser MakeTransformer(const TransformerSettings& settings) {
   MadeDenoiser made =
       MakeDenoiserFrom(MakeTransformerDenoiser, std::string("{") + kSmall + settings.params + "}",
-                       settings.obs_feature_dim(), settings.inpaints_obs);
+                       settings.obs_feature_dim(), settings.inpaints_obs, settings.task_dim);
   const torch::NoGradGuard no_grad;
   for (torch::Tensor& parameter : made.module->parameters()) {
     parameter.add_(torch::randn_like(parameter) * 0.1);
@@ -71,6 +74,29 @@ TEST(DiffusionTransformer, ARowOfALargeNetworkIsIndependentToo) {
 TEST(DiffusionTransformer, DropCachesMakesConditionReadTheWeightsAgain) {
   const torch::NoGradGuard no_grad;
   ExpectDropCachesReadsTheWeightsAgain(MakeTransformer({""}), MakeDenoiserInputs(4, kObs));
+}
+
+TEST(DiffusionTransformer, TheTaskScalesAndShiftsTheObservationTokens) {
+  const torch::NoGradGuard no_grad;
+  const MadeDenoiser made = MakeTransformer({"", false, /*task_dim=*/2});
+  const DenoiserInputs in = MakeDenoiserInputs(3, kObs);
+  torch::Tensor other = in.cond.clone();
+  other.slice(2, 0, kObs - 2).add_(1.0);  // the same task
+  const auto answer = [&](const torch::Tensor& cond) {
+    return made.Forward(in.sample, in.times, cond);
+  };
+  EXPECT_FALSE(torch::equal(answer(in.cond), answer(other)));
+
+  // a scale of 0 leaves nothing of the observation but the shift of the task
+  auto parameters = made.module->named_parameters();
+  torch::Tensor& scale = *parameters.find("transformer.task_film.weight");
+  torch::Tensor& bias = *parameters.find("transformer.task_film.bias");
+  const std::int64_t d = bias.size(0) / 2;
+  scale.slice(0, 0, d).zero_();
+  bias.slice(0, 0, d).fill_(-1.0);
+  EXPECT_TRUE(torch::equal(answer(in.cond), answer(other)));
+  other.slice(2, kObs - 2).add_(1.0);
+  EXPECT_FALSE(torch::equal(answer(in.cond), answer(other)));
 }
 
 TEST(DiffusionTransformer, StartsAsUpstreamDoes) {

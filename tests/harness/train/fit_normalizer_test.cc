@@ -97,6 +97,15 @@ TEST(Normalizer, IdentityChangesNothing) {
   EXPECT_TRUE(torch::equal(normalizer.Unnormalize("action", x), x));
 }
 
+TEST(Normalizer, LeavesATaskKeyAsItIsWhateverTheDefault) {
+  const ShapeMeta meta = {.obs = {{.name = "task", .type = KeyType::kTask, .shape = {3}}},
+                          .action = {.name = "action", .shape = {2}}};
+  const Normalizer normalizer = train::NeutralNormalizer(meta, {.default_mode = "gaussian"});
+  const torch::Tensor task = torch::tensor({{0.0F, 1.0F, -7.5F}});
+  EXPECT_TRUE(torch::equal(normalizer.Normalize("task", task), task));
+  EXPECT_THROW(train::NeutralNormalizer(meta, {.modes = {{"task", "limits"}}}), Error);
+}
+
 TEST(Normalizer, ImagesOfBytesAndOfUnitFloatsMeanTheSame) {
   const Normalizer normalizer({train::FitKey("image", {}, NormalizeMode::kImage)});
   const torch::Tensor bytes = torch::tensor({0, 51, 255}, torch::kUInt8).view({1, 1, 3});

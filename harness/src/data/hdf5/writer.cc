@@ -76,7 +76,7 @@ void RequireWritable(const KeySpec& key, const std::string& array) {
 
 std::int64_t ChunkRows(const KeySpec& key, std::int64_t n_steps) {
   const auto rows = static_cast<std::int64_t>(kChunkBytes / key.ByteSize());
-  return std::clamp<std::int64_t>(key.type == KeyType::kLowDim ? rows : 1, 1, n_steps);
+  return std::clamp<std::int64_t>(key.is_image() ? 1 : rows, 1, n_steps);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ std::vector<std::string> ChannelNames(const KeySpec& key) {
 }
 
 void RequireWritable(const std::string& feature, const KeySpec& key) {
-  const bool is_known = (key.type == KeyType::kLowDim && key.dtype == DType::kFloat32) ||
+  const bool is_known = (!key.is_image() && key.dtype == DType::kFloat32) ||
                         (key.type == KeyType::kRgb && key.dtype == DType::kUInt8) ||
                         (key.type == KeyType::kDepth && key.dtype == DType::kUInt16);
   if (is_known) return;
@@ -163,7 +163,7 @@ void LeRobotWriter::AddTrack(const FeatureConfig& config, const DatasetSpec& spe
     keys.push_back(&key);
   }
   const bool has_camera =
-      std::ranges::any_of(keys, [](const KeySpec* key) { return key->type != KeyType::kLowDim; });
+      std::ranges::any_of(keys, [](const KeySpec* key) { return key->is_image(); });
   if (has_camera && keys.size() != 1) {
     throw ConfigError("feature '{}': expected one key for a camera, found {}", config.name,
                       fmt::join(config.keys, ", "));
@@ -498,7 +498,7 @@ json LeRobotWriter::KeySources() const {
         source["begin"] = begin;
         source["end"] = begin += key.NumElements();
       }
-      const bool is_list = key.type != KeyType::kLowDim || key.shape.size() == 1;
+      const bool is_list = key.is_image() || key.shape.size() == 1;
       if (!is_list) source["shape"] = key.shape;
       keys[key.name] = std::move(source);
     }

@@ -31,6 +31,7 @@ std::optional<KeyType> ParseKeyType(std::string_view name) {
   for (const KeyType type : {KeyType::kLowDim, KeyType::kRgb, KeyType::kDepth}) {
     if (name == Name(type)) return type;
   }
+  if (name == Name(KeyType::kTask)) return KeyType::kLowDim;  // recorded, it is numbers
   return std::nullopt;
 }
 

@@ -21,13 +21,13 @@ namespace dp_bench::policy {
 using torch::Tensor;
 
 DenoiserChannels DenoiserChannels::FromConfig(const Config& params, const PolicySpec& spec,
-                                              std::int64_t obs_feature_dim) {
+                                              std::int64_t obs_feature_dim, std::int64_t task_dim) {
   const bool is_global = params.Get<bool>(
       "obs_as_global_cond", true,
       "observations condition the network; false: inpainting, the network denoises them together "
       "with the action, and the first n_obs_steps are put back before each denoising step");
   const std::int64_t action_dim = spec.shape_meta.action_dim();
-  if (is_global) return {.sample = action_dim, .cond = obs_feature_dim};
+  if (is_global) return {.sample = action_dim, .cond = obs_feature_dim, .task = task_dim};
   return {.inpaints_obs = true, .sample = action_dim + obs_feature_dim};
 }
 
@@ -60,7 +60,8 @@ std::unique_ptr<Policy> DiffusionPolicy::Assemble(
         make_denoiser) {
   Model model;
   model.obs_encoder = make_encoder(params, spec, *model.module);
-  model.channels = DenoiserChannels::FromConfig(params, spec, model.obs_encoder->feature_dim());
+  model.channels = DenoiserChannels::FromConfig(params, spec, model.obs_encoder->feature_dim(),
+                                                model.obs_encoder->task_dim());
   model.denoiser = make_denoiser(params, spec, model.channels, *model.module);
   return std::make_unique<DiffusionPolicy>(std::move(name), params, spec, std::move(model));
 }

@@ -32,6 +32,7 @@ constexpr double kPositionStd = 0.02;  // of learned positions, as upstream
 struct TransformerConfig {
   std::int64_t action_dim = 0;       // Da
   std::int64_t obs_feature_dim = 0;  // Do
+  std::int64_t task_dim = 0;         // of these, the last ones: an embedding of the task
   std::int64_t horizon = 16;         // T
   std::int64_t n_obs_steps = 2;      // To
   std::int64_t n_layer = 4;
@@ -136,6 +137,7 @@ class DiffusionTransformer final : public torch::nn::Module, public Denoiser {
   Tensor AddPositions(const std::string& name, std::int64_t n);
   Tensor EmbedTimes(const Tensor& times);
   Tensor InputChannels(const Tensor& cond) const;
+  Tensor ObsTokens(const Tensor& obs) const;
   Tensor ConditionTokens(const Tensor& time, const Tensor& obs) const;
   void RunLayer(TransformerLayer& layer, TokenStream& stream, const Tensor& kv,
                 const LayerInputs& inputs) const;
@@ -154,6 +156,7 @@ class DiffusionTransformer final : public torch::nn::Module, public Denoiser {
   torch::nn::Linear input_emb_{nullptr};
   Tensor pos_emb_;                           // [1, T, d], one more without memory
   torch::nn::Linear cond_obs_emb_{nullptr};  // null unless obs_as_cond
+  torch::nn::Linear task_film_{nullptr};     // null unless obs_as_cond and task_dim
   Tensor cond_pos_emb_;                      // [1, S, d]; undefined without memory
   torch::nn::Linear encoder_mlp1_{nullptr};  // null with n_cond_layers or without memory
   torch::nn::Linear encoder_mlp2_{nullptr};
@@ -203,6 +206,9 @@ void DiffusionTransformer::MakeCondition() {
   cond_pos_emb_ = AddPositions("cond_pos_emb", 1 + (config_.obs_as_cond ? config_.n_obs_steps : 0));
   if (config_.obs_as_cond) {
     cond_obs_emb_ = register_module("cond_obs_emb", MakeLinear(config_.obs_feature_dim, d));
+    if (config_.task_dim > 0) {
+      task_film_ = register_module("task_film", MakeLinear(config_.task_dim, 2 * d));
+    }
   }
   const auto encoder = register_module("encoder", std::make_shared<torch::nn::Module>());
   if (config_.n_cond_layers > 0) {
@@ -253,11 +259,21 @@ Tensor DiffusionTransformer::InputChannels(const Tensor& cond) const {
   return torch::constant_pad_nd(cond, {0, 0, 0, config_.horizon - cond.size(1)});
 }
 
+// [B, To, Do] -> [B, To, d]. An embedding of the task scales and shifts the tokens (FiLM, Perez et
+// al. 2018): equal numbers mean other things in another task.
+Tensor DiffusionTransformer::ObsTokens(const Tensor& obs) const {
+  const Tensor tokens = ApplyLinear(cond_obs_emb_, obs);
+  if (task_film_.is_empty()) return tokens;
+  const Tensor task = obs.narrow(2, config_.obs_feature_dim - config_.task_dim, config_.task_dim);
+  const Tensor film = ApplyLinear(task_film_, task);  // [B, To, 2d]
+  return tokens * (film.narrow(2, 0, config_.n_emb) + 1.0) +
+         film.narrow(2, config_.n_emb, config_.n_emb);
+}
+
 // time [B, 1, d] and obs [B, To, Do] or undefined -> [B, S, d] with positions.
 Tensor DiffusionTransformer::ConditionTokens(const Tensor& time, const Tensor& obs) const {
   if (!obs.defined()) return time + cond_pos_emb_;
-  const Tensor obs_tokens = ApplyLinear(cond_obs_emb_, obs);
-  return torch::cat({time, obs_tokens}, /*dim=*/1) + cond_pos_emb_;
+  return torch::cat({time, ObsTokens(obs)}, /*dim=*/1) + cond_pos_emb_;
 }
 
 void DiffusionTransformer::RunLayer(TransformerLayer& layer, TokenStream& stream, const Tensor& kv,
@@ -399,8 +415,8 @@ DiffusionTransformer::Conditioning DiffusionTransformer::ConditionOn(
   }
   result.kv_time = kv_time_;
   if (config_.obs_as_cond) {
-    const Tensor tokens = ApplyLinear(cond_obs_emb_, cond) +
-                          cond_pos_emb_.narrow(1, 1, config_.n_obs_steps);  // [B, To, d]
+    const Tensor tokens =
+        ObsTokens(cond) + cond_pos_emb_.narrow(1, 1, config_.n_obs_steps);  // [B, To, d]
     const Tensor memory = Encode(tokens, /*dropout=*/nullptr);
     result.kv_obs = RowProduct(memory.flatten(0, 1), kv_weight_)
                         .view({batch, config_.n_obs_steps, kv_weight_.size(0)});
@@ -445,6 +461,7 @@ TransformerConfig ReadTransformerConfig(const Config& params, const PolicySpec& 
                                         const DenoiserChannels& channels) {
   TransformerConfig c = {.action_dim = channels.sample,
                          .obs_feature_dim = channels.cond,
+                         .task_dim = channels.task,
                          .horizon = spec.horizons.horizon,
                          .n_obs_steps = spec.horizons.n_obs_steps};
   const ConfigKeys keys(params);

@@ -1,10 +1,15 @@
 // The observation encoder of "hybrid" policies.
 
+#include <torch/nn/init.h>
+#include <torch/nn/modules/linear.h>
+
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/errors.h"
+#include "dp_bench/policy/kernels/row_product.h"
 #include "dp_bench/policy/vision/image_encoder.h"
 #include "dp_bench/policy/vision/obs_encoder.h"
 #include "dp_bench/policy/vision/vision_pipeline.h"
@@ -20,23 +25,31 @@ class HybridObsEncoder final : public ObsEncoder {
   HybridObsEncoder(const Config& params, const PolicySpec& spec, torch::nn::Module& parent);
 
   std::int64_t feature_dim() const override { return feature_dim_; }
+  std::int64_t task_dim() const override {
+    return task_encoder_.is_empty() ? 0 : task_encoder_->options.out_features();
+  }
   Tensor Encode(const TensorMap& obs, const Normalizer& normalizer, NoiseSource* augment) override;
   void set_gradient_checkpointing(bool is_on) override {
     for (ImageEncoder& encoder : rgb_encoders_) encoder->set_gradient_checkpointing(is_on);
   }
 
  private:
+  void AddTaskEncoder(const Config& params, const PolicySpec& spec, torch::nn::Module& parent);
+
   std::vector<KeySpec> low_dim_;
   std::vector<Camera> cameras_;
   VisionPipeline pipeline_;
   std::int64_t feature_dim_ = 0;
   std::vector<ImageEncoder> rgb_encoders_;  // one per camera, or one for all
+  std::string task_key_;
+  torch::nn::Linear task_encoder_{nullptr};  // null without a task key
 };
 
 HybridObsEncoder::HybridObsEncoder(const Config& params, const PolicySpec& spec,
                                    torch::nn::Module& parent)
     : low_dim_(LowDimKeys(spec)), cameras_(FindCameras(params, spec)), pipeline_(params, cameras_) {
   for (const KeySpec& key : low_dim_) feature_dim_ += key.NumElements();
+  AddTaskEncoder(params, spec, parent);
 
   // every setting is read, so that one policy config fits tasks with and without cameras
   const Config settings = params.Sub("obs_encoder", "the network that turns images into features");
@@ -60,6 +73,23 @@ HybridObsEncoder::HybridObsEncoder(const Config& params, const PolicySpec& spec,
   feature_dim_ += config.feature_dim() * static_cast<std::int64_t>(cameras_.size());
 }
 
+void HybridObsEncoder::AddTaskEncoder(const Config& params, const PolicySpec& spec,
+                                      torch::nn::Module& parent) {
+  const std::int64_t dim =
+      params.GetInRange("task_embed_dim", std::int64_t{64}, 1, 4096,
+                        "features of the learned embedding of the task key, if there is one");
+  const std::vector<KeySpec>& obs = spec.shape_meta.obs;
+  const auto key = std::ranges::find(obs, KeyType::kTask, &KeySpec::type);
+  if (key == obs.end()) return;
+  task_key_ = key->name;
+  task_encoder_ = parent.register_module(
+      "task_encoder",
+      torch::nn::Linear(torch::nn::LinearOptions(key->NumElements(), dim).bias(false)));
+  // as torch.nn.Embedding, which it is for one-hot vectors
+  torch::nn::init::normal_(task_encoder_->weight);
+  feature_dim_ += dim;
+}
+
 Tensor HybridObsEncoder::Encode(const TensorMap& obs, const Normalizer& normalizer,
                                 NoiseSource* augment) {
   std::vector<Tensor> features;                           // each [B, To, D]
@@ -81,6 +111,11 @@ Tensor HybridObsEncoder::Encode(const TensorMap& obs, const Normalizer& normaliz
         encoder(images.flatten(0, 1)).unflatten(0, {images.size(0), images.size(1)}));
     TraceStage("  features", features.back());
     trace_part(cameras_[i].rgb.name);
+  }
+  if (!task_encoder_.is_empty()) {
+    const Tensor task = normalizer.Normalize(task_key_, obs.find(task_key_)->second).flatten(2);
+    features.push_back(ApplyLinear(task_encoder_, task));
+    trace_part(task_key_);
   }
   return torch::cat(features, /*dim=*/-1);  // [B, To, Do]
 }

@@ -9,6 +9,7 @@
 #include "support/plugin_policy.h"
 #include "support/small_policy.h"
 #include "support/two_answers.h"
+#include "support/two_tasks.h"
 #include "train/optimizer.h"
 namespace dp_bench::act {
 namespace {
@@ -49,6 +50,14 @@ TEST(ActPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
     policy->WeightsChanged();
     EXPECT_LE(task.ErrorOf(*policy), 0.08) << variant;
   }
+}
+
+TEST(ActPolicy, LearnsToAnswerEachTaskWithItsOwnActions) {
+  torch::set_num_threads(1);
+  torch::manual_seed(5);
+  const auto policy = CreatePluginPolicy(
+      Config::FromJson(std::string("{") + kSmall + R"(, "dropout": 0.0})"), TwoTaskSpec());
+  EXPECT_LE(ErrorAfterTwoTasks(*policy, 300), 0.08);
 }
 
 // The latent is drawn in training only.

@@ -9,6 +9,7 @@
 #include "support/plugin_policy.h"
 #include "support/small_policy.h"
 #include "support/two_answers.h"
+#include "support/two_tasks.h"
 #include "train/optimizer.h"
 
 namespace dp_bench::transformer {
@@ -62,6 +63,15 @@ TEST(TransformerPolicy, LearnsWithOtherObjectives) {
                                  "p_drop_emb": 0.0, "p_drop_attn": 0.0})";
   ExpectLearnsBoth(R"({"objective": "flow_matching",)" + network, 900);
   ExpectLearnsBoth(R"({"objective": "mip",)" + network);
+  ExpectLearnsBoth(R"({"objective": "regression",)" + network);
+}
+
+TEST(TransformerPolicy, LearnsToAnswerEachTaskWithItsOwnActions) {
+  const auto policy = CreatePluginPolicy(
+      Config::FromJson(R"({"objective": "regression", "task_embed_dim": 8, "n_layer": 2,
+                           "n_head": 4, "n_emb": 32, "p_drop_emb": 0.0, "p_drop_attn": 0.0})"),
+      TwoTaskSpec());
+  EXPECT_LE(ErrorAfterTwoTasks(*policy, 300), 0.08);
 }
 
 TEST(TransformerPolicy, DropoutComesFromTheNoiseOfEachRowAndEndsWithTraining) {

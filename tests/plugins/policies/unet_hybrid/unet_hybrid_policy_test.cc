@@ -11,6 +11,7 @@
 #include "support/plugin_policy.h"
 #include "support/small_policy.h"
 #include "support/two_answers.h"
+#include "support/two_tasks.h"
 
 namespace dp_bench::unet_hybrid {
 namespace {
@@ -53,6 +54,14 @@ void ExpectLearnsBoth(const std::string& variant, int n_steps = 200) {
 
 TEST(UnetHybridPolicy, LearnsToAnswerEachObservationWithItsOwnActions) { ExpectLearnsBoth(""); }
 
+TEST(UnetHybridPolicy, LearnsToAnswerEachTaskWithItsOwnActions) {
+  const auto policy = CreatePluginPolicy(
+      Config::FromJson(R"({"objective": "regression", "task_embed_dim": 8, "down_dims": [16, 32],
+                           "diffusion_step_embed_dim": 16, "n_groups": 4})"),
+      TwoTaskSpec());
+  EXPECT_LE(ErrorAfterTwoTasks(*policy, 200), 0.08);
+}
+
 TEST(UnetHybridPolicy, LearnsByInpaintingToo) {
   ExpectLearnsBoth(R"("obs_as_global_cond": false,)");
 }
@@ -60,6 +69,7 @@ TEST(UnetHybridPolicy, LearnsByInpaintingToo) {
 TEST(UnetHybridPolicy, LearnsWithOtherObjectives) {
   ExpectLearnsBoth(R"("objective": "flow_matching",)", 500);
   ExpectLearnsBoth(R"("objective": "mip",)");
+  ExpectLearnsBoth(R"("objective": "regression",)");
 }
 
 TEST(UnetHybridPolicy, PlansTheSameInFloat64) {

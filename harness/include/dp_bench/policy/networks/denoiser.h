@@ -22,10 +22,11 @@ struct DenoiserChannels {
       false;                // the denoised sequence has the observation features beside the action
   std::int64_t sample = 0;  // of the denoised sequence: Da, with inpainting Da + Do
   std::int64_t cond = 0;    // of the condition: Do, with inpainting 0
+  std::int64_t task = 0;    // of these, the last ones: an embedding of the task
 
   /// Reads obs_as_global_cond from `params`, the params of the policy.
   static DenoiserChannels FromConfig(const Config& params, const PolicySpec& spec,
-                                     std::int64_t obs_feature_dim);
+                                     std::int64_t obs_feature_dim, std::int64_t task_dim = 0);
 };
 
 /// The network for one chunk: (naction [B, T, Da], index into the times) -> prediction [B, T,

@@ -31,15 +31,19 @@ class ObsEncoder {
 
   /// See gradient_checkpoint.h; off by default.
   virtual void set_gradient_checkpointing(bool is_on) = 0;
+
+  /// How many of the features, the last ones, are an embedding of the task; 0 if there is none.
+  virtual std::int64_t task_dim() const { return 0; }
 };
 
 /// The low_dim keys in alphabetical order. Throws Error{kConfig} if there is a depth key.
 std::vector<KeySpec> LowDimKeys(const PolicySpec& spec);
 
 /// The encoder of "hybrid" policies. For each step, oldest first: all low_dim keys unchanged, in
-/// alphabetical order, then the features of each camera, from a ResNet. Reads obs_encoder and the
-/// keys of VisionPipeline from `params`; registers `rgb_encoder` with `parent` if shape_meta has
-/// cameras. Throws Error{kConfig} for depth keys and for settings that do not fit the cameras.
+/// alphabetical order, then the features of each camera, from a ResNet, then a linear embedding of
+/// the task key. Reads obs_encoder, task_embed_dim and the keys of VisionPipeline from `params`;
+/// registers `rgb_encoder` with `parent` if shape_meta has cameras, and `task_encoder` if it has a
+/// task key. Throws Error{kConfig} for depth keys and for settings that do not fit the cameras.
 std::unique_ptr<ObsEncoder> MakeHybridObsEncoder(const Config& params, const PolicySpec& spec,
                                                  torch::nn::Module& parent);
 
