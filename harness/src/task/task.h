@@ -132,8 +132,8 @@ class Task {
   ShapeMeta shape_meta_;
 };
 
-/// The config of one run as its files and overrides make it, without the defaults of plugins. Throws
-/// Error{kUsage} and {kConfig} as Task does.
+/// The config of one run as its files and overrides make it, without the defaults of plugins.
+/// Throws Error{kUsage} and {kConfig} as Task does.
 nlohmann::json ResolvedConfig(const ExperimentOptions& options);
 
 /// Prints the references in the config with their values on standard error.
