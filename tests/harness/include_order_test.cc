@@ -17,10 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string> kLayers = {
-    "core",    "config",   "ranks",    "plugin",  "media",   "data",   "policy",
-    "graph",   "control",  "run",      "wire",    "net",     "serve",  "remote",
-    "rollout", "planner",  "deploy",   "train",   "compare", "report", "interop",
-    "task",    "evaluate", "diagnose", "inspect", "profile", "view",   "app"};
+    "core",     "config",  "ranks",   "plugin", "media", "data",    "policy",  "graph",
+    "control",  "run",     "wire",    "net",    "serve", "remote",  "rollout", "planner",
+    "deploy",   "train",   "compare", "report", "suite", "interop", "task",    "evaluate",
+    "diagnose", "inspect", "profile", "view",   "app"};
 
 int LayerOf(const std::string& folder) {
   const auto it = std::find(kLayers.begin(), kLayers.end(), folder);

@@ -338,7 +338,7 @@ run::RunResult CheckpointEvaluation::Run(std::span<const int> episodes) {
 
 int CheckpointEvaluation::RunToItsEnd() {
   const auto n_jobs = static_cast<int>(runner().jobs().size());
-  const std::vector<int> all = run::EpisodesOf(options_.shard.value_or(run::Shard{}), n_jobs);
+  const std::vector<int> all = run::EpisodesOf(options_.shard.value_or(run::SeedShard{}), n_jobs);
   const run::RunResult result = Run(all);
   const RecordingOptions& recording = options_.recording;
   if (result.is_interrupted) {

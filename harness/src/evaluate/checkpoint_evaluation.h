@@ -33,7 +33,7 @@ struct CheckpointEvaluationOptions {
   RecordingOptions recording;   // of a dataset; none by default
   /// Only the episodes of this shard, in a folder of its own below `output`, without results, which
   /// `dp_bench merge` makes of all shards. A shard that was begun there is continued.
-  std::optional<run::Shard> shard;
+  std::optional<run::SeedShard> shard;
 };
 
 /// The experiment of the options; its config is the checkpoint's if they name no other.

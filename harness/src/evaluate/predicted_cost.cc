@@ -29,7 +29,7 @@ std::vector<int> SomeOf(int n_jobs) {
 
 int PredictCost(CheckpointEvaluationOptions options) {
   const core::TemporaryFolder folder;
-  const run::Shard shard = options.shard.value_or(run::Shard{});
+  const run::SeedShard shard = options.shard.value_or(run::SeedShard{});
   options.shard.reset();
   options.output = folder.path() / "run";
   options.experiment.overrides.emplace_back("env_runner.n_videos=0");

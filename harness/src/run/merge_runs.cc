@@ -177,8 +177,8 @@ std::vector<fs::path> FindParts(std::span<const fs::path> paths) {
     std::ranges::move(below, std::back_inserter(parts));
   }
   std::ranges::sort(parts, [](const fs::path& a, const fs::path& b) {
-    const Shard of_a = ShardOf(a).value_or(Shard{});
-    const Shard of_b = ShardOf(b).value_or(Shard{});
+    const SeedShard of_a = ShardOf(a).value_or(SeedShard{});
+    const SeedShard of_b = ShardOf(b).value_or(SeedShard{});
     return std::tuple(of_a.n, of_a.index, a) < std::tuple(of_b.n, of_b.index, b);
   });
   const auto twice = std::ranges::unique(parts, [](const fs::path& a, const fs::path& b) {
@@ -203,7 +203,7 @@ class RunMerger {
       RequireSameRun(merged_, merged_.parts.front().folder, manifest, config, folder);
     }
     MergedPart part = {.folder = folder, .shard = ShardOf(folder)};
-    part.n_wanted = CountOf(part.shard.value_or(Shard{}), merged_.n_wanted);
+    part.n_wanted = CountOf(part.shard.value_or(SeedShard{}), merged_.n_wanted);
     part.silent_s = SilentSeconds(folder);
     std::set<int> own;
     for (EpisodeRecord& record :

@@ -15,7 +15,7 @@ namespace dp_bench::run {
 /// What one of the folders has.
 struct MergedPart {
   std::filesystem::path folder;
-  std::optional<Shard> shard;
+  std::optional<SeedShard> shard;
   int n_episodes = 0;
   int n_wanted = 0;       // of its shard, or of the whole
   double silent_s = 0.0;  // since its files were written last

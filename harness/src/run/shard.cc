@@ -57,8 +57,8 @@ int NumberOf(const char* name, const Getenv& getenv) {
                    text ? "'" + *text + "'" : "none");
 }
 
-Shard FromEngine(const Engine& engine, const Getenv& getenv) {
-  Shard shard = {.index = NumberOf(engine.index, getenv), .n = NumberOf(engine.n, getenv)};
+SeedShard FromEngine(const Engine& engine, const Getenv& getenv) {
+  SeedShard shard = {.index = NumberOf(engine.index, getenv), .n = NumberOf(engine.n, getenv)};
   const bool has_first = *engine.first != '\0' && getenv(engine.first);
   if (has_first) shard.index -= NumberOf(engine.first, getenv);
   if (shard.index >= 0 && shard.index < shard.n) return shard;
@@ -66,7 +66,7 @@ Shard FromEngine(const Engine& engine, const Getenv& getenv) {
                    engine.n, shard.index, shard.n, shard.n - 1);
 }
 
-Shard Find(const Getenv& getenv) {
+SeedShard Find(const Getenv& getenv) {
   for (const Engine& engine : kEngines) {
     if (getenv(engine.index)) return FromEngine(engine, getenv);
   }
@@ -90,27 +90,27 @@ std::uint64_t Mixed(std::uint64_t x) {
 
 }  // namespace
 
-void WriteShard(const std::filesystem::path& folder, const Shard& shard) {
+void WriteShard(const std::filesystem::path& folder, const SeedShard& shard) {
   const nlohmann::json json = {{"index", shard.index}, {"n", shard.n}};
   core::WriteFileAtomically(folder / kShardFile, std::string_view(json.dump() + "\n"));
 }
 
-std::optional<Shard> ShardOf(const std::filesystem::path& folder) {
+std::optional<SeedShard> ShardOf(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / kShardFile;
   if (!std::filesystem::exists(file)) return std::nullopt;
   const nlohmann::json json = core::ReadJsonFile(file, kMaxShardBytes);
   const std::string what = file.string();
   const core::JsonView view(json, what);
-  const Shard shard = {.index = view.Get<int>("index"), .n = view.Get<int>("n")};
+  const SeedShard shard = {.index = view.Get<int>("index"), .n = view.Get<int>("n")};
   if (shard.index < 0 || shard.index >= shard.n) {
     view.Fail("expected a shard from 0 to n - 1, found {} of {}", shard.index, shard.n);
   }
   return shard;
 }
 
-std::string Shard::FolderName() const { return fmt::format("shard_{}_of_{}", index, n); }
+std::string SeedShard::FolderName() const { return fmt::format("shard_{}_of_{}", index, n); }
 
-Shard ReadShard(std::string_view text, const Getenv& getenv) {
+SeedShard ReadShard(std::string_view text, const Getenv& getenv) {
   if (text == "auto") return Find(getenv ? getenv : Environment);
   const std::size_t slash = std::min(text.find('/'), text.size());
   const std::optional<int> index = NumberIn(text.substr(0, slash));
@@ -127,11 +127,11 @@ bool IsMpiRank(const Getenv& getenv) {
                      [&](const Engine& engine) { return get(engine.index).has_value(); });
 }
 
-int CountOf(const Shard& shard, int n_episodes) {
+int CountOf(const SeedShard& shard, int n_episodes) {
   return n_episodes / shard.n + (shard.index < n_episodes % shard.n ? 1 : 0);
 }
 
-std::vector<int> EpisodesOf(const Shard& shard, int n_episodes) {
+std::vector<int> EpisodesOf(const SeedShard& shard, int n_episodes) {
   std::vector<int> order(static_cast<std::size_t>(n_episodes));
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, {}, [](int place) { return Mixed(static_cast<std::uint64_t>(place)); });

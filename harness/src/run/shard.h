@@ -12,12 +12,12 @@
 namespace dp_bench::run {
 
 /// One of `n` parts of a seed list, numbered from 0.
-struct Shard {
+struct SeedShard {
   int index = 0;
   int n = 1;
 
   std::string FolderName() const;  // "shard_3_of_50"
-  bool operator==(const Shard&) const = default;
+  bool operator==(const SeedShard&) const = default;
 };
 
 /// An environment variable; none if it is not set.
@@ -28,7 +28,7 @@ using Getenv = std::function<std::optional<std::string>(const char* name)>;
 /// (SLURM_ARRAY_TASK_ID, _MIN, _COUNT), Slurm's tasks (SLURM_PROCID, SLURM_NTASKS), an Indexed Job
 /// of Kubernetes (JOB_COMPLETION_INDEX, with JOB_COMPLETIONS, which its manifest must set), and
 /// RANK with WORLD_SIZE. Throws Error{kUsage}.
-Shard ReadShard(std::string_view text, const Getenv& getenv = {});
+SeedShard ReadShard(std::string_view text, const Getenv& getenv = {});
 
 /// Whether "auto" would mean the rank of an MPI program, which then must not be one.
 bool IsMpiRank(const Getenv& getenv = {});
@@ -36,15 +36,15 @@ bool IsMpiRank(const Getenv& getenv = {});
 /// The places in a seed list of `n_episodes` that belong to a shard, in order. Episodes are dealt
 /// by a fixed permutation, so that no shard's difficulty follows from its number; all shards of any
 /// n together have each episode once.
-std::vector<int> EpisodesOf(const Shard& shard, int n_episodes);
+std::vector<int> EpisodesOf(const SeedShard& shard, int n_episodes);
 
 /// How many those are.
-int CountOf(const Shard& shard, int n_episodes);
+int CountOf(const SeedShard& shard, int n_episodes);
 
 /// Notes in a run folder that it is that of a shard.
-void WriteShard(const std::filesystem::path& folder, const Shard& shard);
+void WriteShard(const std::filesystem::path& folder, const SeedShard& shard);
 
 /// None if the folder is not that of a shard. Throws Error{kData} or {kIo}.
-std::optional<Shard> ShardOf(const std::filesystem::path& folder);
+std::optional<SeedShard> ShardOf(const std::filesystem::path& folder);
 
 }  // namespace dp_bench::run

@@ -63,7 +63,8 @@ class MergeRunsTest : public testing::Test {
   }
 
   // A shard that has some of its episodes in its journal.
-  fs::path AddShard(const Shard& shard, std::vector<int> episodes, const std::string& cpu = "x") {
+  fs::path AddShard(const SeedShard& shard, std::vector<int> episodes,
+                    const std::string& cpu = "x") {
     const fs::path folder = dir_ / "runs" / shard.FolderName();
     fs::create_directories(folder);
     const std::string manifest = WithRunId(Manifest(cpu).dump(), Config());
@@ -74,7 +75,9 @@ class MergeRunsTest : public testing::Test {
     return folder;
   }
 
-  fs::path AddShard(const Shard& shard) { return AddShard(shard, EpisodesOf(shard, kEpisodes)); }
+  fs::path AddShard(const SeedShard& shard) {
+    return AddShard(shard, EpisodesOf(shard, kEpisodes));
+  }
 
   // What one process would have written.
   void AddWhole(const fs::path& folder) {

@@ -27,13 +27,13 @@ Getenv Environment(std::map<std::string, std::string> variables) {
   };
 }
 
-Shard Auto(std::map<std::string, std::string> variables) {
+SeedShard Auto(std::map<std::string, std::string> variables) {
   return ReadShard("auto", Environment(std::move(variables)));
 }
 
 TEST(Shards, AreWrittenAsAFraction) {
-  EXPECT_EQ(ReadShard("0/1"), (Shard{0, 1}));
-  EXPECT_EQ(ReadShard("7/50"), (Shard{7, 50}));
+  EXPECT_EQ(ReadShard("0/1"), (SeedShard{0, 1}));
+  EXPECT_EQ(ReadShard("7/50"), (SeedShard{7, 50}));
   for (const char* text : {"", "3", "3/", "/3", "3/3", "-1/3", "1/0", "a/b", "1/2/3", "1.0/2"}) {
     EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { ReadShard(text); }),
                 HasSubstr("expected i/n with i from 0 to n - 1"))
@@ -42,16 +42,18 @@ TEST(Shards, AreWrittenAsAFraction) {
 }
 
 TEST(Shards, AreWhatTheirEngineSays) {
-  EXPECT_EQ(Auto({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}}), (Shard{2, 4}));
-  EXPECT_EQ(Auto({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}), (Shard{0, 2}));
-  EXPECT_EQ(Auto({{"SLURM_ARRAY_TASK_ID", "3"}, {"SLURM_ARRAY_TASK_COUNT", "8"}}), (Shard{3, 8}));
+  EXPECT_EQ(Auto({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}}),
+            (SeedShard{2, 4}));
+  EXPECT_EQ(Auto({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}), (SeedShard{0, 2}));
+  EXPECT_EQ(Auto({{"SLURM_ARRAY_TASK_ID", "3"}, {"SLURM_ARRAY_TASK_COUNT", "8"}}),
+            (SeedShard{3, 8}));
   EXPECT_EQ(Auto({{"SLURM_ARRAY_TASK_ID", "8"},
                   {"SLURM_ARRAY_TASK_MIN", "1"},
                   {"SLURM_ARRAY_TASK_COUNT", "8"}}),
-            (Shard{7, 8}));
-  EXPECT_EQ(Auto({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}}), (Shard{1, 2}));
-  EXPECT_EQ(Auto({{"JOB_COMPLETION_INDEX", "4"}, {"JOB_COMPLETIONS", "5"}}), (Shard{4, 5}));
-  EXPECT_EQ(Auto({{"RANK", "1"}, {"WORLD_SIZE", "3"}}), (Shard{1, 3}));
+            (SeedShard{7, 8}));
+  EXPECT_EQ(Auto({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}}), (SeedShard{1, 2}));
+  EXPECT_EQ(Auto({{"JOB_COMPLETION_INDEX", "4"}, {"JOB_COMPLETIONS", "5"}}), (SeedShard{4, 5}));
+  EXPECT_EQ(Auto({{"RANK", "1"}, {"WORLD_SIZE", "3"}}), (SeedShard{1, 3}));
 }
 
 // A task of an array that mpirun started is a rank of mpirun.
@@ -60,7 +62,7 @@ TEST(Shards, OfSeveralEnginesTheInnermostCounts) {
                   {"SLURM_ARRAY_TASK_COUNT", "8"},
                   {"OMPI_COMM_WORLD_RANK", "1"},
                   {"OMPI_COMM_WORLD_SIZE", "2"}}),
-            (Shard{1, 2}));
+            (SeedShard{1, 2}));
 }
 
 TEST(Shards, SayWhatTheirEngineLacks) {
@@ -143,7 +145,7 @@ TEST(Shards, AreNotedInTheirFolder) {
   const ScratchFolder scratch;
   EXPECT_FALSE(ShardOf(scratch.path()));
   WriteShard(scratch.path(), {3, 8});
-  EXPECT_EQ(ShardOf(scratch.path()), (Shard{3, 8}));
+  EXPECT_EQ(ShardOf(scratch.path()), (SeedShard{3, 8}));
   std::ofstream(scratch.path() / "shard.json") << R"({"index": 8, "n": 8})";
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ShardOf(scratch.path()); }),
               HasSubstr("found 8 of 8"));
