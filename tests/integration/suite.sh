@@ -84,6 +84,13 @@ cmp whole/suite.json elsewhere/suite.json
 "${run[@]}" --output whole --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
 [ "$(grep -c ^done dry.txt)" -eq 8 ] || fail "$(cat dry.txt)"
 
+# parts, joined
+write_suite suite.json ""
+for i in 0 1; do "${run[@]}" --output "part$i" --shard "$i/2" >part.txt 2>&1 || fail "$(cat part.txt)"; done
+"${run[@]}" --output part0 --results part1/suite.json >joined.txt 2>&1 || fail "$(cat joined.txt)"
+! grep -q ^begin joined.txt || fail "parts do not have all cells: $(cat joined.txt)"
+cmp killed/suite.json part0/suite.json || fail "joined parts have other results"
+
 # a step that fails
 write_suite suite.json ', {"policy": "random", "name": "broken", "trained": false, "overrides": ["policy.params.bogus=9"]}'
 status=0

@@ -15,6 +15,7 @@
 #include "core/progress.h"
 #include "core/stop_signal.h"
 #include "report/suite_page.h"
+#include "run/shard.h"
 #include "suite/suite_results.h"
 #include "suite/suite_run.h"
 #include "suite/suite_steps.h"
@@ -42,8 +43,25 @@ struct SuiteVerbOptions {
   fs::path output;
   std::vector<fs::path> results;
   int n_jobs = 1;
+  std::string shard;
   bool is_dry_run = false;
 };
+
+// The steps that this process has nothing to do with: the cells of other shards count as known.
+std::vector<bool> KnownIn(const std::string& shard, const std::vector<suite::SuiteStep>& steps,
+                          std::vector<bool> known) {
+  if (shard.empty()) return known;
+  std::vector<std::size_t> cells;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].cell) cells.push_back(i);
+  }
+  std::vector<bool> is_ours(steps.size(), false);
+  for (const int place : run::EpisodesOf(run::ReadShard(shard), static_cast<int>(cells.size()))) {
+    is_ours[cells[static_cast<std::size_t>(place)]] = true;
+  }
+  for (const std::size_t i : cells) known[i] = known[i] || !is_ours[i];
+  return known;
+}
 
 suite::SuiteOptions StepOptions(const SuiteVerbOptions& options) {
   const auto resolve = [dirs =
@@ -174,7 +192,7 @@ int RunSuite(SuiteVerbOptions options) {
   fs::create_directories(options.output);
   SuiteProgress progress(steps, &results);
   const suite::SuiteRunReport report = suite::RunSteps(
-      steps, results.known(),
+      steps, KnownIn(options.shard, steps, results.known()),
       {.n_at_once = options.n_jobs,
        .stop = &stop,
        .changed = [&](std::size_t step, suite::StepState state) { progress.Note(step, state); }});
@@ -201,6 +219,9 @@ Verb AddSuite(CLI::App* app) {
   app->add_option("--output", options->output, "Folder of the suite (default: runs/suites/<name>)");
   AddNumber(app, "--jobs", &options->n_jobs, 1, 1024,
             "Steps at once; the processors are divided between them");
+  app->add_option("--shard", options->shard,
+                  "i/n, from 0 on, or auto: only the i-th of n parts of the cells; join them with "
+                  "--results");
   app->add_option("--results", options->results,
                   "suite.json of another folder or machine, whose cells count as done; may be "
                   "repeated")
