@@ -97,7 +97,7 @@ class MergeRunsTest : public testing::Test {
 
 TEST_F(MergeRunsTest, GiveTheFilesOfOneProcess) {
   AddWhole(dir_ / "whole");
-  for (const int n : {1, 2, 3, 7}) {
+  for (const int n : {1, 2, 3, 7, 50}) {
     fs::remove_all(dir_ / "runs");
     for (int i = n; i-- > 0;) AddShard({i, n});
     const MergedRun merged = Merge();
