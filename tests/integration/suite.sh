@@ -101,7 +101,7 @@ grep -q "broken on noisy" failed.txt || fail "a failed step stops the others: $(
 
 # files that are no suite
 echo '{"name": "a", "policies": [{"polcy": "unet_hybrid"}], "tasks": [{"env": "point_mass"}]}' >suite.json
-expect_exit 2 "policy or checkpoint" "${run[@]}" --output none
+expect_exit 2 "one of policy, config and checkpoint" "${run[@]}" --output none
 echo '{"name": "a", "policies": [{"policy": "unet_hybrid"}], "tasks": [{"env": "point_mass"}], "sedes": [1]}' >suite.json
 expect_exit 2 "sedes" "${run[@]}" --output none
 echo '{"name": "a", "policies": [{"policy": "unet_hybrd"}], "tasks": [{"env": "point_mass"}]}' >suite.json

@@ -19,8 +19,11 @@ using Texts = std::vector<std::string>;
 SuitePolicy ReadPolicy(const Config& config) {
   SuitePolicy policy;
   std::string checkpoint;
+  std::string file;
   const ConfigKeys keys(config);
   keys("policy", &policy.policy, "a row: configs/policy/<policy>.json");
+  keys("config", &file,
+       "instead of policy: a config file that has it; with multi_task also its env and data");
   keys("checkpoint", &checkpoint, "instead of policy: a checkpoint or run folder to evaluate");
   keys("trained", &policy.is_trained,
        "false: the policy has no weights (remote, random, constant_action) and is only evaluated");
@@ -28,15 +31,19 @@ SuitePolicy ReadPolicy(const Config& config) {
        "one training for all tasks, which dataset.mixture names; evaluated on each");
   keys("overrides", &policy.overrides, "config values of its runs, as on the command line");
   policy.checkpoint = checkpoint;
-  if (policy.policy.empty() == checkpoint.empty()) {
-    throw ConfigError("{}: expected either policy or checkpoint", config.Where("policy"));
+  policy.config = file;
+  const int n_sources =
+      (policy.policy.empty() ? 0 : 1) + (file.empty() ? 0 : 1) + (checkpoint.empty() ? 0 : 1);
+  if (n_sources != 1) {
+    throw ConfigError("{}: expected one of policy, config and checkpoint", config.Where("policy"));
   }
   if (!checkpoint.empty()) policy.is_trained = false;
   if (policy.is_multi_task && !policy.is_trained) {
     throw ConfigError("{}: expected a policy that is trained", config.Where("multi_task"));
   }
-  const std::string name =
-      policy.policy.empty() ? core::NameOf(policy.checkpoint).string() : policy.policy;
+  std::string name = policy.policy;
+  if (!file.empty()) name = policy.config.stem().string();
+  if (!checkpoint.empty()) name = core::NameOf(policy.checkpoint).string();
   policy.name = config::RequireName(config.Get("name", name, "of the row"), config.Where("name"));
   return policy;
 }

@@ -14,6 +14,7 @@ namespace dp_bench::suite {
 struct SuitePolicy {
   std::string name;
   std::string policy;                // configs/policy/<policy>.json
+  std::filesystem::path config;      // instead: a config file that has the policy
   std::filesystem::path checkpoint;  // instead: only evaluated
   /// False for policies without weights, such as `remote` or `random`.
   bool is_trained = true;

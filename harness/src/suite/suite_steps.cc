@@ -127,6 +127,7 @@ Json StepList::Resolve(const config::ConfigRequest& request, const std::string& 
 config::ConfigRequest StepList::RequestOf(const SuitePolicy& policy, const SuiteTask& task) const {
   config::ConfigRequest request = {
       .policy = policy.policy, .env = task.env, .obs = task.obs, .task = task.task};
+  request.config = policy.config;
   request.config_dirs = options_.config_dirs;
   for (const std::vector<std::string>* overrides :
        {&suite_.overrides, &task.overrides, &policy.overrides, &options_.overrides}) {
@@ -144,6 +145,7 @@ std::vector<std::string> StepList::Command(const char* verb,
   const auto add = [&words](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
+  add("--config", request.config.string());
   add("--policy", request.policy);
   add("--env", request.env);
   add("--obs", request.obs);
@@ -227,7 +229,8 @@ std::size_t StepList::TrainingOf(const SuitePolicy& policy, std::uint64_t seed) 
   const auto known = trainings_.find({policy.name, seed});
   if (known != trainings_.end()) return known->second;
   SuiteTask first = suite_.tasks.front();
-  first.overrides.clear();  // of that task alone
+  first.overrides.clear();                                              // of that task alone
+  if (!policy.config.empty()) first.env = first.obs = first.task = "";  // it has its own
   config::ConfigRequest request = RequestOf(policy, first);
   request.overrides.push_back(fmt::format("training.seed={}", seed));
   const Json config = Resolve(request, policy.name);

@@ -87,7 +87,7 @@ TEST(SuiteFileTest, NamesWhatIsWrongWithItsPlace) {
   EXPECT_THAT(fault(R"({"name": "a", "policies": [], "tasks": [{"env": "e"}]})"),
               HasSubstr("at least one entry in \"policies\""));
   EXPECT_THAT(fault(R"({"name": "a", "policies": [{}], "tasks": [{"env": "e"}]})"),
-              HasSubstr("expected either policy or checkpoint"));
+              HasSubstr("expected one of policy, config and checkpoint"));
   EXPECT_THAT(fault(R"({"name": "a", "policies": [{"policy": "p"}, {"policy": "p"}],
                         "tasks": [{"env": "e"}]})"),
               HasSubstr("two entries have the name 'p'"));
