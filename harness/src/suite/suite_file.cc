@@ -38,8 +38,9 @@ SuitePolicy ReadPolicy(const Config& config) {
     throw ConfigError("{}: expected one of policy, config and checkpoint", config.Where("policy"));
   }
   if (!checkpoint.empty()) policy.is_trained = false;
-  if (policy.is_multi_task && !policy.is_trained) {
-    throw ConfigError("{}: expected a policy that is trained", config.Where("multi_task"));
+  if ((policy.is_multi_task || !file.empty()) && !policy.is_trained) {
+    throw ConfigError("{}: multi_task and config need a policy that is trained",
+                      config.Where("trained"));
   }
   std::string name = policy.policy;
   if (!file.empty()) name = policy.config.stem().string();
