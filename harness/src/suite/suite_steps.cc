@@ -166,7 +166,8 @@ void StepList::Place(const std::string& name, std::uint64_t seed, const SuitePol
 
 void StepList::SetCell(const SuitePolicy& policy, const SuiteTask& task, std::uint64_t seed,
                        const std::string& hash, SuiteStep* step) {
-  step->title = fmt::format("{} on {}{}", policy.name, task.name, SeedText(seed));
+  const std::string of_seed = policy.is_trained ? SeedText(seed) : "";
+  step->title = fmt::format("{} on {}{}", policy.name, task.name, of_seed);
   Place(task.name, seed, policy, hash, step);
   step->cell = compare::SuiteCell{
       .policy = policy.name,
