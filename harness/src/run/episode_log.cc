@@ -11,6 +11,7 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/sha256.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
 
@@ -19,13 +20,19 @@ namespace {
 
 using Json = nlohmann::json;  // sorts keys; doubles survive a round trip bit for bit
 
+// Text from plugins may contain bytes that are not UTF-8. They are replaced, so that the row is
+// written.
+std::string Dump(const Json& value, int indent) {
+  return value.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
 Json MetricsToJson(const EpisodeRecord& record, std::span<const std::string> names) {
   Json metrics = Json::object();
   for (std::size_t i = 0; i < record.metrics.size(); ++i) metrics[names[i]] = record.metrics[i];
   return metrics;
 }
 
-void AppendSplit(const RunResult& result, const std::string& split, Json* log) {
+void AppendSummary(const RunResult& result, const std::string& split, Json* log) {
   const SplitSummary summary = Summarize(result.records, split);
   if (summary.n_episodes == 0) return;
   (*log)[split + "/mean_score"] = summary.mean_score;
@@ -46,12 +53,20 @@ void AppendSplit(const RunResult& result, const std::string& split, Json* log) {
     }
     if (count > 0) (*log)[split + "/mean_" + result.metric_names[i]] = sum / count;
   }
+}
 
+// A key of the log and its value as JSON.
+using LogEntry = std::pair<std::string, std::string>;
+
+// A million episodes have two million keys: as a tree of JSON they would take more memory than the
+// episodes.
+void AppendEpisodes(const RunResult& result, std::vector<LogEntry>* log) {
   for (const EpisodeRecord& record : result.records) {
-    if (record.split != split) continue;
-    (*log)[fmt::format("{}/sim_max_reward_{}", split, record.seed)] = record.score;
+    log->emplace_back(fmt::format("{}/sim_max_reward_{}", record.split, record.seed),
+                      Json(record.score).dump());
     if (record.video.empty()) continue;
-    (*log)[fmt::format("{}/sim_video_{}", split, record.seed)] = record.video;
+    log->emplace_back(fmt::format("{}/sim_video_{}", record.split, record.seed),
+                      Dump(Json(record.video), -1));
   }
 }
 
@@ -97,12 +112,6 @@ EpisodeRecord ToRecord(const core::JsonView& row, std::span<const std::string> m
   return record;
 }
 
-// Text from plugins may contain bytes that are not UTF-8. They are replaced, so that the row is
-// written.
-std::string Dump(const Json& value, int indent) {
-  return value.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
-}
-
 constexpr std::size_t kMaxFileBytes = std::size_t{512} << 20;
 
 }  // namespace
@@ -138,26 +147,39 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
   return records;
 }
 
+Json SummaryLog(const RunResult& result, int n_selection_seeds) {
+  Json log = Json::object();
+  AppendSummary(result, "train", &log);
+  AppendSummary(result, "test", &log);
+  if (n_selection_seeds > 0) log["test/n_selection_seeds"] = n_selection_seeds;
+  return log;
+}
+
 namespace {
 
-// `episodes`: EpisodesJsonl of the result.
+// `episodes_hash`: of EpisodesJsonl.
 std::string LogOf(const RunResult& result, int n_selection_seeds, const std::string& run_id,
-                  const std::string& episodes) {
-  Json log = Json::object();
-  AppendSplit(result, "train", &log);
-  AppendSplit(result, "test", &log);
-  if (n_selection_seeds > 0) log["test/n_selection_seeds"] = n_selection_seeds;
+                  const std::string& episodes_hash) {
+  Json summary = SummaryLog(result, n_selection_seeds);
   if (!run_id.empty()) {
-    log[kRunIdKey] = run_id;
-    log[kEpisodesHashKey] = HashOfText(episodes);
+    summary[kRunIdKey] = run_id;
+    summary[kEpisodesHashKey] = episodes_hash;
   }
-  return Dump(log, 2) + "\n";
+  std::vector<LogEntry> log;
+  for (const auto& [key, value] : summary.items()) log.emplace_back(key, Dump(value, -1));
+  AppendEpisodes(result, &log);
+  std::ranges::sort(log);
+  std::string text = "{";
+  for (const auto& [key, value] : log) {
+    text += fmt::format("{}\n  {}: {}", text.size() > 1 ? "," : "", Dump(Json(key), -1), value);
+  }
+  return text + (log.empty() ? "}\n" : "\n}\n");
 }
 
 }  // namespace
 
 std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const std::string& run_id) {
-  return LogOf(result, n_selection_seeds, run_id, EpisodesJsonl(result));
+  return LogOf(result, n_selection_seeds, run_id, HashOfText(EpisodesJsonl(result)));
 }
 
 std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records) {
@@ -176,10 +198,17 @@ std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records) {
 void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& result,
                      int n_selection_seeds, const std::string& run_id) {
   core::CreateFolders(folder);
-  const std::string episodes = EpisodesJsonl(result);
-  core::WriteFileAtomically(folder / kEpisodesFile, std::string_view(episodes));
-  core::WriteFileAtomically(folder / kEvalLogFile,
-                            std::string_view(LogOf(result, n_selection_seeds, run_id, episodes)));
+  core::AtomicFile episodes(folder / kEpisodesFile);
+  core::Sha256 hash;
+  for (const EpisodeRecord& record : result.records) {
+    const std::string row = EpisodeRow(record, result.metric_names) + "\n";
+    episodes.Write(std::string_view(row));
+    hash.Update(std::as_bytes(std::span(row)));
+  }
+  episodes.Commit();
+  core::WriteFileAtomically(
+      folder / kEvalLogFile,
+      std::string_view(LogOf(result, n_selection_seeds, run_id, hash.HexDigest())));
 }
 
 void WriteResults(const std::filesystem::path& folder, const RunResult& result,

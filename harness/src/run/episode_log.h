@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,9 @@ std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::strin
 
 /// Why films are missing: "test seed 5, test seed 6: no video: disk full", one line per reason.
 std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records);
+
+/// The keys of EvalLogJson that are not of one episode, without run id and hash.
+nlohmann::json SummaryLog(const RunResult& result, int n_selection_seeds);
 
 /// For each split that ran: <split>/mean_score, success_rate, n_episodes, n_success, n_failed,
 /// n_policy_faults and n_stale_steps if not 0, <split>/mean_<metric> over the episodes that have

@@ -262,6 +262,21 @@ MergedRun MergeRuns(std::span<const fs::path> folders) {
   return merger.Take();
 }
 
+RunFolder AsRunFolder(MergedRun merged, const fs::path& folder) {
+  const std::optional<SeedUse> seeds = SeedUseOf(merged.manifest);
+  RunFolder run{.path = folder};
+  run.eval_log = SummaryLog(merged.result, seeds ? seeds->n_shared() : 0);
+  run.episodes = std::move(merged.result.records);
+  run.config = std::move(merged.config);
+  run.manifest = std::move(merged.manifest);
+  run.seeds = seeds;
+  run.notes = MissingFilms(run.episodes);
+  if (const auto certificate = DeterminismOf(run.manifest)) {
+    run.notes.push_back(Describe(*certificate));
+  }
+  return run;
+}
+
 void WriteMerged(const MergedRun& merged, const fs::path& folder) {
   core::CreateFolders(folder);
   if (HasManifest(folder) && RunIdOf(ReadRunManifest(folder)) != RunIdOf(merged.manifest)) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "run/episode_record.h"
+#include "run/run_folder.h"
 #include "run/shard.h"
 
 namespace dp_bench::run {
@@ -42,6 +43,9 @@ std::vector<std::filesystem::path> FindParts(std::span<const std::filesystem::pa
 /// Error{kData} unless all are of one evaluation, naming what differs: config, checkpoint, plugins,
 /// outcome class, or an episode whose traces differ.
 MergedRun MergeRuns(std::span<const std::filesystem::path> folders);
+
+/// What ReadRunFolder would read of it, for the page.
+RunFolder AsRunFolder(MergedRun merged, const std::filesystem::path& folder);
 
 /// Writes manifest.json, config.json, videos and costs, and the results if all episodes are there,
 /// else a journal, which `dp_bench eval --resume` continues. Throws Error{kUsage} if `folder` has

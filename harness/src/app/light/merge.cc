@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "app/light/verbs.h"
@@ -43,13 +44,13 @@ bool MergeOnce(const MergeVerbOptions& options) {
   const core::FolderLock lock(options.output);
   std::vector<fs::path> paths = options.folders;
   if (run::HasManifest(options.output)) paths.push_back(options.output);  // of an earlier merge
-  const run::MergedRun merged = run::MergeRuns(run::FindParts(paths));
+  run::MergedRun merged = run::MergeRuns(run::FindParts(paths));
   if (merged.parts.empty()) throw Error(ErrorCode::kUsage, "no shard has begun yet");
   run::WriteMerged(merged, options.output);
   core::PrintResult("{}", report::MergeText(merged, options.output));
   if (!options.html.empty()) report::WriteMergePage(merged, options.output, options.html);
   if (!merged.is_complete()) return false;
-  const run::RunFolder run = run::ReadRunFolder(options.output);
+  const run::RunFolder run = run::AsRunFolder(std::move(merged), options.output);
   report::WriteHtmlReport(run);
   core::PrintResult("report: {}\n", run.report_file().string());
   return true;
