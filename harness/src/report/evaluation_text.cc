@@ -91,6 +91,8 @@ std::string Quoted(const std::string& text) {
   return quoted + "'";
 }
 
+constexpr std::size_t kMostSeeds = 1000;  // of a cluster, on the page
+
 Json ClusterJson(const compare::FailureCluster& cluster, const std::string& run_path) {
   Json signs = Json::array();
   for (const compare::FailureSign& sign : cluster.signs) {
@@ -99,12 +101,14 @@ Json ClusterJson(const compare::FailureCluster& cluster, const std::string& run_
   Json seeds = Json::array();
   std::string commands;
   for (const run::EpisodeRecord* record : cluster.episodes) {
+    if (seeds.size() == kMostSeeds) break;
     const std::string link = LinkBelow(record->video);
     seeds.push_back({{"seed", record->seed}, {"href", link}});
     if (!link.empty()) continue;
     commands +=
         fmt::format("dp_bench replay --run {} --episode {}\n", Quoted(run_path), record->episode);
   }
+  const std::size_t n_more = cluster.episodes.size() - seeds.size();
   return {{"name", compare::NameOf(cluster.kind)},
           {"meaning", compare::MeaningOf(cluster.kind)},
           {"n", cluster.episodes.size()},
@@ -112,6 +116,7 @@ Json ClusterJson(const compare::FailureCluster& cluster, const std::string& run_
           {"signs", signs},
           {"note", cluster.note},
           {"seeds", seeds},
+          {"n_more", n_more > 0 ? Json(n_more) : Json()},
           {"commands", commands}};
 }
 

@@ -224,7 +224,7 @@ class RunMerger {
   // Where an episode is from, so that a message can name both folders.
   struct Origin {
     std::size_t record = 0;  // in the result
-    fs::path folder;
+    std::size_t part = 0;
   };
 
   void TakeHead(const fs::path& folder, const std::string& manifest, const std::string& config) {
@@ -238,14 +238,14 @@ class RunMerger {
   void AddEpisode(EpisodeRecord record, const fs::path& folder) {
     std::vector<EpisodeRecord>& records = merged_.result.records;
     const auto [known, is_new] =
-        origins_.try_emplace(record.episode, Origin{records.size(), folder});
+        origins_.try_emplace(record.episode, Origin{records.size(), merged_.parts.size()});
     if (is_new) {
       records.push_back(std::move(record));
       return;
     }
     const EpisodeRecord& other = records[known->second.record];
     if (other.trace_hash != record.trace_hash || other.score != record.score) {
-      ThrowDifferent(record, known->second.folder, folder);
+      ThrowDifferent(record, merged_.parts[known->second.part].folder, folder);
     }
     ++merged_.n_twice;
   }
