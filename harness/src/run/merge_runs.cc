@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -19,6 +20,7 @@
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/json_log.h"
+#include "core/thread_pool.h"
 #include "run/episode_log.h"
 #include "run/manifest.h"
 #include "run/run_contents.h"
@@ -77,23 +79,28 @@ std::vector<std::string> MetricNamesIn(std::string_view rows) {
 }
 
 // The episodes of a folder: of its result, or of its journals.
-std::vector<EpisodeRecord> EpisodesIn(const fs::path& folder, const std::string& run_id,
-                                      std::vector<std::string>* metric_names) {
-  const fs::path result = folder / kEpisodesFile;
+struct FolderEpisodes {
   std::vector<EpisodeRecord> records;
+  std::vector<std::string> metric_names;  // empty if no episode has metrics
+};
+
+FolderEpisodes EpisodesIn(const fs::path& folder) {
+  FolderEpisodes found;
+  const fs::path result = folder / kEpisodesFile;
   if (fs::exists(result)) {
     const std::string rows = core::ReadTextFile(result, kMaxBytes);
-    if (metric_names->empty()) *metric_names = MetricNamesIn(rows);
-    records = ParseEpisodes(rows, result.string(), *metric_names);
+    found.metric_names = MetricNamesIn(rows);
+    found.records = ParseEpisodes(rows, result.string(), found.metric_names);
   }
   for (const fs::path& journal : JournalsIn(folder)) {
-    if (metric_names->empty()) {
-      *metric_names = MetricNamesIn(core::ReadWholeLines(journal, kMaxBytes));
+    if (found.metric_names.empty()) {
+      found.metric_names = MetricNamesIn(core::ReadWholeLines(journal, kMaxBytes));
     }
-    std::vector<EpisodeRecord> rows = EpisodeJournal::ReadEpisodes(journal, *metric_names, run_id);
-    std::ranges::move(rows, std::back_inserter(records));
+    std::vector<EpisodeRecord> rows =
+        EpisodeJournal::ReadEpisodes(journal, found.metric_names, RunIdOf(ReadRunManifest(folder)));
+    std::ranges::move(rows, std::back_inserter(found.records));
   }
-  return records;
+  return found;
 }
 
 double SilentSeconds(const fs::path& folder) {
@@ -193,9 +200,10 @@ namespace {
 // Adds the episodes of one folder after the other.
 class RunMerger {
  public:
-  void Add(const fs::path& folder) {
+  // Checks that the folder is of the same run as the others. False if it has only begun.
+  bool AddHead(const fs::path& folder) {
     const std::string manifest = ReadRunManifest(folder);
-    if (!fs::exists(folder / kConfigFile)) return;  // it has only begun
+    if (!fs::exists(folder / kConfigFile)) return false;
     const std::string config = core::ReadTextFile(folder / kConfigFile, kMaxFileOfHead);
     if (merged_.parts.empty()) {
       TakeHead(folder, manifest, config);
@@ -205,14 +213,20 @@ class RunMerger {
     MergedPart part = {.folder = folder, .shard = ShardOf(folder)};
     part.n_wanted = CountOf(part.shard.value_or(SeedShard{}), merged_.n_wanted);
     part.silent_s = SilentSeconds(folder);
-    std::set<int> own;
-    for (EpisodeRecord& record :
-         EpisodesIn(folder, RunIdOf(manifest), &merged_.result.metric_names)) {
-      own.insert(record.episode);
-      AddEpisode(std::move(record), folder);
-    }
-    part.n_episodes = static_cast<int>(own.size());
     merged_.parts.push_back(std::move(part));
+    return true;
+  }
+
+  void AddEpisodes(std::size_t part, FolderEpisodes found) {
+    if (merged_.result.metric_names.empty()) {
+      merged_.result.metric_names = std::move(found.metric_names);
+    }
+    std::set<int> own;
+    for (EpisodeRecord& record : found.records) {
+      own.insert(record.episode);
+      AddEpisode(std::move(record), part);
+    }
+    merged_.parts[part].n_episodes = static_cast<int>(own.size());
   }
 
   MergedRun Take() {
@@ -235,17 +249,16 @@ class RunMerger {
     merged_.n_wanted = runner.n_train + runner.n_test;
   }
 
-  void AddEpisode(EpisodeRecord record, const fs::path& folder) {
+  void AddEpisode(EpisodeRecord record, std::size_t part) {
     std::vector<EpisodeRecord>& records = merged_.result.records;
-    const auto [known, is_new] =
-        origins_.try_emplace(record.episode, Origin{records.size(), merged_.parts.size()});
+    const auto [known, is_new] = origins_.try_emplace(record.episode, Origin{records.size(), part});
     if (is_new) {
       records.push_back(std::move(record));
       return;
     }
     const EpisodeRecord& other = records[known->second.record];
     if (other.trace_hash != record.trace_hash || other.score != record.score) {
-      ThrowDifferent(record, merged_.parts[known->second.part].folder, folder);
+      ThrowDifferent(record, merged_.parts[known->second.part].folder, merged_.parts[part].folder);
     }
     ++merged_.n_twice;
   }
@@ -258,7 +271,19 @@ class RunMerger {
 
 MergedRun MergeRuns(std::span<const fs::path> folders) {
   RunMerger merger;
-  for (const fs::path& folder : folders) merger.Add(folder);
+  std::vector<fs::path> begun;
+  for (const fs::path& folder : folders) {
+    if (merger.AddHead(folder)) begun.push_back(folder);
+  }
+  // nearly all of the time is in reading the rows
+  core::ThreadPool pool(0);
+  std::vector<std::future<FolderEpisodes>> read;
+  for (const fs::path& folder : begun) {
+    read.push_back(core::RunOn(pool, [folder] { return EpisodesIn(folder); }));
+  }
+  for (std::size_t part = 0; part < read.size(); ++part) {
+    merger.AddEpisodes(part, read[part].get());
+  }
   return merger.Take();
 }
 
