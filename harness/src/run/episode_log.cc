@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <deque>
+#include <future>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/sha256.h"
+#include "core/thread_pool.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
 
@@ -123,13 +126,21 @@ std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string>
   return Dump(row, -1);
 }
 
-std::string EpisodesJsonl(const RunResult& result) {
+namespace {
+
+constexpr std::size_t kRowsAtOnce = 10000;
+
+std::string Rows(std::span<const EpisodeRecord> records, const RunResult& result) {
   std::string text;
-  for (const EpisodeRecord& record : result.records) {
+  for (const EpisodeRecord& record : records) {
     text += EpisodeRow(record, result.metric_names) + "\n";
   }
   return text;
 }
+
+}  // namespace
+
+std::string EpisodesJsonl(const RunResult& result) { return Rows(result.records, result); }
 
 std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::string& origin,
                                          std::span<const std::string> metric_names) {
@@ -200,10 +211,19 @@ void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& resul
   core::CreateFolders(folder);
   core::AtomicFile episodes(folder / kEpisodesFile);
   core::Sha256 hash;
-  for (const EpisodeRecord& record : result.records) {
-    const std::string row = EpisodeRow(record, result.metric_names) + "\n";
-    episodes.Write(std::string_view(row));
-    hash.Update(std::as_bytes(std::span(row)));
+  const std::span<const EpisodeRecord> all(result.records);
+  core::ThreadPool pool(all.size() > kRowsAtOnce ? 0 : 1);
+  std::deque<std::future<std::string>> rows;  // of the next records, in their order
+  for (std::size_t begin = 0; begin < all.size() || !rows.empty();) {
+    while (begin < all.size() && rows.size() < 2 * static_cast<std::size_t>(pool.size())) {
+      const auto some = all.subspan(begin, std::min(kRowsAtOnce, all.size() - begin));
+      rows.push_back(core::RunOn(pool, [some, &result] { return Rows(some, result); }));
+      begin += some.size();
+    }
+    const std::string text = rows.front().get();
+    rows.pop_front();
+    episodes.Write(std::string_view(text));
+    hash.Update(std::as_bytes(std::span(text)));
   }
   episodes.Commit();
   core::WriteFileAtomically(

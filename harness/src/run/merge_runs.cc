@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <future>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -19,7 +20,6 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
-#include "core/json_log.h"
 #include "core/thread_pool.h"
 #include "run/episode_log.h"
 #include "run/manifest.h"
@@ -65,10 +65,9 @@ void RequireSameRun(const MergedRun& merged, const fs::path& first, const std::s
 }
 
 // The names in the first row that has metrics.
-std::vector<std::string> MetricNamesIn(std::string_view rows) {
-  while (!rows.empty()) {
-    const std::string_view line = rows.substr(0, rows.find('\n'));
-    rows.remove_prefix(std::min(line.size() + 1, rows.size()));
+std::vector<std::string> MetricNamesIn(const fs::path& file) {
+  std::ifstream rows(file);
+  for (std::string line; std::getline(rows, line);) {
     const Json row = core::TryParseJson(line);
     if (!row.is_object() || !row.contains("metrics") || row["metrics"].empty()) continue;
     std::vector<std::string> names;
@@ -88,14 +87,12 @@ FolderEpisodes EpisodesIn(const fs::path& folder) {
   FolderEpisodes found;
   const fs::path result = folder / kEpisodesFile;
   if (fs::exists(result)) {
-    const std::string rows = core::ReadTextFile(result, kMaxBytes);
-    found.metric_names = MetricNamesIn(rows);
-    found.records = ParseEpisodes(rows, result.string(), found.metric_names);
+    found.metric_names = MetricNamesIn(result);
+    found.records =
+        ParseEpisodes(core::ReadTextFile(result, kMaxBytes), result.string(), found.metric_names);
   }
   for (const fs::path& journal : JournalsIn(folder)) {
-    if (found.metric_names.empty()) {
-      found.metric_names = MetricNamesIn(core::ReadWholeLines(journal, kMaxBytes));
-    }
+    if (found.metric_names.empty()) found.metric_names = MetricNamesIn(journal);
     std::vector<EpisodeRecord> rows =
         EpisodeJournal::ReadEpisodes(journal, found.metric_names, RunIdOf(ReadRunManifest(folder)));
     std::ranges::move(rows, std::back_inserter(found.records));
