@@ -9,7 +9,6 @@
 #include <future>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -218,11 +217,13 @@ class RunMerger {
     if (merged_.result.metric_names.empty()) {
       merged_.result.metric_names = std::move(found.metric_names);
     }
-    std::set<int> own;
+    std::vector<int> own;
     for (EpisodeRecord& record : found.records) {
-      own.insert(record.episode);
+      own.push_back(record.episode);
       AddEpisode(std::move(record), part);
     }
+    std::ranges::sort(own);
+    own.erase(std::ranges::unique(own).begin(), own.end());
     merged_.parts[part].n_episodes = static_cast<int>(own.size());
   }
 
@@ -244,6 +245,7 @@ class RunMerger {
     const auto runner = control::EnvRunnerConfig::FromConfig(
         Config::FromJson(config, (folder / kConfigFile).string()).Sub("env_runner"));
     merged_.n_wanted = runner.n_train + runner.n_test;
+    origins_.reserve(static_cast<std::size_t>(merged_.n_wanted));
   }
 
   void AddEpisode(EpisodeRecord record, std::size_t part) {
