@@ -83,6 +83,14 @@ expect_exit 2 "nothing says which part" "${evaluate[@]}" --output other --shard 
 mkdir empty
 expect_exit 2 "no evaluation and no shards" "$dp_bench" merge empty
 
+echo "demonstrations in parts"
+for i in 0 1 2; do
+  "$dp_bench" collect --config-dir "$2" --env point_mass --episodes 10 --output demonstrations --shard "$i/3" >collect.txt 2>&1 || fail "$(cat collect.txt)"
+done
+"$dp_bench" dataset merge demonstrations/shard_*.zarr --output joined.zarr >joined.txt 2>&1 || fail "$(cat joined.txt)"
+"$dp_bench" dataset info joined.zarr >info.txt 2>&1 || fail "$(cat info.txt)"
+grep -q "10 episodes" info.txt || fail "$(cat info.txt)"
+
 echo "two shards ask one policy server at once"
 "$dp_bench" serve --checkpoint trained --port 0 >server.txt 2>server_log.txt &
 server=$!

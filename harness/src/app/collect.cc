@@ -1,4 +1,7 @@
 // dp_bench collect: collects demonstrations of an env's expert as a dataset.
+#include <fmt/format.h>
+
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +13,7 @@
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
+#include "run/shard.h"
 #include "task/collection.h"
 #include "task/dataset_conversion.h"
 #include "task/key_check.h"
@@ -28,6 +32,7 @@ Examples:
 struct CollectVerbOptions {
   task::ExperimentOptions experiment;
   std::optional<int> episodes;
+  std::string shard;
   std::filesystem::path output;
   std::string format = config::kZarrFormat;
   std::vector<std::string> map;
@@ -46,11 +51,27 @@ int Convert(const CollectVerbOptions& options, const task::Task& task,
                              task.catalogue());
 }
 
+// A part of the episodes, of seeds that no other part tries.
+void TakeShard(CollectVerbOptions* options) {
+  constexpr std::uint64_t kSeedsOfShard = 100'000'000;
+  const run::SeedShard shard = run::ReadShard(options->shard);
+  const task::Task task(options->experiment);
+  const auto whole = data::CollectConfig::FromConfig(task.config().Sub("collect"));
+  const auto first = static_cast<std::uint64_t>(shard.index) * kSeedsOfShard;
+  for (const std::string& value :
+       {fmt::format("collect.n_episodes={}", run::CountOf(shard, whole.n_episodes)),
+        fmt::format("collect.start_seed={}", whole.start_seed + first)}) {
+    options->experiment.overrides.push_back(value);
+  }
+  if (!options->output.empty()) options->output /= shard.FolderName() + "." + options->format;
+}
+
 int CollectDemonstrations(CollectVerbOptions options) {
   if (options.episodes) {
     options.experiment.overrides.push_back("collect.n_episodes=" +
                                            std::to_string(*options.episodes));
   }
+  if (!options.shard.empty()) TakeShard(&options);
   const task::Task task(options.experiment);
   data::CollectRequest request = task.MakeCollectRequest();
   task::RejectUnknownKeys(task, {});
@@ -88,6 +109,10 @@ Verb AddCollect(CLI::App* app) {
          "zarr, lerobot, or another format of `dp_bench dataset convert`. Other than zarr: "
          "collects as usual, then converts a copy to --output (default: beside it)")
       ->capture_default_str();
+  app->add_option(
+      "--shard", options->shard,
+      "i/n, from 0 on, or auto: only the i-th of n parts of the episodes, with seeds of "
+      "its own, in a dataset below --output; join them with `dataset merge`");
   AddMapOption(app, &options->map);
   app->add_option("--param", options->params, "See `dp_bench dataset convert`; may be repeated")
       ->allow_extra_args(false);
