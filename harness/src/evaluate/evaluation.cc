@@ -197,9 +197,10 @@ void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,
   core::PrintStatus("cost: {}\n", run::Describe(cost));
   if (n_episodes == 0) return;
   const double factor = 1000.0 / static_cast<double>(n_episodes);
-  core::PrintStatus("for 1,000 episodes: {}, CPU time {}\n",
-                    core::FormatDuration(factor * cost.wall_s),
-                    core::FormatDuration(factor * cost.cpu_s));
+  core::PrintStatus(
+      "for 1,000 episodes: {}, CPU time {}{}\n", core::FormatDuration(factor * cost.wall_s),
+      core::FormatDuration(factor * cost.cpu_s),
+      cost.energy_j ? fmt::format(", {:.3g} kJ", 1e-3 * factor * *cost.energy_j) : "");
 }
 
 const run::EpisodeRecord& EpisodeAt(const run::RunFolder& run, int place) {

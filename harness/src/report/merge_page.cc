@@ -40,6 +40,13 @@ Json PartRows(const run::MergedRun& merged) {
   return rows;
 }
 
+// Of the episodes in which the policy gave actions; null if it always did.
+Json RateWithoutFaults(const run::SplitSummary& test) {
+  const int n = test.n_episodes - test.n_policy_faults;
+  if (test.n_policy_faults == 0 || n == 0) return {};
+  return static_cast<double>(test.n_success) / n;
+}
+
 Json ShownJson(const run::MergedRun& merged, const std::filesystem::path& output) {
   const run::SplitSummary test = run::Summarize(merged.result.records, "test");
   const auto n_done = static_cast<int>(merged.result.records.size());
@@ -52,6 +59,7 @@ Json ShownJson(const run::MergedRun& merged, const std::filesystem::path& output
                 {"success_rate", Json(compare::AnytimeInterval(test.n_success, test.n_episodes))},
                 {"n_failed", test.n_failed > 0 ? Json(test.n_failed) : Json()},
                 {"n_policy_faults", test.n_policy_faults > 0 ? Json(test.n_policy_faults) : Json()},
+                {"rate_without_faults", RateWithoutFaults(test)},
                 {"output", output.string()},
                 {"parts", PartRows(merged)}};
   const auto n_unfinished = std::ranges::count_if(merged.parts, [](const run::MergedPart& part) {
