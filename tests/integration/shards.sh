@@ -123,7 +123,7 @@ for k in $(seq $((1 + n_kills / 10))); do
     kill -0 $! 2>/dev/null || break
     sleep 0.02
   done
-  pkill -9 -o -f "eval --checkpoint trained.*--output died" || true  # one of them; mpirun ends the others
+  pkill -9 -n -f "eval --checkpoint trained.*--output died" || true  # one of them; mpirun ends the others
   wait $! 2>/dev/null || true
   if [ -f died/eval_log.json ]; then continue; fi  # it was quicker
   if [ -f died/config.json ]; then
