@@ -161,8 +161,8 @@ std::string PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* 
 
 // The server lets no more connections in than there are.
 void PolicyClient::NoteFull() {
-  const auto n_open = std::ranges::count_if(
-      lines_, [](const Line& line) { return line.connection != nullptr; });
+  const auto n_open =
+      std::ranges::count_if(lines_, [](const Line& line) { return line.connection != nullptr; });
   most_lines_ = static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, n_open));
 }
 
