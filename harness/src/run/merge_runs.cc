@@ -184,10 +184,10 @@ std::vector<fs::path> FindParts(std::span<const fs::path> paths) {
     const SeedShard of_b = ShardOf(b).value_or(SeedShard{});
     return std::tuple(of_a.n, of_a.index, a) < std::tuple(of_b.n, of_b.index, b);
   });
-  const auto twice = std::ranges::unique(parts, [](const fs::path& a, const fs::path& b) {
+  const auto is_same = [](const fs::path& a, const fs::path& b) {
     return fs::weakly_canonical(a) == fs::weakly_canonical(b);
-  });
-  parts.erase(twice.begin(), twice.end());
+  };
+  parts.erase(std::unique(parts.begin(), parts.end(), is_same), parts.end());
   return parts;
 }
 
@@ -223,7 +223,7 @@ class RunMerger {
       AddEpisode(std::move(record), part);
     }
     std::ranges::sort(own);
-    own.erase(std::ranges::unique(own).begin(), own.end());
+    own.erase(std::unique(own.begin(), own.end()), own.end());
     merged_.parts[part].n_episodes = static_cast<int>(own.size());
   }
 

@@ -184,9 +184,8 @@ void SuiteRunner::TakeEnded() {
     locks_.erase(ended->id);
     if (IsDone(step)) {  // also with failed episodes, which the result tells
       Set(ended->id, StepState::kDone);
-    } else if (code == core::kExitInterrupted || stopped()) {
-      Set(ended->id, StepState::kWaiting);
-    } else if (code == ExitCodeFor(ErrorCode::kUsage) && CanTryAgain(ended->id)) {
+    } else if (code == core::kExitInterrupted || stopped() ||
+               (code == ExitCodeFor(ErrorCode::kUsage) && CanTryAgain(ended->id))) {
       Set(ended->id, StepState::kWaiting);
     } else {
       if (report_.exit_code == 0) report_.exit_code = code != 0 ? code : 1;
