@@ -93,6 +93,8 @@ double BytesBelow(const fs::path& folder) {
 // What the finished cells of a policy took.
 struct CellCost {
   double wall_s = 0.0;
+  double cpu_s = 0.0;
+  double most_memory = 0.0;  // of one, [bytes]
   double bytes = 0.0;
   int n = 0;
 };
@@ -106,6 +108,9 @@ std::map<std::string, CellCost> CostsOf(const std::vector<suite::SuiteStep>& ste
     if (cost == extras.costs.end()) continue;
     CellCost& of_policy = costs[step.cell->policy];
     of_policy.wall_s += cost->second.wall_s;
+    of_policy.cpu_s += cost->second.cpu_s;
+    of_policy.most_memory =
+        std::max(of_policy.most_memory, static_cast<double>(cost->second.peak_bytes));
     of_policy.bytes += BytesBelow(step.folder);
     ++of_policy.n;
   }
@@ -130,12 +135,17 @@ void PrintPlan(const std::vector<suite::SuiteStep>& steps, const suite::SuiteRes
     }
     ++rest.n;
     rest.wall_s += found->second.wall_s / found->second.n;
+    rest.cpu_s += found->second.cpu_s / found->second.n;
+    rest.most_memory = std::max(rest.most_memory, found->second.most_memory);
     rest.bytes += found->second.bytes / found->second.n;
   }
   if (rest.n > 0) {
     core::PrintResult(
-        "\n{} to do of policies with finished ones: about {} with --jobs {}, {:.1f} GiB\n", rest.n,
-        core::FormatDuration(rest.wall_s / n_jobs), n_jobs, rest.bytes / (1 << 30));
+        "\n{} to do of policies with finished ones: about {} with --jobs {}, processor time {}, "
+        "{:.1f} "
+        "GiB on disk, {:.0f} MiB of memory for each job\n",
+        rest.n, core::FormatDuration(rest.wall_s / n_jobs), n_jobs,
+        core::FormatDuration(rest.cpu_s), rest.bytes / (1 << 30), rest.most_memory / (1 << 20));
   }
   for (const auto& [policy, n] : unknown) {
     core::PrintResult("{} to do of {}, of which none is finished: no estimate\n", n, policy);
