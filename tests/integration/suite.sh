@@ -84,6 +84,12 @@ cmp whole/suite.json elsewhere/suite.json
 "${run[@]}" --output whole --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
 [ "$(grep -c ^done dry.txt)" -eq 8 ] || fail "$(cat dry.txt)"
 
+# what finished cells took, for those that are missing
+sed -i 's/"seeds": \[42, 43\]/"seeds": [42, 43, 44]/' suite.json
+"${run[@]}" --output whole --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
+grep -q "2 to do of policies with finished ones: about .* processor time" dry.txt || fail "$(cat dry.txt)"
+grep -q 'class="video"' whole/suite.html || fail "the page of a repeated command has no videos"
+
 # parts, joined
 write_suite suite.json ""
 for i in 0 1; do "${run[@]}" --output "part$i" --shard "$i/2" >part.txt 2>&1 || fail "$(cat part.txt)"; done

@@ -85,7 +85,7 @@ void SuiteResults::KeepOthers(const compare::SuiteTable& own) {
 
 void SuiteResults::TakeAll() {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (!cells_.contains(i) && !unreadable_.contains(i) && IsDone(steps_[i])) Take(i);
+    if (!taken_.contains(i) && IsDone(steps_[i])) Take(i);  // also for costs and videos
   }
 }
 
@@ -111,6 +111,7 @@ void SuiteResults::TakeExpert(const SuiteStep& step) {
 
 void SuiteResults::Take(std::size_t step) {
   const SuiteStep& done = steps_[step];
+  taken_.insert(step);
   try {
     if (done.kind == StepKind::kCollect) TakeExpert(done);
     if (!done.cell) return;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,6 +56,7 @@ class SuiteResults {
   std::span<const SuiteStep> steps_;
   std::filesystem::path folder_;
   std::map<std::size_t, compare::SuiteCell> cells_;      // by step
+  std::set<std::size_t> taken_;                          // steps whose folder was read
   std::vector<compare::SuiteCell> other_cells_;          // of the suite's own file
   std::map<std::size_t, std::string> unreadable_;        // why, by step
   std::map<std::string, compare::SuiteExpert> experts_;  // by task
