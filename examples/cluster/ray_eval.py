@@ -1,4 +1,4 @@
-"""ray_eval.py CHECKPOINT OUTPUT [N_SHARDS]: shards as tasks of Ray. A task whose machine is lost begins again and goes on."""
+"""ray_eval.py CHECKPOINT OUTPUT [N_SHARDS]: shards as tasks of Ray. Ray restarts a task whose machine is lost."""
 
 import subprocess
 import sys

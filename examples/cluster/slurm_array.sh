@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sbatch slurm_array.sh CHECKPOINT OUTPUT: 50 shards as a Slurm array. A shard that is requeued goes on where it was.
+# sbatch slurm_array.sh CHECKPOINT OUTPUT: 50 shards as a Slurm array. A requeued shard continues from its journal.
 #SBATCH --job-name=dp_bench
 #SBATCH --array=0-49
 #SBATCH --cpus-per-task=2

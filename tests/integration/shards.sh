@@ -115,7 +115,7 @@ expect_whole ranks
 "$dp_bench" merge mixed_ranks >merge.txt 2>&1 || fail "$(cat merge.txt)"
 expect_whole mixed_ranks
 
-echo "a rank that dies costs the episodes that it ran; any number of ranks goes on"
+echo "a rank that dies costs only its running episodes; the evaluation continues with any number of ranks"
 for k in $(seq $((1 + n_kills / 10))); do
   rm -rf died
   "${ranks[@]}" 3 "${evaluate[@]}" --output died >ranks.txt 2>&1 &

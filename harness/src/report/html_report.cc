@@ -47,7 +47,7 @@ Json HeadlineJson(const run::RunFolder& run, const std::string& split) {
   return headline;
 }
 
-// A browser shows more of them slowly, and nobody reads them.
+// More of them would make the page slow.
 constexpr std::size_t kMostEpisodes = 5000;
 
 // Of all episodes' scores, for the colours. Tasks with penalties have scores below 0, others
