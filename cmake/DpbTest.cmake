@@ -57,9 +57,11 @@ function(dpb_require_all_tests)
   endif()
 endfunction()
 
-# dpb_add_test(NAME harness.data LABELS unit SOURCES ... [LINK ...]): one GoogleTest program.
+# dpb_add_test(NAME harness.data LABELS unit SOURCES ... [LINK ...]): one GoogleTest program. With PARTS harness/task
+# harness/profile ... it has the tests harness.task, harness.profile ..., each of a folder or a file: LibTorch's headers are
+# compiled, and its libraries linked, once for all of them.
 function(dpb_add_test)
-  cmake_parse_arguments(TEST "" "NAME" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "" "NAME" "SOURCES;PARTS;LINK;LABELS" ${ARGN})
   dpb_note_test_sources(${TEST_SOURCES})
   string(REPLACE "." "_" target "test_${TEST_NAME}")
   add_executable(${target} ${TEST_SOURCES})
@@ -71,9 +73,18 @@ function(dpb_add_test)
   else()
     dpb_reuse_test_headers(${target})
   endif()
-  add_test(NAME ${TEST_NAME} COMMAND ${target})
-  set_tests_properties(${TEST_NAME} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT ${DPB_TEST_TIMEOUT}
-                                               ENVIRONMENT "${DPB_TEST_ENVIRONMENT}")
+  set(tests ${TEST_NAME})
+  if(TEST_PARTS)
+    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/support/parts_main.cc")
+    string(REPLACE "/" "." tests "${TEST_PARTS}")
+    foreach(test part IN ZIP_LISTS tests TEST_PARTS)
+      add_test(NAME ${test} COMMAND ${target} ${part})
+    endforeach()
+  else()
+    add_test(NAME ${TEST_NAME} COMMAND ${target})
+  endif()
+  set_tests_properties(${tests} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT ${DPB_TEST_TIMEOUT}
+                                           ENVIRONMENT "${DPB_TEST_ENVIRONMENT}")
 endfunction()
 
 function(dpb_add_conformance_test name)

@@ -35,7 +35,7 @@ constexpr const char* kRuns = "runs";
 
 using Pair = std::pair<std::string, std::string>;  // policy, task
 
-std::set<std::string> NamesIn(const fs::path& folder) {
+std::set<std::string> ConfigsIn(const fs::path& folder) {
   std::set<std::string> names;
   for (const auto& file : fs::directory_iterator(folder)) names.insert(file.path().stem().string());
   return names;
@@ -124,8 +124,8 @@ bool NeedsPython(const std::string& task) {
 TEST(ShippedPairs, AllAreInTheTable) {
   const std::set<std::string> without_weights = {"remote", "random"};
   std::set<Pair> wanted;
-  for (const std::string& policy : NamesIn(kRoot / "configs" / "policy")) {
-    for (const std::string& task : NamesIn(kRoot / "configs" / "task")) {
+  for (const std::string& policy : ConfigsIn(kRoot / "configs" / "policy")) {
+    for (const std::string& task : ConfigsIn(kRoot / "configs" / "task")) {
       if (!NeedsPython(task) && !without_weights.contains(policy)) wanted.insert({policy, task});
     }
   }
