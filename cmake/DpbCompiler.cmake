@@ -19,7 +19,8 @@ endif()
 # CMake's default is -O3, which takes longer and makes only numeric loops faster: they ask for it where they are.
 string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
-# ccache stores files with precompiled headers only with these two settings.
+# ccache stores files with precompiled headers only with these two settings. With the build presets' CCACHE_DEPEND it compiles
+# what it does not have without preprocessing it first: half a second less for each file from nothing.
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${CCACHE}")
