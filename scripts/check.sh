@@ -9,13 +9,14 @@
 #     conformance                   every plugin passes the suite of its kind
 #     odr                           no two types have one name: link-time optimisation compares the types of all files
 #     worlds                        each world of another package that has a config, installed from PyPI
+#     kills                         the tests that kill the program at random moments, with 20 kills each
 #     asan-ubsan, tsan              all tests that need no LibTorch, with sanitizers
 #     style = format tidy           sanitizers = asan-ubsan tsan
 #
 #   DPB_SINCE=COMMIT                tidy: only folders in which something has changed since COMMIT
 set -uo pipefail
 cd "$(dirname "$0")/.."
-all=(format python conformance worlds odr tidy asan-ubsan tsan)
+all=(format python conformance worlds kills odr tidy asan-ubsan tsan)
 
 check_format() {
   local files
@@ -71,6 +72,12 @@ check_conformance() {
 check_worlds() {
   scripts/build.sh release
   tests/integration/worlds.sh "$PWD" "$PWD/build/release" "$PWD/build/release/bin/dp_bench" all
+}
+
+check_kills() {
+  scripts/build.sh release
+  DPB_KILLS=20 ctest --preset release -R '^integration.(random_kills|continued_eval|dataset_convert|recorded_eval|shards|suite)$' \
+    -j "$(nproc)"
 }
 
 check_odr() { scripts/build.sh odr; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Evaluations that are killed at random moments or ended by a signal, and continued to the same files. Then dp_bench
 # replay and dp_bench diff on the results.
-# Usage: continued_eval.sh <dp_bench program> <configs folder> [number of kills, 8 by default]
+# Usage: continued_eval.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
-n_kills=${3:-8}
+n_kills=${DPB_KILLS:-4}
 enter_scratch_folder
 
 small=(--config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]" policy.params.n_groups=4
@@ -90,11 +90,11 @@ rm extended2/eval_log.json
 "$dp_bench" eval --resume extended2 env_runner.n_test=50 >extended.txt 2>&1 || fail "$(cat extended.txt)"
 expect_whole extended2
 # the same command continues an extension that was killed
-for i in 1 2 3 4 5 6; do
+for i in $(seq "$n_kills"); do
   rm -rf extended3
   cp -r mpi extended3
   "$dp_bench" eval --resume extended3 env_runner.n_test=50 >extended.txt 2>&1 &
-  sleep "0.$((i * 3 % 7 + 1))$i"
+  sleep "0.$((i * 3 % 7 + 1))$((i % 10))"
   kill -9 $! 2>/dev/null || true
   wait $! 2>/dev/null || true
   "$dp_bench" eval --resume extended3 env_runner.n_test=50 >extended.txt 2>&1 || fail "$(cat extended.txt)"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Datasets in other formats: there and back without loss, also when the program is killed many times on the way, and
 # what is refused; videos, encoded and copied. `collect --format` does the same for new demonstrations.
-# Usage: dataset_convert.sh <dp_bench program> <configs folder> [number of kills]
+# Usage: dataset_convert.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
-n_kills=${3:-12}
+n_kills=${DPB_KILLS:-6}
 enter_scratch_folder
 "$dp_bench" plugins >plugins.txt
 grep -q '^writer *lerobot' plugins.txt || { echo "SKIPPED: the writer of LeRobot datasets was not built"; exit 77; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # eval --record-dataset: the same dataset after kills, what is refused before anything runs, and a dataset that cannot be
 # written, which costs no result. recorded_dataset_test.cc checks the content.
-# Usage: recorded_eval.sh <dp_bench program> <configs folder> <folder with libdpb_env_faulty.so> [number of kills]
+# Usage: recorded_eval.sh <dp_bench program> <configs folder> <folder with libdpb_env_faulty.so>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
-n_kills=${4:-6}
+n_kills=${DPB_KILLS:-3}
 enter_scratch_folder
 train_briefly "$dp_bench" "$2" trained
 evaluate=("$dp_bench" eval --checkpoint trained/checkpoints/latest env_runner.n_test=60 env_runner.n_train=2 env_runner.n_videos=0

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Shards of an evaluation: any number of them, killed, repeated, or with several ranks each, merge to the files of one process.
-# Usage: shards.sh <dp_bench program> <configs folder> <mpirun> [number of kills, 6 by default]
+# Usage: shards.sh <dp_bench program> <configs folder> <mpirun>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1 mpirun=$3
-n_kills=${4:-6}
+n_kills=${DPB_KILLS:-3}
 enter_scratch_folder
 train_briefly "$dp_bench" "$2" trained
 evaluate=("$dp_bench" eval --checkpoint trained env_runner.n_test=60 env_runner.n_train=3 env_runner.n_videos=2

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # A suite of 2 policies x 2 tasks x 2 training seeds: killed at random moments it has the results of one in one go; what is
 # done is not done again; two processes share the work; a failed step does not stop the others.
-# Usage: suite.sh <dp_bench program> <configs folder> [number of kills, 3 by default]
+# Usage: suite.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
-n_kills=${3:-3}
+n_kills=${DPB_KILLS:-3}
 enter_scratch_folder
 
 write_suite() {  # write_suite FILE MORE_POLICIES
