@@ -47,11 +47,26 @@ ExperimentOptions Shortened(ExperimentOptions options, const Experiment& asked) 
   return options;
 }
 
+// Collects a few episodes, or as many as fill a batch, and sets their number. False if interrupted.
+bool CollectABatch(const Task& task, std::int64_t batch_size, int* n_episodes,
+                   data::CollectRequest request) {
+  const int n_wanted = *n_episodes;
+  request.config.n_episodes = std::min(n_wanted, kEpisodes);
+  while (true) {
+    if (!RunCollection(task, request, core::CatchStopSignals())) return false;
+    const auto found = data::FindCollection(request);
+    *n_episodes = request.config.n_episodes;
+    if (!found || found->n_steps >= batch_size || *n_episodes >= n_wanted) return true;
+    request.config.n_episodes = std::min(n_wanted, 2 * *n_episodes);
+  }
+}
+
 // Collects a few episodes instead of each dataset that is not there yet. Returns how many times as
 // much data the whole run has, or none if interrupted.
 std::optional<double> CollectSome(const Experiment& asked, const fs::path& folder,
                                   ExperimentOptions* options) {
   if (!asked.is_collected()) return 1.0;
+  const auto loader = train::DataLoaderConfig::FromConfig(asked.config().Sub("dataloader"), true);
   double n_wanted = 0.0;
   double n_there = 0.0;
   const std::vector<const Task*> tasks = asked.CollectedTasks();
@@ -61,10 +76,11 @@ std::optional<double> CollectSome(const Experiment& asked, const fs::path& folde
     data::CollectRequest request = tasks[i]->MakeCollectRequest();
     n_wanted += request.config.n_episodes;
     if (!data::FindCollection(request)) {
-      request.config.n_episodes = std::min(request.config.n_episodes, kEpisodes);
       request.output = folder / fmt::format("demonstrations_{}.zarr", i);
       options->overrides.emplace_back("dataset.val_ratio=0");
-      if (!RunCollection(*tasks[i], request, core::CatchStopSignals())) return std::nullopt;
+      if (!CollectABatch(*tasks[i], loader.batch_size, &request.config.n_episodes, request)) {
+        return std::nullopt;
+      }
     }
     n_there += request.config.n_episodes;
     const std::string path = request.output.string();

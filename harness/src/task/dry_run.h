@@ -19,12 +19,13 @@ using TrainOnce =
 using PredictRollouts =
     std::function<std::optional<run::CostPrediction>(const Experiment& experiment, Policy& policy)>;
 
-/// Runs all parts of the experiment once in a temporary folder: dataset (two episodes of the expert
-/// if it is not collected yet), statistics, two training steps, validation, checkpoint, one short
-/// rollout, report. Then prints the disk space and memory that the whole run needs and what is
-/// available, and predicts from some more steps and episodes what it costs: the training with its
-/// rollouts, and the evaluation if there is an env. `parent`: the folder of run folders. Returns
-/// the exit code. Throws what the parts throw, and Error{kIo} if the checkpoints will not fit.
+/// Runs all parts of the experiment once in a temporary folder: dataset (two episodes of the
+/// expert, or a batch, if it is not collected yet), statistics, two training steps, validation,
+/// checkpoint, one short rollout, report. Then prints the disk space and memory that the whole run
+/// needs and what is available, and predicts from some more steps and episodes what it costs: the
+/// training with its rollouts, and the evaluation if there is an env. `parent`: the folder of run
+/// folders. Returns the exit code. Throws what the parts throw, and Error{kIo} if the checkpoints
+/// will not fit.
 int DryRun(const ExperimentOptions& options, const std::filesystem::path& parent,
            const TrainOnce& train_once, const PredictRollouts& predict_rollouts,
            run::CostPredictions* costs);
