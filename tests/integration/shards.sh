@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Shards of an evaluation: any number of them, killed, repeated, or with several ranks each, merge to the files of one process.
-# Usage: shards.sh <dp_bench program> <configs folder> <mpirun>
+# Usage: shards.sh <dp_bench program> <configs folder> <mpirun> [kills of shards, 3 by default] [kills of ranks, 1 by default]
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
-dp_bench=$1 mpirun=$3
-n_kills=${DPB_KILLS:-3}
+dp_bench=$(readlink -f "$1") configs=$(readlink -f "$2") mpirun=$3
+n_kills=${4:-${DPB_KILLS:-3}}
+n_rank_kills=${5:-1}
 enter_scratch_folder
-train_briefly "$dp_bench" "$2" trained
+train_briefly "$dp_bench" "$configs" trained
 evaluate=("$dp_bench" eval --checkpoint trained env_runner.n_test=60 env_runner.n_train=3 env_runner.n_videos=2
           env_runner.micro_batch=4)
 "${evaluate[@]}" --output whole >whole.txt 2>&1 || fail "$(cat whole.txt)"
@@ -37,23 +38,30 @@ expect_whole overlapping
 echo "shards that are killed at random moments"
 RANDOM=11
 n_killed=0
-while true; do
-  for i in 0 1 2; do
-    "${evaluate[@]}" --output killed --shard "$i/3" >"killed$i.txt" 2>&1 &
-    if [ "$n_killed" -lt "$n_kills" ]; then
-      sleep "0.$((4 + RANDOM % 6))"
-      if kill -9 $! 2>/dev/null; then n_killed=$((n_killed + 1)); fi
-      wait $! 2>/dev/null || true
-    else
-      wait $! || fail "$(cat "killed$i.txt")"
-    fi
+while [ "$n_killed" -lt "$n_kills" ]; do
+  rm -rf killed
+  n_begun=0
+  merged=75
+  while [ "$merged" -ne 0 ]; do
+    for i in 0 1 2; do
+      "${evaluate[@]}" --output killed --shard "$i/3" >"killed$i.txt" 2>&1 &
+      if [ "$n_begun" -lt 9 ] && [ "$n_killed" -lt "$n_kills" ]; then
+        sleep "0.$((4 + RANDOM % 6))"
+        kill -9 $! 2>/dev/null || true
+      fi
+      n_begun=$((n_begun + 1))
+      status=0
+      wait $! 2>/dev/null || status=$?
+      [ "$status" -eq 0 ] || [ "$status" -eq 137 ] || fail "$(cat "killed$i.txt")"
+      [ "$status" -eq 0 ] || n_killed=$((n_killed + 1))  # else it was quicker
+    done
+    merged=0
+    "$dp_bench" merge killed >merge.txt 2>&1 || merged=$?
+    [ "$merged" -eq 0 ] || [ "$merged" -eq 75 ] || [ "$merged" -eq 2 ] || fail "merge ended with $merged: $(cat merge.txt)"
   done
-  status=0
-  "$dp_bench" merge killed >merge.txt 2>&1 || status=$?
-  [ "$status" -ne 0 ] || break
-  [ "$status" -eq 75 ] || [ "$status" -eq 2 ] || fail "merge ended with $status: $(cat merge.txt)"
+  expect_whole killed
 done
-expect_whole killed
+echo "$n_killed shards were killed"
 
 echo "what is missing is run where the merge is"
 "${evaluate[@]}" --output part --shard 0/4 >shard.txt 2>&1 || fail "$(cat shard.txt)"
@@ -85,7 +93,7 @@ expect_exit 2 "no evaluation and no shards" "$dp_bench" merge empty
 
 echo "demonstrations in parts"
 for i in 0 1 2; do
-  "$dp_bench" collect --config-dir "$2" --env point_mass --episodes 10 --output demonstrations --shard "$i/3" >collect.txt 2>&1 || fail "$(cat collect.txt)"
+  "$dp_bench" collect --config-dir "$configs" --env point_mass --episodes 10 --output demonstrations --shard "$i/3" >collect.txt 2>&1 || fail "$(cat collect.txt)"
 done
 "$dp_bench" dataset merge demonstrations/shard_*.zarr --output joined.zarr >joined.txt 2>&1 || fail "$(cat joined.txt)"
 "$dp_bench" dataset info joined.zarr >info.txt 2>&1 || fail "$(cat info.txt)"
@@ -95,7 +103,7 @@ echo "two shards ask one policy server at once"
 "$dp_bench" serve --checkpoint trained --port 0 >server.txt 2>server_log.txt &
 server=$!
 until [ -s server.txt ]; do kill -0 $server || fail "$(cat server_log.txt)"; sleep 0.05; done
-remote=("$dp_bench" eval --config-dir "$2" --policy remote --env point_mass "policy.params.url=$(cat server.txt)"
+remote=("$dp_bench" eval --config-dir "$configs" --policy remote --env point_mass "policy.params.url=$(cat server.txt)"
         env_runner.n_test=40 env_runner.n_videos=0)
 "${remote[@]}" --output remote_whole >remote.txt 2>&1 || fail "$(cat remote.txt)"
 "${remote[@]}" --output remote --shard 0/2 >remote0.txt 2>&1 &
@@ -116,21 +124,27 @@ expect_whole ranks
 expect_whole mixed_ranks
 
 echo "a rank that dies costs only its running episodes; the evaluation continues with any number of ranks"
-for k in $(seq $((1 + n_kills / 10))); do
+n_killed=0
+while [ "$n_killed" -lt "$n_rank_kills" ]; do
   rm -rf died
   "${ranks[@]}" 3 "${evaluate[@]}" --output died >ranks.txt 2>&1 &
-  until [ "$(cat died/episodes.partial*.jsonl 2>/dev/null | grep -c trace_hash)" -ge $((RANDOM % 30)) ]; do
-    kill -0 $! 2>/dev/null || break
+  job=$!
+  n_episodes=$((RANDOM % 30))
+  [ "$n_episodes" -gt 0 ] || sleep "0.$((3 + RANDOM % 7))"  # while it begins
+  until [ "$(cat died/episodes.partial*.jsonl 2>/dev/null | grep -c trace_hash)" -ge "$n_episodes" ]; do
+    kill -0 "$job" 2>/dev/null || break
     sleep 0.02
   done
-  pkill -9 -n -f "eval --checkpoint trained.*--output died" || true  # one of them; mpirun ends the others
-  wait $! 2>/dev/null || true
+  kill -9 "$(pgrep -P "$job" | sed -n "$((1 + RANDOM % 3))p")" 2>/dev/null || true  # mpirun ends the other ranks
+  wait "$job" 2>/dev/null || true
   if [ -f died/eval_log.json ]; then continue; fi  # it was quicker
+  n_killed=$((n_killed + 1))
   if [ -f died/config.json ]; then
-    "${ranks[@]}" $((1 + k % 3)) "$dp_bench" eval --resume died >ranks.txt 2>&1 || fail "$(cat ranks.txt)"
-  else
-    rm -rf died
+    n_ranks=$((1 + n_killed % 3))
+    "${ranks[@]}" "$n_ranks" "$dp_bench" eval --resume died >ranks.txt 2>&1 || fail "$(cat ranks.txt)"
+  else  # before it began
     "${ranks[@]}" 2 "${evaluate[@]}" --output died >ranks.txt 2>&1 || fail "$(cat ranks.txt)"
   fi
   expect_whole died
 done
+echo "$n_killed ranks were killed"

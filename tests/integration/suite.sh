@@ -4,7 +4,7 @@
 # Usage: suite.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
-dp_bench=$1
+dp_bench=$(readlink -f "$1")
 n_kills=${DPB_KILLS:-3}
 enter_scratch_folder
 
@@ -28,7 +28,7 @@ write_suite() {  # write_suite FILE MORE_POLICIES
 JSON
 }
 write_suite suite.json ""
-run=("$dp_bench" suite --config-dir "$2" suite.json)
+run=("$dp_bench" suite --config-dir "$(readlink -f "$2")" suite.json)
 "${run[@]}" --output whole >whole.txt 2>&1 || fail "$(cat whole.txt)"
 for file in suite.json suite.md suite.csv suite.tex suite.html; do
   [ -s "whole/$file" ] || fail "there is no $file: $(cat whole.txt)"
@@ -40,20 +40,24 @@ grep -q "letters" whole.txt || fail "$(cat whole.txt)"
 # killed
 RANDOM=7
 n_killed=0
-while true; do
-  status=0
-  "${run[@]}" --output killed >killed.txt 2>&1 &
-  if [ "$n_killed" -lt "$n_kills" ]; then
-    sleep "$((RANDOM % 3)).$((RANDOM % 10))"
-    if kill -9 $! 2>/dev/null; then n_killed=$((n_killed + 1)); fi
-    wait $! 2>/dev/null || true
-    continue
-  fi
-  wait $! || status=$?
-  [ "$status" -eq 0 ] || fail "ended with $status: $(cat killed.txt)"
-  break
+n_folders=0
+while [ "$n_killed" -lt "$n_kills" ]; do
+  n_folders=$((n_folders + 1))
+  for attempt in 1 2 3 4 5 6 7; do
+    status=0
+    "${run[@]}" --output "killed$n_folders" >killed.txt 2>&1 &
+    if [ "$attempt" -lt 7 ] && [ "$n_killed" -lt "$n_kills" ]; then
+      sleep "$((RANDOM % 3)).$((RANDOM % 10))"
+      kill -9 $! 2>/dev/null || true
+    fi
+    wait $! 2>/dev/null || status=$?
+    [ "$status" -eq 137 ] || break
+    n_killed=$((n_killed + 1))
+  done
+  [ "$status" -eq 0 ] || fail "attempt $attempt ended with $status: $(cat killed.txt)"
+  cmp whole/suite.json "killed$n_folders/suite.json" || fail "a killed suite has other results"
 done
-cmp whole/suite.json killed/suite.json || fail "a killed suite has other results"
+echo "$n_killed suites were killed in $n_folders folders"
 
 # two at once, and a signal
 "${run[@]}" --output shared >first.txt 2>&1 &
@@ -72,9 +76,12 @@ wait $! || status=$?
 [ "$status" -eq 75 ] || fail "interrupted, but ended with $status: $(cat stopped.txt)"
 ! pgrep -f "output $work/stopped" >/dev/null || fail "a step goes on after the suite has ended"
 
-# nothing to do; one more policy; results without folders
+# nothing to do, but a report that a kill came before; one more policy; results without folders
+report=$(find whole/cells -name report.html | head -1)
+rm "$report"
 "${run[@]}" --output whole >again.txt 2>&1 || fail "$(cat again.txt)"
 ! grep -q ^begin again.txt || fail "done steps ran again: $(cat again.txt)"
+[ -s "$report" ] || fail "a cell has no report"
 write_suite suite.json ', {"policy": "random", "name": "second", "trained": false, "overrides": ["env_runner.max_steps=50"]}'
 "${run[@]}" --output whole >more.txt 2>&1 || fail "$(cat more.txt)"
 [ "$(grep -c ^begin more.txt)" -eq 2 ] || fail "expected the 2 new evaluations: $(cat more.txt)"
@@ -84,10 +91,17 @@ cmp whole/suite.json elsewhere/suite.json
 "${run[@]}" --output whole --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
 [ "$(grep -c ^done dry.txt)" -eq 8 ] || fail "$(cat dry.txt)"
 
-# what finished cells took, for those that are missing
+# a prediction: from finished cells of the policy, or else from a trial, which leaves nothing
 sed -i 's/"seeds": \[42, 43\]/"seeds": [42, 43, 44]/' suite.json
 "${run[@]}" --output whole --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
-grep -q "2 to do of policies with finished ones: about .* processor time" dry.txt || fail "$(cat dry.txt)"
+grep -q "2 to do of unet_hybrid, from 4 finished: about .* processor time" dry.txt || fail "$(cat dry.txt)"
+mkdir temporary
+TMPDIR=$work/temporary "${run[@]}" --output untouched --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
+for what in "2 to do of demonstrations, from 2 demonstrations" "6 to do of unet_hybrid, from 8 episodes and 5 training steps" \
+            "2 to do of random, from 12 episodes" "12 to do: about .* processor time .* GiB on disk, .* MiB of memory"; do
+  grep -q "$what" dry.txt || fail "no '$what': $(cat dry.txt)"
+done
+[ ! -e untouched ] && [ -z "$(ls temporary)" ] || fail "a dry run left files: $(ls temporary untouched)"
 grep -q 'class="video"' whole/suite.html || fail "the page of a repeated command has no videos"
 
 # parts, joined
@@ -95,7 +109,7 @@ write_suite suite.json ""
 for i in 0 1; do "${run[@]}" --output "part$i" --shard "$i/2" >part.txt 2>&1 || fail "$(cat part.txt)"; done
 "${run[@]}" --output part0 --results part1/suite.json >joined.txt 2>&1 || fail "$(cat joined.txt)"
 ! grep -q ^begin joined.txt || fail "parts do not have all cells: $(cat joined.txt)"
-cmp killed/suite.json part0/suite.json || fail "joined parts have other results"
+cmp killed1/suite.json part0/suite.json || fail "joined parts have other results"
 
 # a step that fails
 write_suite suite.json ', {"policy": "random", "name": "broken", "trained": false, "overrides": ["policy.params.bogus=9"]}'

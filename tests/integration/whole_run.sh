@@ -127,7 +127,8 @@ expect_exit 2 "another origin" "${collect[@]}" --episodes 12 collect.start_seed=
 echo "a dry run tries every part, prints what the run needs, and leaves no files"
 find . -type f | sort >before.txt
 TMPDIR=$work "$dp_bench" run "${small[@]}" --output later/dry --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
-for line in "trained 2 steps" "dry run: every part works" "^disk .* for 7 checkpoints" "^memory .* batch size 32"; do
+for line in "trained 2 steps" "dry run: every part works" "^disk .* for 7 checkpoints" "^memory .* batch size 32" \
+            "^time .* from .* episodes and 5 training steps"; do
   grep -q "$line" dry.txt || fail "no line '$line': $(cat dry.txt)"
 done
 TMPDIR=$work "$dp_bench" train "${small[@]}" collect.start_seed=77 'training.num_epochs=${eval: 1 + 1}' --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"

@@ -10,12 +10,14 @@
 
 #include "app/verbs.h"
 #include "config/dataset_format.h"
+#include "core/console.h"
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
 #include "dp_bench/error.h"
 #include "run/shard.h"
 #include "task/collection.h"
 #include "task/dataset_conversion.h"
+#include "task/dry_run.h"
 #include "task/key_check.h"
 
 namespace dp_bench::app {
@@ -37,7 +39,20 @@ struct CollectVerbOptions {
   std::string format = config::kZarrFormat;
   std::vector<std::string> map;
   std::vector<std::string> params;
+  bool is_dry_run = false;
+  std::filesystem::path json;  // of the dry run
 };
+
+int PredictCollectionCost(const CollectVerbOptions& options, const task::Task& task,
+                          data::CollectRequest request) {
+  const auto cost = task::PredictCollection(task, std::move(request));
+  if (!cost) return core::kExitInterrupted;
+  if (!options.json.empty()) {
+    run::WritePredictions(options.json, {{run::kPredictedCollection, *cost}});
+  }
+  core::PrintResult("all episodes take {}; from {}\n", run::Describe(*cost), cost->tried);
+  return 0;
+}
 
 // Converts what was collected, which stays where `run` looks for it.
 int Convert(const CollectVerbOptions& options, const task::Task& task,
@@ -75,6 +90,7 @@ int CollectDemonstrations(CollectVerbOptions options) {
   const task::Task task(options.experiment);
   data::CollectRequest request = task.MakeCollectRequest();
   task::RejectUnknownKeys(task, {});
+  if (options.is_dry_run) return PredictCollectionCost(options, task, std::move(request));
   const bool is_zarr = options.format == config::kZarrFormat;
   if (is_zarr && !options.output.empty()) request.output = options.output;
   if (is_zarr && !(options.map.empty() && options.params.empty())) {
@@ -113,6 +129,9 @@ Verb AddCollect(CLI::App* app) {
       "--shard", options->shard,
       "i/n, from 0 on, or auto: only the i-th of n parts of the episodes, with seeds of "
       "its own, in a dataset below --output; join them with `dataset merge`");
+  app->add_flag("--dry-run", options->is_dry_run,
+                "Collect two episodes, keep none, and say what all of them will cost");
+  AddPredictionFile(app, &options->json);
   AddMapOption(app, &options->map);
   app->add_option("--param", options->params, "See `dp_bench dataset convert`; may be repeated")
       ->allow_extra_args(false);

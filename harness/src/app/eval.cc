@@ -1,4 +1,5 @@
 // dp_bench eval: rolls out a checkpoint.
+#include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -6,6 +7,8 @@
 
 #include "app/process.h"
 #include "app/verbs.h"
+#include "core/console.h"
+#include "core/exit_code.h"
 #include "core/stop_signal.h"
 #include "evaluate/checkpoint_evaluation.h"
 #include "evaluate/predicted_cost.h"
@@ -30,7 +33,18 @@ struct EvalVerbOptions {
   bool is_realtime = false;
   std::string shard;
   bool is_dry_run = false;
+  std::filesystem::path json;  // of the dry run
 };
+
+int PredictEvaluationCost(const EvalVerbOptions& options) {
+  const auto cost = evaluate::PredictCost(options.evaluation);
+  if (!cost) return core::kExitInterrupted;
+  if (!options.json.empty()) {
+    run::WritePredictions(options.json, {{run::kPredictedEvaluation, *cost}});
+  }
+  core::PrintResult("all episodes take {}; from {}\n", run::Describe(*cost), cost->tried);
+  return 0;
+}
 
 int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
   core::CatchStopSignals();  // also while loading: an interrupted evaluation can be resumed
@@ -45,7 +59,7 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
   if (!options.latencies.empty()) {
     return evaluate::EvaluateAtLatencies(options.evaluation, options.latencies, ranks);
   }
-  if (options.is_dry_run) return ranks.is_root() ? evaluate::PredictCost(options.evaluation) : 0;
+  if (options.is_dry_run) return ranks.is_root() ? PredictEvaluationCost(options) : 0;
   return evaluate::CheckpointEvaluation(options.evaluation, ranks).RunToItsEnd();
 }
 
@@ -127,6 +141,7 @@ Verb AddEval(CLI::App* app) {
       ->excludes(resume)
       ->excludes(perturb)
       ->excludes(latencies);
+  AddPredictionFile(app, &arguments->json);
   AddRecordingOptions(app, &options->recording, {perturb, latencies, shard});
   AddIsolateOption(app, &options->experiment);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)")

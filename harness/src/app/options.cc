@@ -98,6 +98,11 @@ void AddExperimentOptions(CLI::App* app, task::ExperimentOptions* options) {
   AddTaskOptions(app, options);
 }
 
+void AddPredictionFile(CLI::App* app, std::filesystem::path* file) {
+  app->add_option("--json", *file, "Also write what --dry-run predicts to this file")
+      ->needs("--dry-run");
+}
+
 void AddMapOption(CLI::App* app, std::vector<std::string>* map) {
   app->add_option("--map", *map,
                   "A feature of LeRobot and the keys it consists of: "

@@ -45,6 +45,9 @@ void AddExperimentOptions(CLI::App* app, task::ExperimentOptions* options);
 void ChooseCheckpoint(std::filesystem::path* path,
                       run::CheckpointOrder order = run::CheckpointOrder::kBestFirst);
 
+/// --json: a file for what --dry-run predicts (run/cost_prediction.h).
+void AddPredictionFile(CLI::App* app, std::filesystem::path* file);
+
 /// --map: which of LeRobot's features are which keys.
 void AddMapOption(CLI::App* app, std::vector<std::string>* map);
 

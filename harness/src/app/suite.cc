@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "suite/suite_results.h"
 #include "suite/suite_run.h"
 #include "suite/suite_steps.h"
+#include "suite/suite_trial.h"
 #include "task/task.h"
 
 namespace dp_bench::app {
@@ -90,66 +93,113 @@ double BytesBelow(const fs::path& folder) {
   return bytes;
 }
 
-// What the finished cells of a policy took.
-struct CellCost {
+// What some steps took, or will take.
+struct StepCosts {
   double wall_s = 0.0;
   double cpu_s = 0.0;
   double most_memory = 0.0;  // of one, [bytes]
   double bytes = 0.0;
   int n = 0;
+
+  // Those of one more.
+  void Add(const StepCosts& one) {
+    wall_s += one.wall_s;
+    cpu_s += one.cpu_s;
+    most_memory = std::max(most_memory, one.most_memory);
+    bytes += one.bytes;
+    ++n;
+  }
+
+  StepCosts Mean() const {
+    return {
+        .wall_s = wall_s / n, .cpu_s = cpu_s / n, .most_memory = most_memory, .bytes = bytes / n};
+  }
 };
 
-std::map<std::string, CellCost> CostsOf(const std::vector<suite::SuiteStep>& steps,
-                                        const report::SuiteExtras& extras) {
-  std::map<std::string, CellCost> costs;
+// Of the finished cells, by policy.
+std::map<std::string, StepCosts> CostsOf(const std::vector<suite::SuiteStep>& steps,
+                                         const report::SuiteExtras& extras) {
+  std::map<std::string, StepCosts> costs;
   for (const suite::SuiteStep& step : steps) {
     if (!step.cell) continue;
     const auto cost = extras.costs.find(step.cell->folder);
     if (cost == extras.costs.end()) continue;
-    CellCost& of_policy = costs[step.cell->policy];
-    of_policy.wall_s += cost->second.wall_s;
-    of_policy.cpu_s += cost->second.cpu_s;
-    of_policy.most_memory =
-        std::max(of_policy.most_memory, static_cast<double>(cost->second.peak_bytes));
-    of_policy.bytes += BytesBelow(step.folder);
-    ++of_policy.n;
+    costs[step.cell->policy].Add({.wall_s = cost->second.wall_s,
+                                  .cpu_s = cost->second.cpu_s,
+                                  .most_memory = static_cast<double>(cost->second.peak_bytes),
+                                  .bytes = BytesBelow(step.folder)});
   }
   return costs;
 }
 
-// The missing cells will take what the finished ones of the same policy took.
-void PrintPlan(const std::vector<suite::SuiteStep>& steps, const suite::SuiteResults& results,
-               int n_jobs) {
-  const std::vector<bool> known = results.known();
-  const std::map<std::string, CellCost> costs = CostsOf(steps, results.Extras({}));
-  CellCost rest;
-  std::map<std::string, int> unknown;
+// Cells without results, and what they need that is not done.
+std::vector<std::size_t> StepsToDo(const std::vector<suite::SuiteStep>& steps,
+                                   const std::vector<bool>& known) {
+  std::set<std::size_t> to_do;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (!steps[i].cell) continue;
-    core::PrintResult("{}  {}\n", known[i] ? "done " : "to do", steps[i].title);
-    if (known[i]) continue;
-    const auto found = costs.find(steps[i].cell->policy);
-    if (found == costs.end()) {
-      ++unknown[steps[i].cell->policy];
+    if (!steps[i].cell || known[i]) continue;
+    to_do.insert(i);
+    for (const std::size_t need : steps[i].needs) {
+      if (!suite::IsDone(steps[need])) to_do.insert(need);
+    }
+  }
+  return {to_do.begin(), to_do.end()};
+}
+
+void PrintCosts(std::string_view what, const StepCosts& costs, int n_jobs) {
+  core::PrintResult(
+      "{} to do{}: about {} with --jobs {}, processor time {}, {:.2f} GiB on disk, {:.0f} MiB of "
+      "memory for each job\n",
+      costs.n, what, core::FormatDuration(costs.wall_s / n_jobs), n_jobs,
+      core::FormatDuration(costs.cpu_s), costs.bytes / (1 << 30), costs.most_memory / (1 << 20));
+}
+
+// What is missing will take what the finished cells of the same policy took, or else what a trial
+// says. Returns the exit code.
+int PrintPlan(const std::vector<suite::SuiteStep>& steps, const suite::SuiteResults& results,
+              int n_jobs, const std::atomic<bool>& stop) {
+  const std::vector<bool> known = results.known();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].cell) core::PrintResult("{}  {}\n", known[i] ? "done " : "to do", steps[i].title);
+  }
+  const std::map<std::string, StepCosts> finished = CostsOf(steps, results.Extras({}));
+  std::map<std::string, StepCosts> by_source;
+  StepCosts all;
+  std::vector<std::size_t> to_try;
+  const auto add = [&](const std::string& source, const StepCosts& costs) {
+    by_source[source].Add(costs);
+    all.Add(costs);
+  };
+  for (const std::size_t i : StepsToDo(steps, known)) {
+    const auto of_policy = finished.find(steps[i].cell ? steps[i].cell->policy : "");
+    if (of_policy == finished.end()) {
+      to_try.push_back(i);
       continue;
     }
-    ++rest.n;
-    rest.wall_s += found->second.wall_s / found->second.n;
-    rest.cpu_s += found->second.cpu_s / found->second.n;
-    rest.most_memory = std::max(rest.most_memory, found->second.most_memory);
-    rest.bytes += found->second.bytes / found->second.n;
+    add(fmt::format(" of {}, from {} finished", of_policy->first, of_policy->second.n),
+        of_policy->second.Mean());
   }
-  if (rest.n > 0) {
-    core::PrintResult(
-        "\n{} to do of policies with finished ones: about {} with --jobs {}, processor time {}, "
-        "{:.1f} "
-        "GiB on disk, {:.0f} MiB of memory for each job\n",
-        rest.n, core::FormatDuration(rest.wall_s / n_jobs), n_jobs,
-        core::FormatDuration(rest.cpu_s), rest.bytes / (1 << 30), rest.most_memory / (1 << 20));
+  const suite::SuiteTrials trials(steps, to_try, n_jobs, stop);
+  if (stop) return core::kExitInterrupted;
+  for (const std::size_t i : to_try) {
+    const std::string whose = steps[i].cell                                ? steps[i].cell->policy
+                              : steps[i].kind == suite::StepKind::kCollect ? "demonstrations"
+                                                                           : steps[i].title;
+    const auto cost = trials.CostOf(i);
+    if (!cost) {
+      core::PrintResult("no estimate of {}: {}\n", steps[i].title, trials.FailureAt(i));
+      continue;
+    }
+    add(fmt::format(" of {}, from {}", whose, cost->tried),
+        {.wall_s = cost->wall_s,
+         .cpu_s = cost->cpu_s,
+         .most_memory = static_cast<double>(cost->peak_bytes),
+         .bytes = cost->disk_bytes});
   }
-  for (const auto& [policy, n] : unknown) {
-    core::PrintResult("{} to do of {}, of which none is finished: no estimate\n", n, policy);
-  }
+  if (all.n > 0) core::PrintResult("\n");
+  for (const auto& [source, costs] : by_source) PrintCosts(source, costs, n_jobs);
+  if (by_source.size() > 1) PrintCosts("", all, n_jobs);
+  return 0;
 }
 
 class SuiteProgress {
@@ -195,10 +245,7 @@ int RunSuite(SuiteVerbOptions options) {
   options.output = fs::absolute(options.output).lexically_normal();  // it gets into configs
   const std::vector<suite::SuiteStep> steps = suite::StepsOf(suite, StepOptions(options));
   suite::SuiteResults results(suite, steps, options.output, options.results);
-  if (options.is_dry_run) {
-    PrintPlan(steps, results, options.n_jobs);
-    return 0;
-  }
+  if (options.is_dry_run) return PrintPlan(steps, results, options.n_jobs, stop);
   fs::create_directories(options.output);
   SuiteProgress progress(steps, &results);
   const suite::SuiteRunReport report = suite::RunSteps(
@@ -237,8 +284,10 @@ Verb AddSuite(CLI::App* app) {
                   "repeated")
       ->allow_extra_args(false)
       ->check(CLI::ExistingFile);
-  app->add_flag("--dry-run", options->is_dry_run,
-                "List what is done and what is missing, and estimate the time");
+  app->add_flag(
+      "--dry-run", options->is_dry_run,
+      "List what is done and what is missing, and predict time, memory and disk: from finished "
+      "cells of the policy, or else from a trial of a few steps and episodes");
   AddDeviceOption(app, &options->experiment.device);
   AddConfigDirOption(app, &options->experiment.config_dirs);
   AddPluginDirOption(app, &options->experiment.plugin_dirs);

@@ -24,6 +24,7 @@
 #include "core/json.h"
 #include "core/stop_signal.h"
 #include "evaluate/evaluation.h"
+#include "evaluate/predicted_cost.h"
 #include "policy/device.h"
 #include "run/checkpoint.h"
 #include "run/run_files.h"
@@ -64,6 +65,7 @@ struct TrainVerbOptions {
   std::string checkpoint;  // to resume from; empty: the latest
   std::vector<std::uint64_t> seeds;
   bool is_dry_run = false;
+  fs::path json;  // of the dry run
 };
 
 std::shared_ptr<TrainVerbOptions> AddOptions(CLI::App* app) {
@@ -81,6 +83,7 @@ std::shared_ptr<TrainVerbOptions> AddOptions(CLI::App* app) {
       ->needs("--resume");
   app->add_flag("--dry-run", options->is_dry_run,
                 "Try every part of the config once, in seconds, and estimate what the run needs");
+  AddPredictionFile(app, &options->json);
   return options;
 }
 
@@ -297,18 +300,27 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
   return exit_code;
 }
 
-// One rank is enough for a dry run.
-int TryOnce(const TrainVerbOptions& options, core::Communicator& ranks) {
+// One rank is enough for a dry run. A file has the evaluation also if the verb has none.
+int TryOnce(const TrainVerbOptions& options, bool with_report, core::Communicator& ranks) {
   if (!options.resume.empty()) throw Error(ErrorCode::kUsage, "--dry-run cannot resume");
   if (!ranks.is_root()) return 0;
   core::SingleProcess alone;
   const fs::path parent = options.output.empty() ? "." : fs::absolute(options.output).parent_path();
-  return task::DryRun(options.experiment, parent,
-                      [&alone](const task::ExperimentOptions& shortened, const fs::path& folder) {
-                        return TrainAndReport(
-                            shortened, {.output = folder, .with_report = true, .is_tried = true},
-                            alone);
-                      });
+  run::CostPredictions costs;
+  const int exit_code = task::DryRun(
+      options.experiment, parent,
+      [&alone](const task::ExperimentOptions& shortened, const fs::path& folder) {
+        return TrainAndReport(shortened, {.output = folder, .with_report = true, .is_tried = true},
+                              alone);
+      },
+      &evaluate::PredictEvaluation, &costs);
+  if (exit_code != 0) return exit_code;
+  if (!options.json.empty()) run::WritePredictions(options.json, costs);
+  if (!with_report) costs.erase(run::kPredictedEvaluation);
+  const run::CostPrediction sum = run::Sum(costs);
+  core::PrintResult("time    {:>9} on a machine as busy as now, processor time {}, from {}\n",
+                    core::FormatDuration(sum.wall_s), core::FormatDuration(sum.cpu_s), sum.tried);
+  return 0;
 }
 
 int Resume(const task::ExperimentOptions& options, const TrainPlan& plan,
@@ -391,7 +403,7 @@ int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {
     TakeMultiRun(with_report, &options);
     ResolvePrecision(&options.experiment, ranks);
   }
-  if (options.is_dry_run) return TryOnce(options, ranks);
+  if (options.is_dry_run) return TryOnce(options, with_report, ranks);
   if (!options.resume.empty()) options.seeds = SeedsToResume(options);
   if (!options.seeds.empty()) return RunWithSeeds(options, ranks);
   if (options.resume.empty()) {

@@ -145,6 +145,15 @@ std::vector<Mismatch> FindSeedMismatch(const std::vector<run::EpisodeRecord>& a,
   return {};
 }
 
+// For a run in which the policy's server gave no actions: the success rate without that.
+std::string FaultNote(const char* whose, const std::vector<run::EpisodeRecord>& episodes) {
+  const run::SplitSummary summary = run::Summarize(episodes, "test");
+  const std::string faults = PolicyFaultsText(summary);
+  if (faults.empty()) return "";
+  return fmt::format("{} of the {}'s episodes broke and count as not successful{}",
+                     summary.n_failed, whose, faults);
+}
+
 // Empty if few enough episodes broke.
 std::string FindTooManyBroken(const run::RunFolder& run,
                               const std::vector<run::EpisodeRecord>& episodes) {
@@ -152,8 +161,8 @@ std::string FindTooManyBroken(const run::RunFolder& run,
   if (summary.n_failed <= kMaxBrokenRate * summary.n_episodes) return "";
   return fmt::format(
       "{} of {} episodes of {} broke, more than 1 %: this is no verdict on the policy; each "
-      "episode's failure_reason says why",
-      summary.n_failed, summary.n_episodes, run.path.string());
+      "episode's failure_reason says why{}",
+      summary.n_failed, summary.n_episodes, run.path.string(), PolicyFaultsText(summary));
 }
 
 int CountIdentical(const std::vector<EpisodePair>& pairs) {
@@ -397,6 +406,10 @@ GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candida
                 "unpaired: {}. Episodes are taken in their order; the error rates hold, but "
                 "a verdict takes more of them",
                 why_unpaired);
+  for (const std::string& note :
+       {FaultNote("baseline", old_episodes), FaultNote("candidate", new_episodes)}) {
+    if (!note.empty()) result.note += (result.note.empty() ? "" : ". ") + note;
+  }
   CountPairs(outcomes.pairs, &result);
   Decide(MoreSeeds(candidate, old_episodes.size(), new_episodes.size(), result), &result);
   return result;

@@ -47,7 +47,7 @@ int ExitCodeOf(GateStatus status);
 struct GateResult {
   GateStatus status = GateStatus::kInconclusive;
   std::string reason;                // a sentence
-  std::string note;                  // why episodes differ from the baseline's; may be empty
+  std::string note;                  // why episodes differ, or broke; may be empty
   std::string title;                 // of the candidate
   std::string task;                  // unique among those of a GateReport
   std::vector<Mismatch> mismatches;  // of kNotComparable

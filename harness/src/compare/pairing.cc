@@ -247,4 +247,11 @@ std::vector<double> ScoreDifferences(const PairedOutcomes& outcomes) {
   return differences;
 }
 
+std::string PolicyFaultsText(const run::SplitSummary& summary) {
+  if (summary.n_policy_faults == 0) return "";
+  return fmt::format(
+      ". Its policy's server was the reason for {}; {} of the other {} were successful",
+      summary.n_policy_faults, summary.n_success, summary.n_episodes - summary.n_policy_faults);
+}
+
 }  // namespace dp_bench::compare

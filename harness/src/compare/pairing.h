@@ -86,4 +86,8 @@ PairedOutcomes PairInOrder(std::span<const run::EpisodeRecord> a,
 /// Score of B minus score of A, one per pair.
 std::vector<double> ScoreDifferences(const PairedOutcomes& outcomes);
 
+/// ". Its policy's server was the reason for 3; 5 of the other 7 were successful"; empty if it was
+/// the reason for none. Continues a sentence about episodes that broke.
+std::string PolicyFaultsText(const run::SplitSummary& summary);
+
 }  // namespace dp_bench::compare

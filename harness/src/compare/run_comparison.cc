@@ -132,16 +132,8 @@ void AddNotes(RunComparison* comparison) {
   }
   for (const ComparedRun& run : comparison->runs) {
     if (run.test.n_failed == 0) continue;
-    std::string note = fmt::format("{} of {}'s episodes broke; they count as not successful",
-                                   run.test.n_failed, run.label);
-    if (run.test.n_policy_faults > 0) {
-      note += fmt::format(
-          ". Its policy's server was the reason for {}; {} of the other {} were "
-          "successful",
-          run.test.n_policy_faults, run.test.n_success,
-          run.test.n_episodes - run.test.n_policy_faults);
-    }
-    notes.push_back(std::move(note));
+    notes.push_back(fmt::format("{} of {}'s episodes broke; they count as not successful{}",
+                                run.test.n_failed, run.label, PolicyFaultsText(run.test)));
   }
   for (const ComparedRun& run : comparison->runs) {
     const std::optional<run::SeedUse>& seeds = run.files.seeds;

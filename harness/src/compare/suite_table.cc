@@ -35,6 +35,7 @@ void VisitCell(const core::JsonFields& fields, SuiteCell* cell) {
   fields("successes", &cell->successes);
   fields.IfSet("successes_at_end", &cell->successes_at_end);
   fields("n_failed", &cell->n_failed);
+  fields.IfSet("n_policy_faults", &cell->n_policy_faults);
   fields("mean_score", &cell->mean_score);
   fields("folder", &cell->folder);
 }
@@ -79,6 +80,25 @@ std::vector<run::EpisodeRecord> TestEpisodes(const run::RunFolder& run, bool wit
   std::erase_if(episodes, [](const run::EpisodeRecord& record) { return record.split != kSplit; });
   std::ranges::sort(episodes, {}, &run::EpisodeRecord::seed);
   return episodes;
+}
+
+// The policy is not to blame for the episodes in which it gave no actions, none of which succeed.
+std::optional<double> WithoutFaults(std::ptrdiff_t n_success, std::size_t n, int n_faults) {
+  const int n_others = static_cast<int>(n) - n_faults;
+  if (n_faults == 0 || n_others <= 0) return std::nullopt;
+  return static_cast<double>(n_success) / n_others;
+}
+
+// With both rates where they differ.
+Json CellJson(const SuiteCell& cell) {
+  Json json = core::ToFields(cell, &VisitCell);
+  const auto n_success = std::ranges::count(cell.successes, '1');
+  const auto rate = WithoutFaults(n_success, cell.successes.size(), cell.n_policy_faults);
+  if (!rate) return json;
+  json["success_rate"] =
+      static_cast<double>(n_success) / static_cast<double>(cell.successes.size());
+  json["success_rate_without_policy_faults"] = *rate;
+  return json;
 }
 
 bool IsOutcomes(const std::string& text) {
@@ -215,6 +235,7 @@ SuiteCell OutcomesOf(const run::RunFolder& run) {
     }
     cell.mean_score += record.score / static_cast<double>(episodes.size());
     cell.n_failed += record.failure_reason ? 1 : 0;
+    cell.n_policy_faults += run::IsPolicyFault(record.failure_reason.value_or("")) ? 1 : 0;
   }
   return cell;
 }
@@ -235,13 +256,17 @@ std::vector<SuiteRate> RatesOf(const SuiteTable& table) {
       if (cells.empty()) continue;
       std::string successes;
       std::string at_end;
+      int n_faults = 0;
       for (const SuiteCell* cell : cells) {
+        n_faults += cell->n_policy_faults;
         successes += cell->successes;
         at_end += cell->successes_at_end;
       }
       const std::size_t n_units = cells.front()->successes.size();
       SuiteRate rate = {
           .policy = policy, .task = task.name, .any_time = RateOf(successes, n_units)};
+      rate.n_policy_faults = n_faults;
+      rate.without_faults = WithoutFaults(rate.any_time.n_success, successes.size(), n_faults);
       if (at_end.size() == successes.size()) rate.at_end = RateOf(at_end, n_units);
       rates.push_back(std::move(rate));
     }
@@ -308,13 +333,17 @@ std::vector<std::pair<std::string, std::string>> LettersOf(const SuiteTable& tab
 }
 
 Json ToJson(const SuiteTable& table) {
+  Json cells = Json::array();
+  Json others = Json::array();
+  for (const SuiteCell& cell : table.cells) cells.push_back(CellJson(cell));
+  for (const SuiteCell& cell : table.other_cells) others.push_back(CellJson(cell));
   return {{"name", table.name},
           {"policies", table.policies},
           {"tasks", ListOf(table.tasks, &VisitTask)},
           {"seeds", table.seeds},
           {"experts", ListOf(table.experts, &VisitExpert)},
-          {"cells", ListOf(table.cells, &VisitCell)},
-          {"other_cells", ListOf(table.other_cells, &VisitCell)}};
+          {"cells", cells},
+          {"other_cells", others}};
 }
 
 SuiteTable ReadSuiteTable(const std::filesystem::path& file) {

@@ -26,6 +26,7 @@ struct SuiteCell {
   std::string successes;         // one character for each test seed: '1' or '0'
   std::string successes_at_end;  // the same for the last step; empty without that metric
   int n_failed = 0;              // episodes with a failure_reason
+  int n_policy_faults = 0;       // of those, because a remote policy gave no actions
   double mean_score = 0.0;
   std::string folder;  // the run folder, relative to that of the suite
 
@@ -77,6 +78,9 @@ struct SuiteRate {
   std::string task;
   RateInterval any_time;
   std::optional<RateInterval> at_end;  // none without that metric
+  int n_policy_faults = 0;
+  /// Of the episodes without a policy fault; none if all episodes or none have one.
+  std::optional<double> without_faults;
 };
 
 /// Those that have a cell.

@@ -1,8 +1,13 @@
 // For what they look like see merge.*.mustache.
 #include "report/merge_page.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "compare/intervals.h"
 #include "core/output_file.h"
@@ -40,6 +45,28 @@ Json PartRows(const run::MergedRun& merged) {
   return rows;
 }
 
+// "2/4, 3/4": shards of which no folder is there; null if all have begun, or if the folders are
+// not of one split.
+Json NotBegun(const run::MergedRun& merged) {
+  std::set<int> begun;
+  int n = 0;
+  for (const run::MergedPart& part : merged.parts) {
+    if (part.is_output) continue;
+    if (!part.shard || (n != 0 && part.shard->n != n)) return {};
+    n = part.shard->n;
+    begun.insert(part.shard->index);
+  }
+  std::vector<std::string> missing;
+  for (int i = 0; i < n; ++i) {
+    if (!begun.contains(i)) missing.push_back(fmt::format("{}/{}", i, n));
+  }
+  if (missing.empty()) return {};
+  const std::size_t n_more = missing.size() - std::min(missing.size(), kShownParts);
+  missing.resize(missing.size() - n_more);
+  return fmt::format("{}{}", fmt::join(missing, ", "),
+                     n_more > 0 ? fmt::format(" and {} more", n_more) : "");
+}
+
 // Of the episodes in which the policy gave actions; null if it always did.
 Json RateWithoutFaults(const run::SplitSummary& test) {
   const int n = test.n_episodes - test.n_policy_faults;
@@ -50,7 +77,9 @@ Json RateWithoutFaults(const run::SplitSummary& test) {
 Json ShownJson(const run::MergedRun& merged, const std::filesystem::path& output) {
   const run::SplitSummary test = run::Summarize(merged.result.records, "test");
   const auto n_done = static_cast<int>(merged.result.records.size());
-  Json shown = {{"n_parts", merged.parts.size()},
+  const auto n_parts = std::ranges::count(merged.parts, false, &run::MergedPart::is_output);
+  Json shown = {{"n_parts", n_parts},
+                {"not_begun", merged.is_complete() ? Json() : NotBegun(merged)},
                 {"n_done", n_done},
                 {"n_wanted", merged.n_wanted},
                 {"n_missing", merged.n_wanted - n_done},

@@ -50,6 +50,8 @@ Json RateJson(const compare::SuiteTable& table, const SuiteExtras& extras,
     }
   }
   json["n_failed"] = n_failed > 0 ? Json(n_failed) : Json();
+  json["n_policy_faults"] = rate->n_policy_faults > 0 ? Json(rate->n_policy_faults) : Json();
+  json["without_faults"] = rate->without_faults ? Json(*rate->without_faults) : Json();
   return json;
 }
 
@@ -190,6 +192,10 @@ Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
                                                 [](const compare::SuiteCell& cell) {
                                                   return !cell.successes_at_end.empty();
                                                 })},
+                {"has_faults", std::ranges::any_of(table.cells,
+                                                   [](const compare::SuiteCell& cell) {
+                                                     return cell.n_policy_faults > 0;
+                                                   })},
                 {"has_costs", !extras.costs.empty()}};
   for (const std::string& group : groups) {
     const Json expert = ExpertMean(table, &group);

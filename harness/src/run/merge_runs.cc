@@ -140,11 +140,10 @@ void WriteCosts(const MergedRun& merged, const fs::path& folder) {
   std::vector<core::Cost> costs;
   for (const MergedPart& part : merged.parts) {
     const fs::path file = part.folder / kCostFile;
-    if (!fs::exists(file)) continue;
+    if (part.is_output || !fs::exists(file)) continue;
     costs.push_back(ParseCost(core::ReadTextFile(file, kMaxFileOfHead), file.string()));
   }
-  core::RemoveAll(folder / kCostFile);
-  for (const core::Cost& cost : costs) AddCost(folder, cost);
+  SetShardCosts(folder, costs);
 }
 
 void CopyLatency(const MergedRun& merged, const fs::path& folder) {
@@ -196,6 +195,8 @@ namespace {
 // Adds the episodes of one folder after the other.
 class RunMerger {
  public:
+  explicit RunMerger(const fs::path& output) : output_(fs::weakly_canonical(output)) {}
+
   // Checks that the folder is of the same run as the others. False if it has only begun.
   bool AddHead(const fs::path& folder) {
     const std::string manifest = ReadRunManifest(folder);
@@ -209,6 +210,7 @@ class RunMerger {
     MergedPart part = {.folder = folder, .shard = ShardOf(folder)};
     part.n_wanted = CountOf(part.shard.value_or(SeedShard{}), merged_.n_wanted);
     part.silent_s = SilentSeconds(folder);
+    part.is_output = fs::weakly_canonical(folder) == output_;
     merged_.parts.push_back(std::move(part));
     return true;
   }
@@ -259,17 +261,20 @@ class RunMerger {
     if (other.trace_hash != record.trace_hash || other.score != record.score) {
       ThrowDifferent(record, merged_.parts[known->second.part].folder, merged_.parts[part].folder);
     }
-    ++merged_.n_twice;
+    const bool is_of_output = merged_.parts[known->second.part].is_output;
+    known->second.part = part;
+    if (!is_of_output && !merged_.parts[part].is_output) ++merged_.n_twice;
   }
 
+  fs::path output_;
   MergedRun merged_;
   std::unordered_map<int, Origin> origins_;  // by episode
 };
 
 }  // namespace
 
-MergedRun MergeRuns(std::span<const fs::path> folders) {
-  RunMerger merger;
+MergedRun MergeRuns(std::span<const fs::path> folders, const fs::path& output) {
+  RunMerger merger(output);
   std::vector<fs::path> begun;
   for (const fs::path& folder : folders) {
     if (merger.AddHead(folder)) begun.push_back(folder);

@@ -18,8 +18,9 @@ struct MergedPart {
   std::filesystem::path folder;
   std::optional<SeedShard> shard;
   int n_episodes = 0;
-  int n_wanted = 0;       // of its shard, or of the whole
-  double silent_s = 0.0;  // since its files were written last
+  int n_wanted = 0;        // of its shard, or of the whole
+  double silent_s = 0.0;   // since its files were written last
+  bool is_output = false;  // what an earlier merge or `dp_bench eval --resume` left
 };
 
 struct MergedRun {
@@ -27,7 +28,8 @@ struct MergedRun {
   std::string config;
   RunResult result;  // each episode once, in the order of the seed list
   int n_wanted = 0;
-  int n_twice = 0;  // rows of episodes that another folder has too, with the same trace
+  int n_twice = 0;  // rows of episodes that another folder than the output has too, with the same
+                    // trace
   std::vector<MergedPart> parts;
 
   bool is_complete() const { return static_cast<int>(result.records.size()) == n_wanted; }
@@ -41,8 +43,9 @@ std::vector<std::filesystem::path> FindParts(std::span<const std::filesystem::pa
 
 /// Reads finished evaluations, and others as far as they are, also while they run. Throws
 /// Error{kData} unless all are of one evaluation, naming what differs: config, checkpoint, plugins,
-/// outcome class, or an episode whose traces differ.
-MergedRun MergeRuns(std::span<const std::filesystem::path> folders);
+/// outcome class, or an episode whose traces differ. `output`: where they will be written.
+MergedRun MergeRuns(std::span<const std::filesystem::path> folders,
+                    const std::filesystem::path& output = {});
 
 /// What ReadRunFolder would read of it, for the page.
 RunFolder AsRunFolder(MergedRun merged, const std::filesystem::path& folder);

@@ -20,6 +20,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMaxCostBytes = std::size_t{1} << 20;
 constexpr const char* kProcesses = "processes";
+constexpr const char* kOfShard = "is_of_shard";
 
 void VisitCost(const core::JsonFields& fields, core::Cost* c) {
   fields("wall_s", &c->wall_s);
@@ -39,22 +40,41 @@ std::vector<core::Cost> CostsIn(std::string_view text, const std::string& origin
   return costs;
 }
 
+// Those of the file of a folder, if it has one.
+Json EntriesIn(const std::filesystem::path& file) {
+  try {
+    if (!std::filesystem::exists(file)) return Json::array();
+    const std::string text = core::ReadTextFile(file, kMaxCostBytes);
+    CostsIn(text, file.string());  // throws
+    return core::ParseJson(text, file.string()).at(kProcesses);
+  } catch (const Error& error) {
+    core::LogWarning("what the run cost before is lost: {}", error.what());
+    return Json::array();
+  }
+}
+
+void WriteEntries(const std::filesystem::path& file, const Json& entries) {
+  core::WriteFileAtomically(file, std::string_view(Json{{kProcesses, entries}}.dump(2) + "\n"));
+}
+
 }  // namespace
 
 void AddCost(const std::filesystem::path& folder, const core::Cost& cost) {
-  const std::filesystem::path file = folder / kCostFile;
-  std::vector<core::Cost> costs;
-  try {
-    if (std::filesystem::exists(file)) {
-      costs = CostsIn(core::ReadTextFile(file, kMaxCostBytes), file.string());
-    }
-  } catch (const Error& error) {
-    core::LogWarning("what the run cost before is lost: {}", error.what());
-  }
-  costs.push_back(cost);
+  Json entries = EntriesIn(folder / kCostFile);
+  entries.push_back(core::ToFields(cost, VisitCost));
+  WriteEntries(folder / kCostFile, entries);
+}
+
+void SetShardCosts(const std::filesystem::path& folder, const std::vector<core::Cost>& costs) {
   Json entries = Json::array();
-  for (const core::Cost& entry : costs) entries.push_back(core::ToFields(entry, VisitCost));
-  core::WriteFileAtomically(file, std::string_view(Json{{kProcesses, entries}}.dump(2) + "\n"));
+  for (const Json& entry : EntriesIn(folder / kCostFile)) {
+    if (!entry.contains(kOfShard)) entries.push_back(entry);
+  }
+  for (const core::Cost& cost : costs) {
+    entries.push_back(core::ToFields(cost, VisitCost));
+    entries.back()[kOfShard] = true;
+  }
+  if (!entries.empty()) WriteEntries(folder / kCostFile, entries);
 }
 
 core::Cost ParseCost(std::string_view text, const std::string& origin) {

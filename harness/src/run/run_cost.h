@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/machine.h"
 
@@ -13,6 +14,10 @@ namespace dp_bench::run {
 
 /// Adds an entry. A file that cannot be read is replaced, with a warning. Throws Error{kIo}.
 void AddCost(const std::filesystem::path& folder, const core::Cost& cost);
+
+/// Replaces the entries of the shards that the folder was merged of; its own stay. Throws
+/// Error{kIo}.
+void SetShardCosts(const std::filesystem::path& folder, const std::vector<core::Cost>& costs);
 
 /// Sums and the largest peak; energy only if all entries have it. Throws Error{kData} naming
 /// `origin`.

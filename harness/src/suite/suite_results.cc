@@ -9,6 +9,8 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "data/replay_writer.h"
+#include "report/html_report.h"
+#include "run/run_files.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::suite {
@@ -171,7 +173,21 @@ report::SuiteExtras SuiteResults::Extras(const std::vector<StepState>& states) c
   return extras;
 }
 
+// A kill may have come between the results of a cell and its report.
+void SuiteResults::WriteMissingReports() const {
+  for (const auto& [step, cell] : cells_) {
+    const fs::path& product = steps_[step].product;
+    if (!taken_.contains(step) || fs::exists(product / run::kReportFile)) continue;
+    try {
+      report::WriteHtmlReport(run::ReadRunFolder(product));
+    } catch (const Error& error) {
+      core::LogWarning("{} has no report: {}", steps_[step].title, error.what());
+    }
+  }
+}
+
 void SuiteResults::Write(const std::vector<StepState>& states) const {
+  WriteMissingReports();
   const compare::SuiteTable table = Table();
   core::WriteFileAtomically(folder_ / kSuiteFile,
                             std::string_view(compare::ToJson(table).dump(1) + "\n"));

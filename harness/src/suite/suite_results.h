@@ -43,7 +43,8 @@ class SuiteResults {
 
   report::SuiteExtras Extras(const std::vector<StepState>& states) const;
 
-  /// Writes suite.json, suite.md, suite.csv, suite.tex and suite.html.
+  /// Writes suite.json, suite.md, suite.csv, suite.tex and suite.html, and reports of cells that a
+  /// kill came before.
   void Write(const std::vector<StepState>& states) const;
 
  private:
@@ -51,6 +52,7 @@ class SuiteResults {
   void KeepOthers(const compare::SuiteTable& own);
   void Read(const SuiteStep& step, compare::SuiteCell* cell);
   void TakeExpert(const SuiteStep& step);
+  void WriteMissingReports() const;
 
   const SuiteFile& suite_;
   std::span<const SuiteStep> steps_;

@@ -1,6 +1,7 @@
 #include "suite/suite_steps.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <span>
@@ -64,6 +65,12 @@ SuitePolicy SettingsOfEnv(const SuitePolicy& policy) {
     }
   }
   return of_env;
+}
+
+// Steps with the same verb, policy, env and settings; the tasks of an env count as one.
+std::string TrialOf(const char* verb, const std::string& policy, const SuiteTask& task) {
+  return fmt::format("{} {} {} {} {}", verb, policy, task.env, task.obs,
+                     fmt::join(task.overrides, " "));
 }
 
 class StepList {
@@ -204,6 +211,7 @@ std::optional<std::size_t> StepList::CollectionOf(const config::ConfigRequest& r
                       .folder = folder,
                       .product = folder / "demonstrations.zarr",
                       .command = Command("collect", of_env),
+                      .trial = TrialOf("collect", "", task),
                       .hash = hash});
   }
   std::vector<std::string>& tasks = steps_[known->second].tasks;
@@ -215,7 +223,9 @@ void StepList::AddRun(const SuitePolicy& policy, const SuiteTask& task, std::uin
   config::ConfigRequest request = RequestOf(policy, task);
   const std::optional<std::size_t> collection = CollectionOf(request, task);
   request.overrides.push_back(fmt::format("training.seed={}", seed));
-  SuiteStep step = {.kind = StepKind::kRun, .command = Command("run", request)};
+  SuiteStep step = {.kind = StepKind::kRun,
+                    .command = Command("run", request),
+                    .trial = TrialOf("run", policy.name, task)};
   SetCell(policy, task, seed, HashOf({{"run", Portable(Resolve(request, policy.name))}}), &step);
   if (collection) {
     step.needs = {*collection};
@@ -241,7 +251,8 @@ std::size_t StepList::TrainingOf(const SuitePolicy& policy, std::uint64_t seed) 
   }
   SuiteStep step = {.kind = StepKind::kTrain,
                     .title = fmt::format("{} on all tasks{}", policy.name, SeedText(seed)),
-                    .command = Command("train", request)};
+                    .command = Command("train", request),
+                    .trial = TrialOf("train", policy.name, first)};
   const std::string hash = HashOf({{"train", Portable(config)}});
   Place("all_tasks", seed, policy, hash, &step);
   steps_.push_back(std::move(step));
@@ -251,7 +262,7 @@ std::size_t StepList::TrainingOf(const SuitePolicy& policy, std::uint64_t seed) 
 }
 
 void StepList::AddEvaluation(const SuitePolicy& policy, const SuiteTask& task, std::uint64_t seed) {
-  SuiteStep step = {.kind = StepKind::kEvaluate};
+  SuiteStep step = {.kind = StepKind::kEvaluate, .trial = TrialOf("eval", policy.name, task)};
   config::ConfigRequest request = RequestOf(policy, task);
   Json of_policy;
   fs::path checkpoint = policy.checkpoint;

@@ -30,6 +30,7 @@ struct SuiteStep {
   std::filesystem::path product;     // dataset or run folder; in `folder`
   std::vector<std::string> command;  // the verb first; the product follows as --output
   std::vector<std::size_t> needs;    // steps that must be done before
+  std::string trial;                 // the same for steps that cost about the same: seeds, tasks
   /// Of kRun and kEvaluate: policy, task, seed, hash and folder. The outcomes are still missing.
   std::optional<compare::SuiteCell> cell;
   /// Of kCollect: the tasks with these demonstrations, and the hash of env and collection.

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 
 #include "config/dataset_format.h"
 #include "core/console.h"
@@ -13,9 +15,11 @@
 #include "core/stop_signal.h"
 #include "core/temporary_folder.h"
 #include "data/collector.h"
+#include "data/sequence_sampler.h"
 #include "dp_bench/policy.h"
 #include "run/checkpoint.h"
 #include "task/collection.h"
+#include "task/training_rig.h"
 #include "train/fit_normalizer.h"
 #include "train/step_memory.h"
 #include "train/train_config.h"
@@ -27,6 +31,7 @@ namespace fs = std::filesystem;
 
 constexpr int kEpisodes = 2;       // to collect
 constexpr int kRolloutChunks = 2;  // action chunks of the rollout
+constexpr int kTimedSteps = 5;     // after one that is not
 
 // The same experiment, as short as possible.
 ExperimentOptions Shortened(ExperimentOptions options, const Experiment& asked) {
@@ -42,21 +47,42 @@ ExperimentOptions Shortened(ExperimentOptions options, const Experiment& asked) 
   return options;
 }
 
-// Collects a few episodes instead of each dataset that is not there yet. Returns false if
-// interrupted.
-bool CollectSome(const Experiment& asked, const fs::path& folder, ExperimentOptions* options) {
-  if (!asked.is_collected()) return true;
+// Collects a few episodes, or as many as fill a batch, and sets their number. False if interrupted.
+bool CollectABatch(const Task& task, std::int64_t batch_size, int* n_episodes,
+                   data::CollectRequest request) {
+  const int n_wanted = *n_episodes;
+  request.config.n_episodes = std::min(n_wanted, kEpisodes);
+  while (true) {
+    if (!RunCollection(task, request, core::CatchStopSignals())) return false;
+    const auto found = data::FindCollection(request);
+    *n_episodes = request.config.n_episodes;
+    if (!found || found->n_steps >= batch_size || *n_episodes >= n_wanted) return true;
+    request.config.n_episodes = std::min(n_wanted, 2 * *n_episodes);
+  }
+}
+
+// Collects a few episodes instead of each dataset that is not there yet. Returns how many times as
+// much data the whole run has, or none if interrupted.
+std::optional<double> CollectSome(const Experiment& asked, const fs::path& folder,
+                                  ExperimentOptions* options) {
+  if (!asked.is_collected()) return 1.0;
+  const auto loader = train::DataLoaderConfig::FromConfig(asked.config().Sub("dataloader"), true);
+  double n_wanted = 0.0;
+  double n_there = 0.0;
   const std::vector<const Task*> tasks = asked.CollectedTasks();
   const bool is_mixture = tasks.front() != &asked;
   if (is_mixture) options->overrides.emplace_back("dataset.mixture.tasks=[]");
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     data::CollectRequest request = tasks[i]->MakeCollectRequest();
+    n_wanted += request.config.n_episodes;
     if (!data::FindCollection(request)) {
-      request.config.n_episodes = std::min(request.config.n_episodes, kEpisodes);
       request.output = folder / fmt::format("demonstrations_{}.zarr", i);
       options->overrides.emplace_back("dataset.val_ratio=0");
-      if (!RunCollection(*tasks[i], request, core::CatchStopSignals())) return false;
+      if (!CollectABatch(*tasks[i], loader.batch_size, &request.config.n_episodes, request)) {
+        return std::nullopt;
+      }
     }
+    n_there += request.config.n_episodes;
     const std::string path = request.output.string();
     if (is_mixture) {
       const std::string source = fmt::format("dataset.mixture.datasets.tried_{}", i);
@@ -67,7 +93,7 @@ bool CollectSome(const Experiment& asked, const fs::path& folder, ExperimentOpti
       options->overrides.push_back("dataset.params.path=" + path);
     }
   }
-  return true;
+  return n_wanted / n_there;
 }
 
 std::uintmax_t BytesBelow(const fs::path& folder) {
@@ -79,7 +105,7 @@ std::uintmax_t BytesBelow(const fs::path& folder) {
 }
 
 // Counts the k best, those that are kept permanently, the latest, and one that is being written.
-void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& parent) {
+std::uintmax_t ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& parent) {
   const auto config = train::CheckpointConfig::FromConfig(asked.config().Sub("checkpoint"));
   const auto training = train::TrainingConfig::FromConfig(asked.config().Sub("training"));
   // epochs 0, n, 2n, ... and the last one
@@ -95,7 +121,7 @@ void ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& 
                     train::Mebibytes(static_cast<std::int64_t>(needed)), n_checkpoints,
                     train::Mebibytes(static_cast<std::int64_t>(one)), parent.string(),
                     train::Mebibytes(static_cast<std::int64_t>(free)));
-  if (needed <= free) return;
+  if (needed <= free) return needed;
   throw IoError(
       "'{}' has {} bytes free, the checkpoints of this run need {}. Free some, choose another "
       "--output, or keep fewer of them: checkpoint.topk.k, checkpoint.keep_every.",
@@ -146,23 +172,100 @@ void ShrinkBatches(const Experiment& asked, const MemoryNeed& need, ExperimentOp
   }
 }
 
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Of all epochs. A batch of validation counts as one of training, which takes longer; a batch that
+// the data of the trial do not fill counts by its samples.
+run::CostPrediction PredictSteps(const Experiment& asked, TrainingRig& rig, double n_sequences) {
+  const auto training = train::TrainingConfig::FromConfig(asked.config().Sub("training"));
+  const auto loader = train::DataLoaderConfig::FromConfig(asked.config().Sub("dataloader"), true);
+  const auto batch = static_cast<double>(loader.batch_size);
+  double n_steps = std::ceil(n_sequences / batch);
+  if (training.max_train_steps) {
+    n_steps = std::min(n_steps, static_cast<double>(*training.max_train_steps));
+  }
+  train::StepTimer timer(&Now);
+  rig.Step(&timer);
+  core::CostMeter meter;
+  for (int i = 0; i < kTimedSteps; ++i) rig.Step(&timer);
+  const core::Cost cost = meter.Read();
+  double factor = training.num_epochs * n_steps / kTimedSteps * batch /
+                  static_cast<double>(rig.loading().batch_size);
+  if (training.max_minutes) factor = std::min(factor, 60.0 * *training.max_minutes / cost.wall_s);
+  return run::PredictionFrom(cost, factor, fmt::format("{} training steps", kTimedSteps));
+}
+
+// `share`: how many times as much data the whole run has. None if interrupted.
+std::optional<run::CostPredictions> PredictRun(const Experiment& asked, ExperimentOptions tried,
+                                               double share,
+                                               const PredictRollouts& predict_rollouts) {
+  const Experiment full_batches(tried);
+  const std::unique_ptr<Dataset> dataset = full_batches.CreateDataset();
+  const auto n_sequences =
+      static_cast<std::int64_t>(data::MakeTrainingSampler(*dataset, asked.spec().horizons).size());
+  const auto loader =
+      train::DataLoaderConfig::FromConfig(full_batches.config().Sub("dataloader"), true);
+  tried.overrides.push_back(
+      fmt::format("dataloader.batch_size={}", std::min(loader.batch_size, n_sequences)));
+  const Experiment experiment(tried);
+  TrainingRig rig(experiment, *dataset);
+  run::CostPrediction training = PredictSteps(asked, rig, share * static_cast<double>(n_sequences));
+  if (!asked.has_env()) return run::CostPredictions{{run::kPredictedTraining, training}};
+  const auto rollouts = predict_rollouts(asked, rig.policy());
+  if (!rollouts) return std::nullopt;
+  // the training has rollouts of its own
+  const auto config = train::TrainingConfig::FromConfig(asked.config().Sub("training"));
+  for (int epoch = 0; epoch < config.num_epochs; ++epoch) {
+    if (!config.IsDue(config.rollout_every, epoch)) continue;
+    training.wall_s += rollouts->wall_s;
+    training.cpu_s += rollouts->cpu_s;
+    if (training.energy_j) *training.energy_j += rollouts->energy_j.value_or(0.0);
+  }
+  return run::CostPredictions{{run::kPredictedTraining, training},
+                              {run::kPredictedEvaluation, *rollouts}};
+}
+
 }  // namespace
 
-int DryRun(const ExperimentOptions& options, const fs::path& parent, const TrainOnce& train_once) {
+int DryRun(const ExperimentOptions& options, const fs::path& parent, const TrainOnce& train_once,
+           const PredictRollouts& predict_rollouts, run::CostPredictions* costs) {
   const core::TemporaryFolder folder;
   const Experiment asked(options);
   PrintReferences(asked);
   ExperimentOptions shortened = Shortened(options, asked);
   const MemoryNeed need = EstimateMemory(asked);
   ShrinkBatches(asked, need, &shortened);
-  if (!CollectSome(asked, folder.path(), &shortened)) return core::kExitInterrupted;
-  const fs::path run = folder.path() / "run";
-  if (const int result = train_once(shortened, run); result != 0) return result;
+  const std::optional<double> share = CollectSome(asked, folder.path(), &shortened);
+  if (!share) return core::kExitInterrupted;
+  const fs::path tried = folder.path() / "run";
+  if (const int result = train_once(shortened, tried); result != 0) return result;
+  auto predicted = PredictRun(asked, shortened, *share, predict_rollouts);
+  if (!predicted) return core::kExitInterrupted;
+  *costs = std::move(*predicted);
 
   core::PrintResult("\ndry run: every part works. The whole run needs\n");
-  ReportDisk(asked, run, fs::exists(parent) ? parent : fs::current_path());
+  const std::uintmax_t needed =
+      ReportDisk(asked, tried, fs::exists(parent) ? parent : fs::current_path());
+  costs->at(run::kPredictedTraining).disk_bytes = static_cast<double>(needed);
   ReportMemory(need);
   return 0;
+}
+
+std::optional<run::CostPrediction> PredictCollection(const Task& task,
+                                                     data::CollectRequest request) {
+  const core::TemporaryFolder folder;
+  const int n_wanted = request.config.n_episodes;
+  request.config.n_episodes = std::min(n_wanted, kEpisodes);
+  request.output = folder.path() / "demonstrations.zarr";
+  core::CostMeter meter;
+  if (!RunCollection(task, request, core::CatchStopSignals())) return std::nullopt;
+  const double factor = static_cast<double>(n_wanted) / request.config.n_episodes;
+  run::CostPrediction prediction = run::PredictionFrom(
+      meter.Read(), factor, fmt::format("{} demonstrations", request.config.n_episodes));
+  prediction.disk_bytes = factor * static_cast<double>(BytesBelow(request.output));
+  return prediction;
 }
 
 }  // namespace dp_bench::task

@@ -4,7 +4,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 
+#include "run/cost_prediction.h"
 #include "task/experiment.h"
 
 namespace dp_bench::task {
@@ -13,12 +15,24 @@ namespace dp_bench::task {
 using TrainOnce =
     std::function<int(const ExperimentOptions& options, const std::filesystem::path& folder)>;
 
-/// Runs all parts of the experiment once in a temporary folder: dataset (two episodes of the expert
-/// if it is not collected yet), statistics, two training steps, validation, checkpoint, one short
-/// rollout, report. Then prints the disk space and memory that the whole run needs and what is
-/// available. `parent`: the folder of run folders. Throws what the parts throw, and Error{kIo} if
-/// the checkpoints will not fit.
+/// The cost of the run's evaluations, from a few episodes; none after a stop signal.
+using PredictRollouts =
+    std::function<std::optional<run::CostPrediction>(const Experiment& experiment, Policy& policy)>;
+
+/// Runs all parts of the experiment once in a temporary folder: dataset (two episodes of the
+/// expert, or a batch, if it is not collected yet), statistics, two training steps, validation,
+/// checkpoint, one short rollout, report. Then prints the disk space and memory that the whole run
+/// needs and what is available, and predicts from some more steps and episodes what it costs: the
+/// training with its rollouts, and the evaluation if there is an env. `parent`: the folder of run
+/// folders. Returns the exit code. Throws what the parts throw, and Error{kIo} if the checkpoints
+/// will not fit.
 int DryRun(const ExperimentOptions& options, const std::filesystem::path& parent,
-           const TrainOnce& train_once);
+           const TrainOnce& train_once, const PredictRollouts& predict_rollouts,
+           run::CostPredictions* costs);
+
+/// What the rest of a collection costs, from two episodes in a temporary folder. None after a stop
+/// signal. Throws what RunCollection throws.
+std::optional<run::CostPrediction> PredictCollection(const Task& task,
+                                                     data::CollectRequest request);
 
 }  // namespace dp_bench::task

@@ -164,6 +164,19 @@ TEST_F(Gate, GivesNoVerdictWhenEpisodesBroke) {
             GateStatus::kPass);
 }
 
+TEST_F(Gate, SaysHowManySucceededWherePolicyServersDidTheirPart) {
+  run::RunFolder candidate = Candidate("x" + Times(99, "s"));
+  candidate.episodes[0].failure_reason = "policy_timeout: no answer";
+  EXPECT_THAT(
+      RunGate(Baseline(Times(100, "s")), candidate, {}).note,
+      HasSubstr("1 of the candidate's episodes broke and count as not successful. Its "
+                "policy's server was the reason for 1; 99 of the other 99 were successful"));
+  candidate.episodes[1].failure_reason = "policy_timeout: no answer";
+  candidate.episodes[1].success = false;
+  EXPECT_THAT(RunGate(Baseline(Times(100, "s")), candidate, {}).reason,
+              HasSubstr("was the reason for 2; 98 of the other 98 were successful"));
+}
+
 GateReport ReportOf(const GateResult& result) { return JudgeTasks({}, {result}); }
 
 TEST_F(Gate, WritesJsonJUnitAndMarkdown) {

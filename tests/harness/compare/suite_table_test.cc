@@ -162,14 +162,33 @@ TEST(SuiteTableTest, NamesTheCellWhoseOutcomesAreNone) {
   EXPECT_THAT(refuse(short_end), HasSubstr("one 0 or 1 for each test seed"));
 }
 
+TEST(SuiteTableTest, WhereAPolicyGaveNoActionsThereAreBothRates) {
+  SuiteTable table = SmallTable();
+  table.cells = {Cell("weak", "reach", "1100"), Cell("weak", "push", "1100")};
+  table.cells[0].n_failed = table.cells[0].n_policy_faults = 1;
+  const std::vector<SuiteRate> rates = RatesOf(table);
+  EXPECT_DOUBLE_EQ(rates[0].any_time.rate, 0.5);
+  EXPECT_DOUBLE_EQ(rates[0].without_faults.value(), 2.0 / 3.0);
+  EXPECT_FALSE(rates[1].without_faults);
+  const nlohmann::json cells = ToJson(table).at("cells");
+  EXPECT_DOUBLE_EQ(cells[0].at("success_rate"), 0.5);
+  EXPECT_DOUBLE_EQ(cells[0].at("success_rate_without_policy_faults"), 2.0 / 3.0);
+  EXPECT_FALSE(cells[1].contains("n_policy_faults"));
+  EXPECT_FALSE(cells[1].contains("success_rate"));
+  table.cells[0].n_policy_faults = 4;  // nothing is left
+  EXPECT_FALSE(RatesOf(table)[0].without_faults);
+}
+
 TEST(SuiteTableTest, ACellHasTheOutcomesOfItsRunInTheOrderOfTheSeeds) {
   run::RunFolder run;
   run.episodes = SmallEpisodes("sfxs");
+  run.episodes[2].failure_reason = "policy_timeout: no answer";
   std::swap(run.episodes[0], run.episodes[3]);
   const SuiteCell cell = OutcomesOf(run);
   EXPECT_EQ(cell.successes, "1001");
   EXPECT_EQ(cell.first_seed, 100000U);
   EXPECT_EQ(cell.n_failed, 1);
+  EXPECT_EQ(cell.n_policy_faults, 1);
   EXPECT_DOUBLE_EQ(cell.mean_score, 2.5 / 4.0);
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -120,6 +121,15 @@ TEST_F(MergeRunsTest, TakeShardsOfOtherMachinesAndOtherNumbers) {
   WriteMerged(merged, dir_ / "merged");
   EXPECT_EQ(Text(dir_ / "merged" / kEpisodesFile), Text(dir_ / "whole" / kEpisodesFile));
   EXPECT_EQ(Text(dir_ / "merged" / kEvalLogFile), Text(dir_ / "whole" / kEvalLogFile));
+}
+
+TEST_F(MergeRunsTest, DoNotCountWhatAnEarlierMergeWroteAsAnotherFolder) {
+  AddShard({0, 2});
+  const std::vector<fs::path> runs = {dir_ / "runs"};
+  WriteMerged(MergeRuns(FindParts(runs), dir_ / "runs"), dir_ / "runs");
+  const MergedRun again = MergeRuns(FindParts(runs), dir_ / "runs");
+  EXPECT_EQ(again.n_twice, 0);
+  EXPECT_EQ(std::ranges::count(again.parts, true, &MergedPart::is_output), 1);
 }
 
 TEST_F(MergeRunsTest, SayWhatIsMissingAndKeepTheRestForAResume) {

@@ -41,6 +41,14 @@ TEST(RunCost, AddsUpTheProcessesOfARun) {
   EXPECT_FALSE(CostIn(scratch.path()).energy_j.has_value());
 }
 
+TEST(RunCost, AMergedFolderHasItsShardsOnceHoweverOftenItIsMerged) {
+  const ScratchFolder scratch;
+  SetShardCosts(scratch.path(), {{.wall_s = 1.0}, {.wall_s = 2.0}});
+  AddCost(scratch.path(), {.wall_s = 10.0});                          // of eval --resume
+  SetShardCosts(scratch.path(), {{.wall_s = 1.0}, {.wall_s = 4.0}});  // one has worked on
+  EXPECT_DOUBLE_EQ(CostIn(scratch.path()).wall_s, 15.0);
+}
+
 TEST(RunCost, ADamagedFileIsReplaced) {
   const ScratchFolder scratch;
   for (const char* text : {"{", "[]", R"({"processes": [{"wall_s": "long"}]})"}) {

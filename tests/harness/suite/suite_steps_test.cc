@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "config/loader.h"
@@ -108,6 +109,13 @@ TEST(SuiteStepsTest, DemonstrationsOfATaskAreCollectedOnceBeforeItsTrainings) {
                                            "big on reach, seed 43", "demonstrations of push",
                                            "unet on push, seed 42", "unet on push, seed 43",
                                            "big on push, seed 42", "big on push, seed 43"));
+}
+
+// Of a table of 2 policies, 2 tasks and 2 seeds.
+TEST(SuiteStepsTest, SeedsAndTasksOfAnEnvShareATrial) {
+  std::set<std::string> trials;
+  for (const SuiteStep& step : StepsWith(kTwoByTwo)) trials.insert(step.trial);
+  EXPECT_EQ(trials.size(), 3U);  // of the demonstrations and of each policy
 }
 
 TEST(SuiteStepsTest, ARunTrainsOnTheCollectedDataset) {

@@ -44,7 +44,7 @@ bool MergeOnce(const MergeVerbOptions& options) {
   const core::FolderLock lock(options.output);
   std::vector<fs::path> paths = options.folders;
   if (run::HasManifest(options.output)) paths.push_back(options.output);  // of an earlier merge
-  run::MergedRun merged = run::MergeRuns(run::FindParts(paths));
+  run::MergedRun merged = run::MergeRuns(run::FindParts(paths), options.output);
   if (merged.parts.empty()) throw Error(ErrorCode::kUsage, "no shard has begun yet");
   run::WriteMerged(merged, options.output);
   core::PrintResult("{}", report::MergeText(merged, options.output));
