@@ -176,6 +176,8 @@ class Key:
         self.kinds = KINDS[space.dtype.kind]
         self.set_range(space)
         self.set_storage(space)
+        if part.get("begin") or part.get("end") is not None:
+            self.take(part.get("begin") or 0, part.get("end"))
 
     def set_range(self, space):
         """The values of a space that has finitely many, and where each number's begin in a one-hot vector."""
@@ -188,6 +190,17 @@ class Key:
         self.high = self.low + sizes - 1
         self.n_values = int(sizes.sum())
         self.first = np.cumsum(sizes.ravel()) - sizes.ravel() - self.low.ravel()
+
+    def take(self, begin, end):
+        """Only these numbers of a vector."""
+        n = math.prod(self.shape)
+        end = n if end is None else end
+        if self.layout != "vector" or not 0 <= begin < end <= n:
+            what = f"a part of its {n} numbers" if self.layout == "vector" else "the layout 'vector'"
+            raise HostError(CONFIG, f"params.obs.{self.name}: begin and end: expected {what}, found {begin} to {end} and '{self.layout}'")
+        self.storage_shape = self.spec["shape"] = [end - begin]
+        self.n_bytes = (end - begin) * self.dtype.itemsize
+        self.arranged = lambda array: array.ravel()[begin:end]
 
     def set_storage(self, space):
         """The array of dp_bench, and how it comes from the one of the environment."""

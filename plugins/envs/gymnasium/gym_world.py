@@ -243,22 +243,36 @@ class World:
         import mujoco
 
         model, data = self.mujoco()
-        of, renderer = self.renderers.get((height, width), (None, None))
+        of, renderer, seen = self.renderers.get((height, width), (None, None, None))
         if of is not model:
             if renderer:
                 renderer.close()
+            for name, position in self.wanted.get("camera_positions", {}).items():
+                model.cam_pos[self.camera_id(model, name)] = position
             screen = model.vis.global_
             screen.offwidth, screen.offheight = max(screen.offwidth, width), max(screen.offheight, height)
-            renderer = mujoco.Renderer(model, height, width)
+            renderer, seen = mujoco.Renderer(model, height, width), mujoco.MjData(model)
             for effect in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION):
                 renderer.scene.flags[effect] = self.wanted.get("camera_effects", True)
-            self.renderers[height, width] = model, renderer
-        if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera) < 0:
-            names = [model.camera(i).name for i in range(model.ncam)]
-            raise HostError(CONFIG, f"params: expected a camera of the model, one of {names}, found '{camera}'")
-        renderer.update_scene(data, camera)
+            self.renderers[height, width] = model, renderer, seen
+        self.camera_id(model, camera)
+        # in `data` itself the places of bodies may be those before a reset moved them: Meta-World moves goals without computing them
+        seen.qpos[:], seen.mocap_pos[:], seen.mocap_quat[:] = data.qpos, data.mocap_pos, data.mocap_quat
+        for compute in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_camlight, mujoco.mj_flex, mujoco.mj_tendon):
+            compute(model, seen)
+        renderer.update_scene(seen, camera)
         image = renderer.render()
         return np.ascontiguousarray(image[::-1, ::-1]) if camera in self.wanted.get("upside_down_cameras", ()) else image
+
+    @staticmethod
+    def camera_id(model, name):
+        import mujoco
+
+        number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, name)
+        if number < 0:
+            names = [model.camera(i).name for i in range(model.ncam)]
+            raise HostError(CONFIG, f"params: expected a camera of the model, one of {names}, found '{name}'")
+        return number
 
 
 class Expert:

@@ -69,6 +69,13 @@ Json ReadMapping(const Config& table) {
     part["source"] = entry.GetChoice(
         "source", {"observation", "info", "camera"},
         "where the path begins; camera: what a camera of the env's MuJoCo model sees");
+    std::int64_t begin = 0;
+    std::optional<std::int64_t> end;
+    const ConfigKeys range(entry);
+    range("begin", &begin, 0, 1 << 24, "first number of the part to take; of a vector only");
+    range("end", &end, 1, 1 << 24, "one past the last number; null = all of them");
+    part["begin"] = begin;
+    part["end"] = Optional(end);
     part["size"] = entry.Get<std::vector<std::int64_t>>(
         "size", {}, "[height, width] to which an image is resized; of a camera, what it draws");
     const bool is_size = part["size"].empty() ||
@@ -170,7 +177,19 @@ Json ReadCameras(const Config& params) {
        "camera of the env's MuJoCo model that films show; null = what the env renders");
   keys("upside_down_cameras", &upside_down, "cameras whose images are turned by 180 degrees");
   keys("camera_effects", &has_effects, "draw shadows and reflections of what cameras see");
+  const Config places = params.Sub(
+      "camera_positions", "cameras that are moved, and where to in the frame of their body [m]");
+  Json positions = Json::object();
+  for (const std::string& name : places.Keys()) {
+    const auto position = places.Get<std::vector<double>>(name, {}, "[x, y, z]");
+    if (position.size() != 3) {
+      throw Error(ErrorCode::kConfig, fmt::format("{}: expected [x, y, z], found {} numbers",
+                                                  places.Where(name), position.size()));
+    }
+    positions[name] = position;
+  }
   return {{"camera", Optional(camera)},
+          {"camera_positions", positions},
           {"upside_down_cameras", upside_down},
           {"camera_effects", has_effects}};
 }

@@ -248,6 +248,15 @@ class GymHost(unittest.TestCase):
         self.refuses("params.obs.top.layout: expected a uint8 Box [height, width, 3] for 'HWC', found float32 [16, 20, 3]",
                      space=Box(0, 1, (16, 20, 3)), observation=PICTURE, obs={"top": {"path": "", "layout": "HWC"}})
 
+    def test_a_key_may_take_some_numbers_of_a_vector(self):
+        given = {"space": Box(-9, 9, (5,)), "observation": [0, 1, 2, 3, np.nan]}
+        driver = Driver(obs={"hand": {"path": "", "layout": "auto", "end": 2}, "rest": {"path": "", "layout": "auto", "begin": 2, "end": 4}}, **given).reset()
+        self.assertEqual((driver.shapes(), driver.read("hand"), driver.read("rest")), ({"hand": [2], "rest": [2]}, [0.0, 1.0], [2.0, 3.0]))
+        self.refuses("params.obs.rest: begin and end: expected a part of its 5 numbers, found 3 to 6",
+                     obs={"rest": {"path": "", "layout": "auto", "begin": 3, "end": 6}}, **given)
+        self.refuses("params.obs.top: begin and end: expected the layout 'vector', found 0 to 2 and 'HWC'", space=Box(0, 255, PICTURE.shape, np.uint8),
+                     observation=PICTURE, obs={"top": {"path": "", "layout": "HWC", "end": 2}})
+
     def test_what_may_be_a_picture_or_numbers_must_be_declared(self):
         for shape, likely in (((16, 20), "HW"), ((16, 20, 1), "HW"), ((16, 20, 4), "RGBA"), ((4, 16, 20), "vector"), ((2, 16, 20, 3), "vector")):
             space = Box(0, 255, shape, np.uint8)
