@@ -117,7 +117,9 @@ def proposal(space, kinds=READABLE):
 
 
 def space_of(value):
-    """A space that holds an example of a value of info. Texts and other values that are no numbers are left out."""
+    """A space that holds an example of a value of info. Values that are neither numbers nor texts are left out."""
+    if isinstance(value, str):
+        return spaces.Text(max(len(value), 1))
     if isinstance(value, dict):
         parts = {str(name): space_of(part) for name, part in value.items()}
         return spaces.Dict({name: part for name, part in parts.items() if part is not None})
@@ -156,6 +158,11 @@ class Key:
             problem = f"several parts '{path}'; give the path as a list" if parts else f"'{path}'"
             raise HostError(CONFIG, f"params.obs.{name}.path: expected one of {known}, found {problem}. {advice}")
         self.path, space = parts[0]
+        self.values = part.get("values")
+        if self.values:
+            if not isinstance(space, spaces.Text):
+                raise HostError(CONFIG, f"params.obs.{name}.values: expected a text at '{dotted(self.path)}', found {space}")
+            space, layout = spaces.Discrete(len(self.values)), "one_hot"
         likely, self.is_doubtful = likely_layout(space)
         if likely is None:
             raise HostError(
@@ -266,6 +273,10 @@ class Key:
         except (KeyError, IndexError, TypeError):
             names = sorted(map(str, value)) if isinstance(value, dict) else short(value)
             self.fail(SHAPE, f"the part '{dotted(self.path)}'", f"none in {names}")
+        if self.values:
+            if value not in self.values:
+                self.fail(SHAPE, f"one of {self.values}", short(value))
+            value = np.int64(self.values.index(value))
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
             self.fail(SHAPE, "numbers that are not masked", short(value))
         try:
