@@ -50,6 +50,13 @@ collect=("$dp_bench" collect --config-dir "$root/configs" --env gymnasium "env.p
 rm -rf homing.zarr nothing.zarr
 "${collect[@]}" env.params.expert=faulty_gym:homing --output homing.zarr >collect.txt 2>&1 || fail "$(cat collect.txt)"
 expect_exit 1 "6 episodes" "$dp_bench" inspect --dataset homing.zarr  # it finds that the camera stands still
+rm -rf trained evaluated random
+world=(--config-dir "$root/configs" --env gymnasium "env.params.python=$DPB_GYMNASIUM_PYTHON" env.params.id=faulty_gym:Faulty-v0
+       env_runner.certify=false env_runner.n_test=1 env_runner.n_videos=0)
+expect_exit 0 "" "$dp_bench" train "${world[@]}" --policy unet_hybrid dataset.plugin=zarr_replay dataset.params.path=homing.zarr \
+  training.num_epochs=1 training.max_train_steps=1 training.rollout_every=0 'policy.params.down_dims=[16,32]' --output trained
+expect_exit 0 "" "$dp_bench" eval --checkpoint trained --output evaluated  # its config has an empty task
+expect_exit 0 "" "$dp_bench" eval "${world[@]}" --policy random --output random  # there is no dataset
 expect_exit 2 "params.expert: expected module:name of an expert, found 'faulty_gym:nobody'" "${collect[@]}" \
   env.params.expert=faulty_gym:nobody --output nothing.zarr
 expect_exit 5 "expected 2 finite numbers from the expert, found \[0.0\]" "${collect[@]}" \

@@ -16,8 +16,10 @@ cd "$build/worlds"
 # the versions that the configs name
 declare -A packages=(
   [metaworld]="metaworld==3.1.1 packaging imageio"
+  [metaworld_image]="metaworld==3.1.1 packaging imageio"
   [gym_fetch_pick_place]="gymnasium-robotics==1.4.2 mujoco==3.3.0"
   [ogbench_cube]="ogbench==1.2.2"
+  [ogbench_cube_double]="ogbench==1.2.2"
   [ogbench_scene]="ogbench==1.2.2"
   [robosuite_lift]="robosuite==1.5.2 mujoco==3.3.0 h5py gymnasium"
   [dm_control_cartpole]="shimmy[dm-control]==2.0.1 packaging gymnasium mujoco==3.17.0"
@@ -50,7 +52,8 @@ examine() {  # examine WORLD TASK...: of a world with several
     expect_exit 0 "" "$dp_bench" eval "${given[@]}" --policy random "${of_task[@]}" --output "$world" env_runner.n_test=2 \
       env_runner.n_videos=1 env_runner.certify=false env_runner.max_steps=20
     [ -s "$world"/media/test_100000.mp4 ] || fail "there is no film: $(ls "$world" "$world/media")"
-    grep -q "expert\":" <(sed 's/ //g' "$root/configs/task/$world.json") || continue
+    # in the config itself, or in the one that it includes
+    grep -qE '"(expert|experts|include)":' "$root/configs/task/$world.json" || continue
     echo "$world ${task:+$task: }the expert collects"
     rm -rf "$world.zarr"
     expect_exit 0 "3 episodes" "$dp_bench" collect "${given[@]}" "${of_task[@]}" --output "$world.zarr" collect.n_episodes=3 \

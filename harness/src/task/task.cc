@@ -94,12 +94,12 @@ std::string NameOfDataset(const Config& config) {
   return name.empty() ? "dataset" : name.substr(0, 100);
 }
 
-// env.params.task, if it is there. Does not count as a read, because only the env knows whether the
-// key exists.
+// env.params.task, if it is there; empty, as in resolved configs, means none. Does not count as a
+// read, because only the env knows whether the key exists.
 std::optional<std::string> PeekEnvTask(const Config& env) {
   const auto params = nlohmann::json::parse(env.Sub("params").ToJson());
   const auto task = params.find("task");
-  if (task == params.end() || !task->is_string()) return std::nullopt;
+  if (task == params.end() || !task->is_string() || *task == "") return std::nullopt;
   return task->get<std::string>();
 }
 
@@ -402,6 +402,7 @@ std::unique_ptr<Dataset> Task::OpenSource(const data::MixtureConfig::Source& sou
 
 std::vector<std::string> Task::dataset_plugins() const {
   const auto mixed = mixture();
+  if (!has_dataset()) return {};  // of a policy without weights
   if (!mixed && !is_collected()) return {config_.Sub("dataset").Get<std::string>("plugin")};
   std::vector<std::string> plugins;
   if (is_collected()) plugins.emplace_back(config::kReplayPlugin);

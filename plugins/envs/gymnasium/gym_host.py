@@ -171,7 +171,7 @@ class Host:
         self.keys = keys_of({"observation": self.world.env.observation_space, "info": self.info_space(wanted)}, wanted["obs"])
         self.has_cameras = any(key.source == "camera" for key in self.keys)
         self.success = Success(wanted["success"], wanted.get("success_hold", 1), wanted.get("success_when", "any"))
-        self.expert = Expert(wanted, self.world) if wanted["expert"] else None
+        self.expert = Expert(wanted, self.world) if wanted["expert"] or wanted.get("experts") else None
         self.is_begun = False
         self.sum_of_rewards = None
         self.lay_out()

@@ -117,7 +117,9 @@ def proposal(space, kinds=READABLE):
 
 
 def space_of(value):
-    """A space that holds an example of a value of info. Texts and other values that are no numbers are left out."""
+    """A space that holds an example of a value of info. Values that are neither numbers nor texts are left out."""
+    if isinstance(value, str):
+        return spaces.Text(max(len(value), 1))
     if isinstance(value, dict):
         parts = {str(name): space_of(part) for name, part in value.items()}
         return spaces.Dict({name: part for name, part in parts.items() if part is not None})
@@ -156,6 +158,11 @@ class Key:
             problem = f"several parts '{path}'; give the path as a list" if parts else f"'{path}'"
             raise HostError(CONFIG, f"params.obs.{name}.path: expected one of {known}, found {problem}. {advice}")
         self.path, space = parts[0]
+        self.values = part.get("values")
+        if self.values:
+            if not isinstance(space, spaces.Text):
+                raise HostError(CONFIG, f"params.obs.{name}.values: expected a text at '{dotted(self.path)}', found {space}")
+            space, layout = spaces.Discrete(len(self.values)), "one_hot"
         likely, self.is_doubtful = likely_layout(space)
         if likely is None:
             raise HostError(
@@ -176,6 +183,8 @@ class Key:
         self.kinds = KINDS[space.dtype.kind]
         self.set_range(space)
         self.set_storage(space)
+        if part.get("begin") or part.get("end") is not None:
+            self.take(part.get("begin") or 0, part.get("end"))
 
     def set_range(self, space):
         """The values of a space that has finitely many, and where each number's begin in a one-hot vector."""
@@ -188,6 +197,17 @@ class Key:
         self.high = self.low + sizes - 1
         self.n_values = int(sizes.sum())
         self.first = np.cumsum(sizes.ravel()) - sizes.ravel() - self.low.ravel()
+
+    def take(self, begin, end):
+        """Only these numbers of a vector."""
+        n = math.prod(self.shape)
+        end = n if end is None else end
+        if self.layout != "vector" or not 0 <= begin < end <= n:
+            what = f"a part of its {n} numbers" if self.layout == "vector" else "the layout 'vector'"
+            raise HostError(CONFIG, f"params.obs.{self.name}: begin and end: expected {what}, found {begin} to {end} and '{self.layout}'")
+        self.storage_shape = self.spec["shape"] = [end - begin]
+        self.n_bytes = (end - begin) * self.dtype.itemsize
+        self.arranged = lambda array: array.ravel()[begin:end]
 
     def set_storage(self, space):
         """The array of dp_bench, and how it comes from the one of the environment."""
@@ -253,6 +273,10 @@ class Key:
         except (KeyError, IndexError, TypeError):
             names = sorted(map(str, value)) if isinstance(value, dict) else short(value)
             self.fail(SHAPE, f"the part '{dotted(self.path)}'", f"none in {names}")
+        if self.values:
+            if value not in self.values:
+                self.fail(SHAPE, f"one of {self.values}", short(value))
+            value = np.int64(self.values.index(value))
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
             self.fail(SHAPE, "numbers that are not masked", short(value))
         try:

@@ -1,6 +1,7 @@
 """The environment of a request: how it is made and seeded, its rate, its actions and what cameras see. Part of gym_host.py."""
 
 import contextlib
+import copy
 import importlib
 import importlib.metadata
 import inspect
@@ -157,7 +158,7 @@ class World:
             random.seed(seed)
             np.random.seed(seed % (1 << 32))
         for path, value in self.seeding.get("attributes", {}).items():
-            self.set_attribute(path, value)
+            self.set_attribute(path, copy.deepcopy(value))  # the environment may change a list
         for path in self.seeding.get("generators", ()):
             self.set_attribute(path, np.random.default_rng(seed))
         if self.seeding.get("method"):
@@ -243,39 +244,62 @@ class World:
         import mujoco
 
         model, data = self.mujoco()
-        of, renderer = self.renderers.get((height, width), (None, None))
+        of, renderer, seen = self.renderers.get((height, width), (None, None, None))
         if of is not model:
             if renderer:
                 renderer.close()
+            for name, position in self.wanted.get("camera_positions", {}).items():
+                model.cam_pos[self.camera_id(model, name)] = position
             screen = model.vis.global_
             screen.offwidth, screen.offheight = max(screen.offwidth, width), max(screen.offheight, height)
-            renderer = mujoco.Renderer(model, height, width)
+            renderer, seen = mujoco.Renderer(model, height, width), mujoco.MjData(model)
             for effect in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION):
                 renderer.scene.flags[effect] = self.wanted.get("camera_effects", True)
-            self.renderers[height, width] = model, renderer
-        if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera) < 0:
-            names = [model.camera(i).name for i in range(model.ncam)]
-            raise HostError(CONFIG, f"params: expected a camera of the model, one of {names}, found '{camera}'")
-        renderer.update_scene(data, camera)
+            self.renderers[height, width] = model, renderer, seen
+        self.camera_id(model, camera)
+        # in `data` itself the places of bodies may be those before a reset moved them: Meta-World moves goals without computing them
+        seen.qpos[:], seen.mocap_pos[:], seen.mocap_quat[:] = data.qpos, data.mocap_pos, data.mocap_quat
+        for compute in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_camlight, mujoco.mj_flex, mujoco.mj_tendon):
+            compute(model, seen)
+        renderer.update_scene(seen, camera)
         image = renderer.render()
         return np.ascontiguousarray(image[::-1, ::-1]) if camera in self.wanted.get("upside_down_cameras", ()) else image
+
+    @staticmethod
+    def camera_id(model, name):
+        import mujoco
+
+        number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, name)
+        if number < 0:
+            names = [model.camera(i).name for i in range(model.ncam)]
+            raise HostError(CONFIG, f"params: expected a camera of the model, one of {names}, found '{name}'")
+        return number
 
 
 class Expert:
     """`params.expert`: 'module:name' of a class that is made for every episode, or of a function. Its arguments are
     `expert_kwargs`, and the environment if it takes `env`. It acts by get_action, select_action or a call, from the observation,
-    and from info if it takes two values."""
+    and from info if it takes two values. With `expert_by`, a part of info says which of several it is."""
 
     def __init__(self, wanted, world):
-        name = wanted["expert"]
-        self.made_by = load(name, "expert", "an expert")
+        self.by, names = wanted.get("expert_by"), wanted.get("experts") or {"": wanted["expert"]}
+        self.made_by = {value: load(name, "experts" if self.by else "expert", "an expert") for value, name in names.items()}
         self.kwargs = dict(wanted.get("expert_kwargs") or {})
-        if isinstance(self.made_by, type) and any("env" in inspect.signature(base.__init__).parameters for base in self.made_by.__mro__[:-1]):
-            self.kwargs["env"] = world.env
+        self.env = world.env
         self.action_for = None
 
+    def make(self, info):
+        value = str(info.get(self.by)) if self.by else ""
+        if value not in self.made_by:
+            raise HostError(ENV, f"params.experts: expected the expert of '{value}', which is '{self.by}' in info; found those of {sorted(self.made_by)}")
+        made_by = self.made_by[value]
+        if not isinstance(made_by, type):
+            return made_by
+        takes_env = any("env" in inspect.signature(base.__init__).parameters for base in made_by.__mro__[:-1])
+        return made_by(**self.kwargs, **({"env": self.env} if takes_env else {}))
+
     def begin(self, observation, info):
-        expert = self.made_by(**self.kwargs) if isinstance(self.made_by, type) else self.made_by
+        expert = self.make(info)
         if hasattr(expert, "reset"):
             expert.reset(*self.taken(expert.reset, observation, info))
         act = next((getattr(expert, name) for name in ("get_action", "select_action") if hasattr(expert, name)), expert)

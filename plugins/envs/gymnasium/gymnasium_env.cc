@@ -69,6 +69,15 @@ Json ReadMapping(const Config& table) {
     part["source"] = entry.GetChoice(
         "source", {"observation", "info", "camera"},
         "where the path begins; camera: what a camera of the env's MuJoCo model sees");
+    std::int64_t begin = 0;
+    std::optional<std::int64_t> end;
+    const ConfigKeys range(entry);
+    range("begin", &begin, 0, 1 << 24, "first number of the part to take; of a vector only");
+    range("end", &end, 1, 1 << 24, "one past the last number; null = all of them");
+    part["begin"] = begin;
+    part["end"] = Optional(end);
+    part["values"] = entry.Get<std::vector<std::string>>(
+        "values", {}, "of a text in info: the texts that it may be, of which it becomes a one_hot");
     part["size"] = entry.Get<std::vector<std::int64_t>>(
         "size", {}, "[height, width] to which an image is resized; of a camera, what it draws");
     const bool is_size = part["size"].empty() ||
@@ -170,7 +179,19 @@ Json ReadCameras(const Config& params) {
        "camera of the env's MuJoCo model that films show; null = what the env renders");
   keys("upside_down_cameras", &upside_down, "cameras whose images are turned by 180 degrees");
   keys("camera_effects", &has_effects, "draw shadows and reflections of what cameras see");
+  const Config places = params.Sub(
+      "camera_positions", "cameras that are moved, and where to in the frame of their body [m]");
+  Json positions = Json::object();
+  for (const std::string& name : places.Keys()) {
+    const auto position = places.Get<std::vector<double>>(name, {}, "[x, y, z]");
+    if (position.size() != 3) {
+      throw Error(ErrorCode::kConfig, fmt::format("{}: expected [x, y, z], found {} numbers",
+                                                  places.Where(name), position.size()));
+    }
+    positions[name] = position;
+  }
   return {{"camera", Optional(camera)},
+          {"camera_positions", positions},
           {"upside_down_cameras", upside_down},
           {"camera_effects", has_effects}};
 }
@@ -192,6 +213,21 @@ HostedEnv ReadParams(const Config& params, bool tells) {
   keys("expert", &expert,
        "module:name of a class with get_action or select_action, of (observation) or (observation, "
        "info), or of such a function; null = none");
+  std::string expert_by;
+  keys("expert_by", &expert_by,
+       "part of info that says which of `experts` plays an episode, such as "
+       "privileged/target_task; instead of expert");
+  const Config experts = params.Sub("experts", "experts by the value of that part of info");
+  std::map<std::string, std::string> names;
+  for (const std::string& value : experts.Keys()) {
+    names[value] = experts.Get<std::string>(value, "", "module:name, as in expert");
+  }
+  if (names.empty() != expert_by.empty() || (expert && !names.empty())) {
+    throw Error(ErrorCode::kConfig,
+                fmt::format("{}: expected an expert, or expert_by and experts, found a part of "
+                            "them or both",
+                            params.Where("expert")));
+  }
   keys("instruction", &instruction,
        "what to do, in words, for policies that read it; null = the env's task_description");
   Json request = ReadMaking(params);
@@ -200,6 +236,8 @@ HostedEnv ReadParams(const Config& params, bool tells) {
   request.update(ReadCameras(params));
   request["tells"] = tells;
   request["expert"] = Optional(expert);
+  request["expert_by"] = expert_by;
+  request["experts"] = names;
   request["expert_kwargs"] =
       ReadWhole(params.Sub("expert_kwargs", "arguments of the expert's class"));
   request["instruction"] = Optional(instruction);

@@ -53,6 +53,14 @@ class Given(gymnasium.Env):
         return self.given.get("frame", PICTURE)
 
 
+def pushes(observation):
+    return [1.0]
+
+
+def pulls(observation):
+    return [-1.0]
+
+
 class Plain(Given):
     def __init__(self):
         super().__init__()
@@ -247,6 +255,35 @@ class GymHost(unittest.TestCase):
             self.assertEqual((driver.shapes(), driver.read("d")), ({"d": [1, 16, 20]}, grey.tolist()))
         self.refuses("params.obs.top.layout: expected a uint8 Box [height, width, 3] for 'HWC', found float32 [16, 20, 3]",
                      space=Box(0, 1, (16, 20, 3)), observation=PICTURE, obs={"top": {"path": "", "layout": "HWC"}})
+
+    def test_a_key_may_take_some_numbers_of_a_vector(self):
+        given = {"space": Box(-9, 9, (5,)), "observation": [0, 1, 2, 3, np.nan]}
+        driver = Driver(obs={"hand": {"path": "", "layout": "auto", "end": 2}, "rest": {"path": "", "layout": "auto", "begin": 2, "end": 4}}, **given).reset()
+        self.assertEqual((driver.shapes(), driver.read("hand"), driver.read("rest")), ({"hand": [2], "rest": [2]}, [0.0, 1.0], [2.0, 3.0]))
+        self.refuses("params.obs.rest: begin and end: expected a part of its 5 numbers, found 3 to 6",
+                     obs={"rest": {"path": "", "layout": "auto", "begin": 3, "end": 6}}, **given)
+        self.refuses("params.obs.top: begin and end: expected the layout 'vector', found 0 to 2 and 'HWC'", space=Box(0, 255, PICTURE.shape, np.uint8),
+                     observation=PICTURE, obs={"top": {"path": "", "layout": "HWC", "end": 2}})
+
+    def test_a_text_of_info_becomes_a_one_hot(self):
+        part = {"path": "goal", "layout": "auto", "source": "info", "values": ["cube", "drawer"]}
+        given = {"space": Box(-1, 1, (1,)), "observation": [0], "obs": {"part": part}}
+        driver = Driver(reset=([0], {"goal": "drawer"}), **given).reset()
+        self.assertEqual((driver.shapes(), driver.read("part")), ({"part": [2]}, [0.0, 1.0]))
+        with self.assertRaisesRegex(AssertionError, r"observation 'part': expected one of \['cube', 'drawer'\], found 'door'"):
+            Driver(reset=([0], {"goal": "door"}), **given).reset()
+        self.refuses("params.obs.part.values: expected a text at 'goal'", reset=([0], {"goal": 3}), **given)
+
+    def test_info_says_which_expert_plays(self):
+        given = {"space": Box(-1, 1, (1,)), "observation": [0], "more": {
+            "expert_by": "goal", "experts": {"cube": "gym_host_test:pushes", "drawer": "gym_host_test:pulls"}}}  # fmt: skip
+        for goal, action in (("cube", 1.0), ("drawer", -1.0)):
+            driver = Driver(reset=([0], {"goal": goal}), **given).reset()
+            driver.ask(gym_host.BEGIN)
+            self.assertEqual(driver.host.expert_action().tolist(), [action])
+        driver = Driver(reset=([0], {"goal": "door"}), **given).reset()
+        with self.assertRaisesRegex(AssertionError, "expected the expert of 'door', which is 'goal' in info; found those of"):
+            driver.ask(gym_host.BEGIN)
 
     def test_what_may_be_a_picture_or_numbers_must_be_declared(self):
         for shape, likely in (((16, 20), "HW"), ((16, 20, 1), "HW"), ((16, 20, 4), "RGBA"), ((4, 16, 20), "vector"), ((2, 16, 20, 3), "vector")):
