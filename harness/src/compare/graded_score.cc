@@ -1,0 +1,53 @@
+#include "compare/graded_score.h"
+
+#include <algorithm>
+
+#include "core/errors.h"
+
+namespace dp_bench::compare {
+
+std::string ScoreTitle(std::string_view decided_by) {
+  if (decided_by == kBySuccess) return "success rate";
+  return decided_by == kByScore ? "mean score" : "mean score for time to success";
+}
+
+std::optional<int> StepOfSuccess(const run::EpisodeRecord& record) {
+  if (!record.success) return std::nullopt;
+  if (record.success_steps.first > 0) return record.success_steps.first;
+  if (record.course && record.course->is_terminated) return record.n_steps;
+  return std::nullopt;
+}
+
+double GradedScore(const run::RunFolder& baseline, const run::RunFolder& run,
+                   const run::EpisodeRecord& record) {
+  if (baseline.decided_by == kBySuccess) return record.success ? 1.0 : 0.0;
+  if (record.failure_reason) return 0.0;
+  if (baseline.decided_by == kByScore) {
+    if (record.score >= 0.0 && record.score <= 1.0) return record.score;
+    throw DataError(
+        "{}: a gate by score needs scores between 0 and 1, but seed {} has {}. Choose a metric in "
+        "that range with env_runner.score_metric, or decide by success",
+        run.path.string(), record.seed, record.score);
+  }
+  if (!record.success) return 0.0;
+  const std::optional<int> step = StepOfSuccess(record);
+  if (!step) {
+    throw DataError(
+        "{}: a gate by time_to_success needs the step of success, which seed {} does not have; "
+        "evaluate again with this version, or decide by success",
+        run.path.string(), record.seed);
+  }
+  // success counts at least a half, so that a fast failure never beats a slow success
+  const double share = static_cast<double>(std::min(*step, baseline.horizon)) / baseline.horizon;
+  return 1.0 - 0.5 * share;
+}
+
+int HorizonOf(const run::RunFolder& run) {
+  int horizon = 1;
+  for (const run::EpisodeRecord& record : run.episodes) {
+    if (record.split == "test") horizon = std::max(horizon, record.n_steps);
+  }
+  return horizon;
+}
+
+}  // namespace dp_bench::compare
