@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compare/sequential_test.h"
 #include "core/errors.h"
 
 namespace dp_bench::compare {
@@ -40,6 +41,38 @@ double GradedScore(const run::RunFolder& baseline, const run::RunFolder& run,
   // success counts at least a half, so that a fast failure never beats a slow success
   const double share = static_cast<double>(std::min(*step, baseline.horizon)) / baseline.horizon;
   return 1.0 - 0.5 * share;
+}
+
+std::vector<GradedComparison> CompareGraded(const run::RunFolder& a, const run::RunFolder& b,
+                                            const PairedOutcomes& outcomes) {
+  std::vector<GradedComparison> compared;
+  if (outcomes.pairs.empty()) return compared;
+  run::RunFolder rule;
+  rule.horizon = HorizonOf(a);
+  for (const std::string_view decided_by : {kByScore, kByTime}) {
+    rule.decided_by = decided_by;
+    std::vector<double> changes;
+    BetMixture worse = BetMixture::AgainstNoDrop();
+    BetMixture better = BetMixture::AgainstNoDrop();
+    try {
+      for (const EpisodePair& pair : outcomes.pairs) {
+        changes.push_back(GradedScore(rule, b, pair.b) - GradedScore(rule, a, pair.a));
+        worse.Add(changes.back());
+        better.Add(-changes.back());
+      }
+    } catch (const Error&) {  // no such score
+      continue;
+    }
+    const DropInterval drop = AnytimeScoreDropInterval(changes);
+    compared.push_back({.decided_by = std::string(decided_by),
+                        .n_pairs = static_cast<int>(changes.size()),
+                        .difference = -drop.drop,
+                        .low = -drop.high,
+                        .high = -drop.low,
+                        .log_worse_evidence = worse.Log(),
+                        .log_better_evidence = better.Log()});
+  }
+  return compared;
 }
 
 int HorizonOf(const run::RunFolder& run) {

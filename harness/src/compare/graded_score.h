@@ -3,10 +3,13 @@
 #pragma once
 
 #include <array>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "compare/pairing.h"
 #include "run/episode_record.h"
 #include "run/run_folder.h"
 
@@ -34,6 +37,23 @@ std::optional<int> StepOfSuccess(const run::EpisodeRecord& record);
 /// score outside of [0, 1] or a success whose step is unknown.
 double GradedScore(const run::RunFolder& baseline, const run::RunFolder& run,
                    const run::EpisodeRecord& record);
+
+/// The scores of two paired runs, B minus A, at any number of pairs.
+struct GradedComparison {
+  std::string decided_by;
+  int n_pairs = 0;
+  double difference = 0.0;  // of the means
+  double low = -1.0;        // holds at every look, 95 %
+  double high = 1.0;
+  double log_worse_evidence = 0.0;   // ln E against "B's mean is at least A's"
+  double log_better_evidence = 0.0;  // ln E against "B's mean is at most A's"
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GradedComparison, decided_by, n_pairs, difference, low, high,
+                                   log_worse_evidence, log_better_evidence)
+
+/// By score and by time_to_success, as far as both runs have them in [0, 1].
+std::vector<GradedComparison> CompareGraded(const run::RunFolder& a, const run::RunFolder& b,
+                                            const PairedOutcomes& outcomes);
 
 /// The longest test episode, in steps; at least 1.
 int HorizonOf(const run::RunFolder& run);

@@ -52,24 +52,25 @@ double GreenwoodTerm(const EventStep& event) {
                            (static_cast<double>(event.n_at_risk) * n_left);
 }
 
-bool Saw(const run::EpisodeRecord& record) { return record.success_steps.first > 0; }
-
-std::optional<SuccessDefinitions> DefinitionsOf(std::span<const run::EpisodeRecord> episodes) {
+std::optional<SuccessDefinitions> DefinitionsOf(std::span<const run::EpisodeRecord> records,
+                                                std::string_view split) {
+  int n = 0;
   int n_success = 0;
   int n_at_end = 0;
   int n_held = 0;
   bool end_with_success = true;
-  for (const run::EpisodeRecord& record : episodes) {
+  for (const run::EpisodeRecord& record : records) {
+    if (record.split != split) continue;
+    ++n;
     if (!record.success) continue;
-    if (!Saw(record)) return std::nullopt;
     const run::SuccessSteps& steps = record.success_steps;
+    if (steps.first == 0) return std::nullopt;
     ++n_success;
     n_at_end += steps.at_end > 0 ? 1 : 0;
     n_held += steps.longest >= kHeldSteps ? 1 : 0;
     end_with_success = end_with_success && steps.first == record.n_steps;
   }
   if (end_with_success) return std::nullopt;
-  const int n = static_cast<int>(episodes.size());
   return SuccessDefinitions{.at_any_time = WilsonInterval(n_success, n),
                             .at_end = WilsonInterval(n_at_end, n),
                             .held = WilsonInterval(n_held, n)};
@@ -119,21 +120,24 @@ MeanInterval RestrictedMeanTime(std::span<const ObservedTime> times, int horizon
           .high = std::min<double>(horizon, area + half)};
 }
 
-Throughput SuccessesPerStep(std::span<const run::EpisodeRecord> episodes, double confidence) {
+Throughput SuccessesPerStep(std::span<const run::EpisodeRecord> records, std::string_view split,
+                            double confidence) {
   double n_success = 0.0;
   double n_steps = 0.0;
-  for (const run::EpisodeRecord& record : episodes) {
+  for (const run::EpisodeRecord& record : records) {
+    if (record.split != split) continue;
     n_success += record.success ? 1.0 : 0.0;
     n_steps += record.n_steps;
   }
   if (n_steps == 0.0) return {};
   Throughput found = {.per_step = n_success / n_steps};
   std::vector<double> residuals;  // their mean is 0
-  for (const run::EpisodeRecord& record : episodes) {
+  for (const run::EpisodeRecord& record : records) {
+    if (record.split != split) continue;
     residuals.push_back((record.success ? 1.0 : 0.0) - found.per_step * record.n_steps);
   }
   const MeanInterval interval = StudentInterval(residuals, confidence);
-  const double mean_steps = n_steps / static_cast<double>(episodes.size());
+  const double mean_steps = n_steps / static_cast<double>(residuals.size());
   found.low = std::max(0.0, found.per_step + (interval.low - interval.mean) / mean_steps);
   found.high = found.per_step + (interval.high - interval.mean) / mean_steps;
   return found;
@@ -146,16 +150,13 @@ bool SuccessDefinitions::disagree() const {
 
 std::optional<SuccessOverTime> DescribeSuccessOverTime(std::span<const run::EpisodeRecord> records,
                                                        std::string_view split) {
-  std::vector<run::EpisodeRecord> episodes;
-  for (const run::EpisodeRecord& record : records) {
-    if (record.split == split) episodes.push_back(record);
-  }
   SuccessOverTime described;
-  for (const run::EpisodeRecord& record : episodes) {
-    described.horizon = std::max(described.horizon, record.n_steps);
+  for (const run::EpisodeRecord& record : records) {
+    if (record.split == split) described.horizon = std::max(described.horizon, record.n_steps);
   }
   std::vector<ObservedTime> times;
-  for (const run::EpisodeRecord& record : episodes) {
+  for (const run::EpisodeRecord& record : records) {
+    if (record.split != split) continue;
     const std::optional<int> step = StepOfSuccess(record);
     if (record.success && !step) return std::nullopt;
     times.push_back({.step = step.value_or(described.horizon), .is_success = record.success});
@@ -163,8 +164,8 @@ std::optional<SuccessOverTime> DescribeSuccessOverTime(std::span<const run::Epis
   described.curve = KaplanMeier(times);
   if (described.curve.empty()) return std::nullopt;
   described.restricted_mean = RestrictedMeanTime(times, described.horizon);
-  described.throughput = SuccessesPerStep(episodes);
-  described.definitions = DefinitionsOf(episodes);
+  described.throughput = SuccessesPerStep(records, split);
+  described.definitions = DefinitionsOf(records, split);
   return described;
 }
 

@@ -46,7 +46,8 @@ struct Throughput {
   double low = 0.0;
   double high = 0.0;
 };
-Throughput SuccessesPerStep(std::span<const run::EpisodeRecord> episodes, double confidence = 0.95);
+Throughput SuccessesPerStep(std::span<const run::EpisodeRecord> records, std::string_view split,
+                            double confidence = 0.95);
 
 constexpr int kHeldSteps = 10;
 
@@ -75,7 +76,7 @@ std::optional<SuccessOverTime> DescribeSuccessOverTime(std::span<const run::Epis
                                                        std::string_view split);
 
 /// {horizon, restricted_mean: {mean, low, high}, per_1000_steps: {rate, low, high}, per_hour (with
-/// `control_hz` > 0), curve: [{step, share, low, high}], definitions (null if none)}
+/// `control_hz` > 0, else null), curve: [{step, share, low, high}], definitions (null if none)}
 nlohmann::json ToJson(const SuccessOverTime& described, double control_hz = 0.0);
 
 }  // namespace dp_bench::compare

@@ -43,6 +43,21 @@ class EpisodeCourse:
 
 
 @dataclasses.dataclass(frozen=True)
+class SuccessSteps:
+    """When the env reported success. Steps count from 1.
+
+    Attributes:
+        first: The first step with success.
+        longest: The most steps in a row with success.
+        at_end: The last steps in a row with success; 0 if there was none at the end.
+    """
+
+    first: int
+    longest: int
+    at_end: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Episode:
     """One episode of an evaluation.
 
@@ -60,6 +75,7 @@ class Episode:
         video_error: Why filming failed, or None.
         metrics: The env's metrics by name; empty if no step was executed.
         course: None in files of older versions.
+        success_steps: None if no step had success, and in files of older versions.
     """
 
     episode: int
@@ -75,6 +91,7 @@ class Episode:
     video_error: str | None
     metrics: dict[str, float]
     course: EpisodeCourse | None
+    success_steps: SuccessSteps | None
 
 
 class Episodes(Sequence[Episode]):
@@ -121,7 +138,7 @@ class Episodes(Sequence[Episode]):
     def to_dict(self, orient: Literal["list", "records"] = "list") -> dict[str, list[Any]] | list[dict[str, Any]]:
         """A flat table: by column ("list") or by row ("records"), as pandas calls these.
 
-        The columns are the fields of Episode, `metrics.<name>` and `course.<field>`. A value that an episode does not
+        The columns are the fields of Episode, `metrics.<name>`, `course.<field>` and `success_steps.<field>`. A value that an episode does not
         have is None.
         """
         if orient not in ("list", "records"):
@@ -288,13 +305,13 @@ class RunFolder:
 
 
 def _episode(row: Fields) -> Episode:
-    old = {"n_stale_steps": 0, "trace_hash": "", "metrics": {}}  # of files of older versions, which lack them
+    old = {"n_stale_steps": 0, "trace_hash": "", "metrics": {}, "success_steps": None}  # of files of older versions, which lack them
     return row.read(Episode, **{key: value for key, value in old.items() if not row.has(key)})
 
 
 def _flat(episode: Episode) -> dict[str, Any]:
     row = dataclasses.asdict(episode)
-    for group in ("metrics", "course"):
+    for group in ("metrics", "course", "success_steps"):
         members = row.pop(group) or {}
         row.update({f"{group}.{name}": value for name, value in members.items()})
     return row

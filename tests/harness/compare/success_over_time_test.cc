@@ -118,7 +118,7 @@ TEST(SuccessOverTime, IsUnknownWithoutStepsOrSuccesses) {
 TEST(Throughput, HasTheIntervalOfARatio) {
   const std::vector<run::EpisodeRecord> records = {Episode(10, {10, 1, 1}), Episode(20, {20, 1, 1}),
                                                    Episode(30, {})};
-  const Throughput found = SuccessesPerStep(records);
+  const Throughput found = SuccessesPerStep(records, "test");
   EXPECT_NEAR(found.per_step, 2.0 / 60.0, 1e-15);
   // residuals 2/3, 1/3, -1: variance 7/9 with n - 1; t(2) = 4.302653; mean 20 steps
   EXPECT_NEAR(found.high - found.per_step, 4.302653 * std::sqrt(7.0 / 9.0 / 3.0) / 20.0, 1e-7);
