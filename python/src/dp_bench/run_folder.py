@@ -305,7 +305,12 @@ class RunFolder:
 
 
 def _episode(row: Fields) -> Episode:
-    old = {"n_stale_steps": 0, "trace_hash": "", "metrics": {}, "success_steps": None}  # of files of older versions, which lack them
+    old = {
+        "n_stale_steps": 0,
+        "trace_hash": "",
+        "metrics": {},
+        "success_steps": None,
+    }  # of files of older versions, which lack them
     return row.read(Episode, **{key: value for key, value in old.items() if not row.has(key)})
 
 

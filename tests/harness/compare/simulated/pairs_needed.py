@@ -7,7 +7,7 @@ the new one at random, so without a planted drop the mean change is exactly 0. A
 mixing: each new episode comes at random from the two runs (EQUAL and all WORSE, sorted by success rate) between whose
 rates the wanted one lies, in the proportion that gives it. The old and the new episode are of seeds drawn
 independently of each other with replacement if --unpaired is given, else of the same seed. Evidence and looks are
-those of the gate (alpha 0.01, a look after every 10 pairs), without a limit on the pairs.
+those of the gate (alpha 0.01, a look after every 10 pairs), up to 20,000 pairs.
 """
 
 import argparse
@@ -59,6 +59,32 @@ def pairs_until_fail(changes, n_gates: int) -> np.ndarray:
     return pairs
 
 
+class Planted:
+    """Draws changes of one score, with a drop of the success rate planted by mixing two neighbouring levels."""
+
+    def __init__(self, levels: list[dict[str, np.ndarray]], name: str, drop: float, is_unpaired: bool) -> None:
+        rates = [level["success"].mean() for level in levels]
+        high = max(i for i, rate in enumerate(rates) if rate >= rates[0] - drop)
+        self._is_unpaired = is_unpaired
+        self._equal = levels[0][name]  # [2, seeds]
+        self._high = None if high == 0 else levels[high][name][0]
+        low = min(high + 1, len(levels) - 1)
+        self._low = levels[low][name][0]
+        gap = rates[high] - rates[low]
+        self._share = (rates[high] - rates[0] + drop) / gap if gap > 0.0 else 0.0
+        self._random = np.random.default_rng(0)
+
+    def __call__(self, n: int) -> np.ndarray:
+        """[n, 10] new minus old scores."""
+        random, n_seeds, shape = self._random, self._equal.shape[1], (n, 10)
+        seed = random.integers(n_seeds, size=shape)
+        of_new = random.integers(n_seeds, size=shape) if self._is_unpaired else seed
+        side = random.integers(2, size=shape)  # which of the equal runs is the old one
+        is_low = random.random(shape) < self._share
+        better = self._equal[1 - side, of_new] if self._high is None else self._high[of_new]
+        return np.where(is_low, self._low[of_new], better) - self._equal[side, seed]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("baseline", type=pathlib.Path)
@@ -81,24 +107,9 @@ def main() -> None:
         raise SystemExit("a WORSE run has a higher success rate than BASELINE and EQUAL")
     print("drop | by success | by score | by time_to_success | fewer")
     for drop in DROPS:
-        wanted = rates[0] - drop
-        high = max(i for i, rate in enumerate(rates) if rate >= wanted)
-        share = 0.0 if rates[high] == wanted else (rates[high] - wanted) / (rates[high] - rates[high + 1])
-        mean = {}
-        for name in equal:
-            random = np.random.default_rng(0)
-
-            def changes(n: int, name: str = name, random: np.random.Generator = random) -> np.ndarray:
-                seed = random.integers(len(runs[0]), size=(n, 10))
-                of_new = random.integers(len(runs[0]), size=(n, 10)) if args.unpaired else seed
-                side = random.integers(2, size=(n, 10))  # which of the equal runs is the old one
-                old = equal[name][side, seed]
-                is_low = random.random((n, 10)) < share
-                low = levels[min(high + 1, len(levels) - 1)][name][0, of_new]
-                better = equal[name][1 - side, of_new] if high == 0 else levels[high][name][0, of_new]
-                return np.where(is_low, low, better) - old
-
-            mean[name] = pairs_until_fail(changes, args.gates).mean()
+        mean = {
+            name: pairs_until_fail(Planted(levels, name, drop, args.unpaired), args.gates).mean() for name in equal
+        }
         fewer = 1.0 - mean["time_to_success"] / mean["success"]
         print(f"{100 * drop:.0f} points | " + " | ".join(f"{mean[name]:.0f}" for name in mean) + f" | {fewer:+.0%}", flush=True)
 
