@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "compare/success_over_time.h"
 #include "report/render.h"
@@ -21,7 +22,9 @@ Json SuccessOverTimeJson(std::span<const run::EpisodeRecord> records, std::strin
   if (!shown["definitions"].is_null()) {
     shown["definitions"]["is_warning"] = shown["definitions"]["disagree"].get<bool>();
   }
-  json["text"] = Render("success_over_time.txt", shown);
+  std::string text = Render("success_over_time.txt", shown);
+  text.erase(text.find_last_not_of('\n') + 1);  // it is part of a line
+  json["text"] = std::move(text);
   return json;
 }
 

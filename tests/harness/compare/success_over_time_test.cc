@@ -5,7 +5,11 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
+
+#include "report/success_over_time.h"
+#include "run/episode_log.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -74,6 +78,30 @@ TEST(SuccessSteps, KeepTheFirstTheLongestAndTheLastRow) {
     steps.Add(++step, is_success);
   }
   EXPECT_EQ(steps, (run::SuccessSteps{.first = 2, .longest = 3, .at_end = 2}));
+}
+
+TEST(SuccessSteps, AreInTheRowOfAnEpisodeThatSucceeded) {
+  const run::EpisodeRecord record = Episode(100, {40, 12, 3});
+  const std::string row = run::EpisodeRow(record, {});
+  EXPECT_NE(row.find(R"("success_steps":{"at_end":3,"first":40,"longest":12})"), std::string::npos)
+      << row;
+  EXPECT_EQ(run::ParseEpisodes(row + "\n", "rows", {})[0].success_steps, record.success_steps);
+  EXPECT_EQ(run::EpisodeRow(Episode(100, {}), {}).find("success_steps"), std::string::npos);
+}
+
+TEST(SuccessOverTime, IsShownWithAWarningIfTheDefinitionsDisagree) {
+  std::vector<run::EpisodeRecord> records(30, Episode(100, {40, 61, 61}));
+  EXPECT_EQ(report::SuccessOverTimeJson(records, "train"), nullptr);
+  const auto text = [&records] {
+    return report::SuccessOverTimeJson(records, "test", 10.0)["text"].get<std::string>();
+  };
+  EXPECT_EQ(
+      text(),
+      "time to success, at most 100 steps: mean 40.0 (40.0 to 40.0); 10 (10 to 10) successes per "
+      "1,000 steps, 360 (360 to 360) per simulated hour; success at any time 1.000, at the end "
+      "1.000, held for 10 steps 1.000");
+  records.insert(records.end(), 30, Episode(100, {40, 5, 0}));
+  EXPECT_NE(text().find("held for 10 steps 0.500: WARNING"), std::string::npos) << text();
 }
 
 TEST(SuccessOverTime, TellsThreeDefinitionsApart) {
