@@ -138,8 +138,8 @@ class Episodes(Sequence[Episode]):
     def to_dict(self, orient: Literal["list", "records"] = "list") -> dict[str, list[Any]] | list[dict[str, Any]]:
         """A flat table: by column ("list") or by row ("records"), as pandas calls these.
 
-        The columns are the fields of Episode, `metrics.<name>`, `course.<field>` and `success_steps.<field>`. A value that an episode does not
-        have is None.
+        The columns are the fields of Episode, `metrics.<name>`, `course.<field>` and `success_steps.<field>`. A value
+        that an episode does not have is None.
         """
         if orient not in ("list", "records"):
             raise ValueError(f'expected orient "list" or "records", found {orient!r}')
@@ -305,12 +305,8 @@ class RunFolder:
 
 
 def _episode(row: Fields) -> Episode:
-    old = {
-        "n_stale_steps": 0,
-        "trace_hash": "",
-        "metrics": {},
-        "success_steps": None,
-    }  # of files of older versions, which lack them
+    # of files of older versions, which lack them, or of episodes that did not succeed
+    old = {"n_stale_steps": 0, "trace_hash": "", "metrics": {}, "success_steps": None}
     return row.read(Episode, **{key: value for key, value in old.items() if not row.has(key)})
 
 
