@@ -305,8 +305,7 @@ class RunFolder:
 
 
 def _episode(row: Fields) -> Episode:
-    # of files of older versions, which lack them, or of episodes that did not succeed
-    old = {"n_stale_steps": 0, "trace_hash": "", "metrics": {}, "success_steps": None}
+    old = {"n_stale_steps": 0, "trace_hash": "", "metrics": {}}  # of files of older versions, which lack them
     return row.read(Episode, **{key: value for key, value in old.items() if not row.has(key)})
 
 
