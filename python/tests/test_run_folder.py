@@ -22,9 +22,11 @@ ROW = {
     "video": "media/test_100000.mp4",
     "metrics": {"coverage": 0.96},
     "course": {"first_reward": 0.1, "last_reward": 1.0, "best_step": 7, "is_terminated": True},
+    "success_steps": {"first": 7, "longest": 1, "at_end": 1},
 }
 BROKEN = ROW | {
-    "seed": 100001, "episode": 1, "score": 0.0, "success": False, "failure_reason": "threw", "video": None, "metrics": {}
+    "seed": 100001, "episode": 1, "score": 0.0, "success": False, "failure_reason": "threw", "video": None, "metrics": {},
+    "success_steps": None,
 }  # fmt: skip
 
 
@@ -69,6 +71,7 @@ def test_reads_the_files_of_an_evaluation(folder):
     first, second = run.episodes
     assert (first.seed, first.score, first.success, first.metrics) == (100000, 1.0, True, {"coverage": 0.96})
     assert first.course.best_step == 7 and first.course.lost_step is None
+    assert first.success_steps.first == 7
     assert second.failure_reason == "threw" and second.n_stale_steps == 0
     assert run.films == {("test", 100000): folder / "media/test_100000.mp4"}
     assert os.fspath(run) == str(folder)

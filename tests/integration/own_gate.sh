@@ -38,32 +38,7 @@ case $status in
 esac
 
 echo "a policy with damaged weights fails"
-mkdir damaged
-cp "$policy"/*.json "$policy"/*.safetensors damaged
-python3 - <<'PYTHON'
-import hashlib, json, pathlib, random, struct
-path = pathlib.Path("damaged/ema.safetensors")
-data = bytearray(path.read_bytes())
-(length,) = struct.unpack("<Q", data[:8])
-header = json.loads(data[8:8 + length])
-random.seed(0)
-n_damaged = 0
-for name, tensor in header.items():
-    if name == "__metadata__" or tensor["dtype"] != "F16":
-        continue
-    begin, end = (8 + length + offset for offset in tensor["data_offsets"])
-    values = struct.unpack(f"<{(end - begin) // 2}e", data[begin:end])
-    data[begin:end] = struct.pack(f"<{len(values)}e", *(v * (1 + random.gauss(0, 0.3)) for v in values))
-    n_damaged += len(values)
-assert n_damaged > 1e6, n_damaged
-path.write_bytes(data)
-manifest_path = pathlib.Path("damaged/manifest.json")
-manifest = json.loads(manifest_path.read_text())
-manifest["files"]["ema.safetensors"]["sha256"] = hashlib.sha256(data).hexdigest()
-del manifest["sha256"]  # its own, over the rest
-manifest["sha256"] = hashlib.sha256(json.dumps(manifest, indent=1, sort_keys=True).encode()).hexdigest()
-manifest_path.write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-PYTHON
+python3 "$(dirname "$(readlink -f "$0")")/damage_weights.py" "$policy" damaged 0.3
 evaluate damaged worse 20  # as good as none succeeds; ten lost seeds are proof
 expect_exit 1 "FAIL" "$dp_bench" gate --baseline "$policy/baseline.json" --candidate worse
 head -1 out.txt

@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "compare/graded_score.h"
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
@@ -22,6 +23,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFormat = "dp_bench.baseline.v1";
+constexpr const char* kDecidedBy = "decided_by";
+constexpr const char* kSuccessStep = "success_step";
 constexpr std::size_t kMaxBaselineBytes = std::size_t{16} << 20;
 
 // What a baseline keeps of a test episode.
@@ -116,6 +119,17 @@ void ReadHead(const core::JsonView& head, run::RunFolder* run) {
   run->manifest = manifest.dump();
 }
 
+// What decides. Baselines of versions before 0.4 have no such field: success decided.
+void ReadRule(const core::JsonView& head, run::RunFolder* run) {
+  run->decided_by = head.GetOptional<std::string>(kDecidedBy).value_or(std::string(kBySuccess));
+  if (std::ranges::find(kScores, run->decided_by) == kScores.end()) {
+    head.At(kDecidedBy).Fail("expected one of {}", fmt::join(kScores, ", "));
+  }
+  if (run->decided_by != kByTime) return;
+  run->horizon = head.Get<int>("horizon");
+  if (run->horizon < 1) head.At("horizon").Fail("expected at least 1 step");
+}
+
 // By GateStatus.
 using NamedExit = std::pair<std::string_view, int>;
 constexpr std::array<NamedExit, 5> kStatuses = {
@@ -199,10 +213,12 @@ double Correlation(const PairCounts& counts) {
   return spread > 0.0 ? (n * counts.both_succeed - a * b) / spread : 0.0;
 }
 
-std::string HashOutcomes(std::span<const EpisodePair> pairs) {
+// `changes` of the score that decides; empty if success decides.
+std::string HashOutcomes(std::span<const EpisodePair> pairs, std::span<const double> changes) {
   std::string text;
-  for (const EpisodePair& pair : pairs) {
-    text += fmt::format("{} {:d} {:d}\n", pair.seed(), pair.a.success, pair.b.success);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    text += fmt::format("{} {:d} {:d}", pairs[i].seed(), pairs[i].a.success, pairs[i].b.success);
+    text += changes.empty() ? "\n" : fmt::format(" {}\n", changes[i]);
   }
   return run::HashOfText(text);
 }
@@ -213,7 +229,11 @@ std::string CheckpointHash(const run::RunFolder& run) {
 
 // The fields that changed since the test stopped.
 std::vector<Mismatch> FindChanges(const GateProgress& earlier, const GateResult& now,
-                                  std::span<const EpisodePair> pairs) {
+                                  std::span<const EpisodePair> pairs,
+                                  std::span<const double> changes) {
+  if (earlier.decided_by != now.test.config().decided_by) {
+    return {{"decided_by", earlier.decided_by, now.test.config().decided_by}};
+  }
   if (!earlier.checkpoint_hash.empty() && !now.checkpoint_hash.empty() &&
       earlier.checkpoint_hash != now.checkpoint_hash) {
     return {{"checkpoint", earlier.checkpoint_hash, now.checkpoint_hash}};
@@ -222,24 +242,37 @@ std::vector<Mismatch> FindChanges(const GateProgress& earlier, const GateResult&
   if (pairs.size() < n) {
     return {{"number of shared seeds", std::to_string(n), std::to_string(pairs.size())}};
   }
-  const std::string hash = HashOutcomes(pairs.first(n));
+  const std::string hash =
+      HashOutcomes(pairs.first(n), changes.empty() ? changes : changes.first(n));
   if (hash == earlier.outcomes_hash) return {};
   return {{fmt::format("outcomes of the first {} seeds", n), earlier.outcomes_hash, hash}};
 }
 
-void CountPairs(std::span<const EpisodePair> pairs, GateResult* result) {
+// New minus old score of each pair; empty if success decides.
+std::vector<double> ChangesOf(const run::RunFolder& baseline, const run::RunFolder& candidate,
+                              std::span<const EpisodePair> pairs) {
+  std::vector<double> changes;
+  if (baseline.decided_by == kBySuccess) return changes;
   for (const EpisodePair& pair : pairs) {
-    if (result->test.is_finished()) break;
-    result->test.Add(pair.a.success, pair.b.success);
+    changes.push_back(GradedScore(baseline, candidate, pair.b) -
+                      GradedScore(baseline, baseline, pair.a));
+  }
+  return changes;
+}
+
+void CountPairs(std::span<const EpisodePair> pairs, std::span<const double> changes,
+                GateResult* result) {
+  for (std::size_t i = 0; i < pairs.size() && !result->test.is_finished(); ++i) {
+    result->test.Add(pairs[i].a.success, pairs[i].b.success, changes.empty() ? 0.0 : changes[i]);
   }
   const auto counted = pairs.first(static_cast<std::size_t>(result->test.counts().n_pairs()));
   PairCounts counts;
   for (const EpisodePair& pair : counted) counts.Add(pair.a.success, pair.b.success);
   result->baseline = WilsonInterval(counts.n_success_a(), counts.n());
   result->candidate = WilsonInterval(counts.n_success_b(), counts.n());
-  result->drop = AnytimeDropInterval(result->test.counts());
+  result->drop = result->test.drop();
   result->rho = Correlation(counts);
-  result->outcomes_hash = HashOutcomes(counted);
+  result->outcomes_hash = HashOutcomes(counted, result->test.changes());
 }
 
 // How a test gets more seeds, as far as the runs have fewer than another doubling needs.
@@ -270,7 +303,12 @@ std::string MoreSeeds(const run::RunFolder& candidate, std::size_t n_baseline,
 void Decide(const std::string& more_seeds, GateResult* result) {
   const SequentialTestConfig& config = result->test.config();
   const int n = result->test.counts().n_pairs();
-  const double points = 100.0 * config.margin;
+  // a score has no unit; a success rate is told in points
+  const bool is_graded = result->test.is_graded();
+  const std::string of_what =
+      is_graded ? fmt::format(" of the {}", ScoreTitle(config.decided_by)) : "";
+  const std::string margin = is_graded ? fmt::format("{:.3g}", config.margin)
+                                       : fmt::format("{:.3g} points", 100.0 * config.margin);
   if (result->has_signature) {
     result->status = GateStatus::kPass;
     result->reason = fmt::format("no change: {} of {} episodes equal the baseline's bit for bit",
@@ -280,31 +318,42 @@ void Decide(const std::string& more_seeds, GateResult* result) {
   switch (result->test.verdict()) {
     case Verdict::kPass:
       result->status = GateStatus::kPass;
-      result->reason = fmt::format("after {} seeds a drop of {:.3g} points is excluded", n, points);
+      result->reason = fmt::format("after {} seeds a drop{} of {} is excluded", n, of_what, margin);
       return;
     case Verdict::kFail:
       result->status = GateStatus::kFail;
-      result->reason = fmt::format("after {} seeds a drop of the success rate is shown", n);
+      result->reason = fmt::format("after {} seeds a drop{} is shown", n,
+                                   is_graded ? of_what : " of the success rate");
       return;
     case Verdict::kInconclusive:
       break;
   }
   result->status = GateStatus::kInconclusive;
-  result->reason = fmt::format("{} seeds neither show a drop nor exclude one of {:.3g} points; {}",
-                               n, points, more_seeds);
+  result->reason = fmt::format("{} seeds neither show a drop{} nor exclude one of {}; {}", n,
+                               of_what, margin, more_seeds);
 }
 
 }  // namespace
 
-std::string BaselineJson(const run::RunFolder& run) {
+std::string BaselineJson(const run::RunFolder& run, std::string_view decided_by) {
   RequireOutcomes(run);
+  run::RunFolder rule;  // what decides, as ParseBaseline reads it
+  rule.decided_by = decided_by;
+  rule.horizon = HorizonOf(run);
+  for (const run::EpisodeRecord& record : run.episodes) {
+    if (record.split == "test") GradedScore(rule, run, record);
+  }
   try {
-    const Json head = HeadOf(run);
+    Json head = HeadOf(run);
+    if (decided_by != kBySuccess) head[kDecidedBy] = decided_by;
+    if (decided_by == kByTime) head["horizon"] = rule.horizon;
     // one line per episode, so that a diff of the baseline is readable
     std::string rows;
     for (const run::EpisodeRecord& record : run.episodes) {
       if (record.split != "test") continue;
-      rows += (rows.empty() ? "\n    " : ",\n    ") + core::ToFields(record, VisitEpisode).dump();
+      Json row = core::ToFields(record, VisitEpisode);
+      if (decided_by == kByTime && record.success) row[kSuccessStep] = *StepOfSuccess(record);
+      rows += (rows.empty() ? "\n    " : ",\n    ") + row.dump();
     }
     std::string text = head.dump(2);
     text.replace(text.size() - 2, 2, ",\n  \"episodes\": [" + rows + "\n  ]\n}\n");
@@ -329,10 +378,12 @@ run::RunFolder ParseBaseline(std::string_view text, const std::filesystem::path&
     view.At("format").Fail("not of the format {}", kFormat);
   }
   ReadHead(view, &run);
+  ReadRule(view, &run);
   for (const core::JsonView& row : view.Elements("episodes")) {
     auto record = core::FromFields<run::EpisodeRecord>(row, VisitEpisode);
     record.episode = static_cast<int>(run.episodes.size());
     record.split = "test";
+    record.success_steps.first = row.GetOptional<int>(kSuccessStep).value_or(0);
     run.episodes.push_back(std::move(record));
   }
   if (run.episodes.empty()) throw DataError("{}: a baseline without episodes", file.string());
@@ -365,9 +416,11 @@ GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candida
         "episodes.jsonl",
         candidate.path.string());
   }
+  SequentialTestConfig fixed = config;
+  fixed.decided_by = baseline.decided_by;
   GateResult result = {.title = run::RunTitle(candidate),
                        .task = run::TaskTitle(candidate),
-                       .test = SequentialTest(config)};
+                       .test = SequentialTest(fixed)};
   result.checkpoint_hash = CheckpointHash(candidate);
   result.mismatches = FindTaskMismatches(baseline, candidate);
   const std::string why_unpaired = WhyUnpaired(baseline, candidate);
@@ -383,7 +436,10 @@ GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candida
   }
   const PairedOutcomes outcomes = why_unpaired.empty() ? PairBySeed(old_episodes, new_episodes)
                                                        : PairInOrder(old_episodes, new_episodes);
-  if (earlier != nullptr) result.mismatches = FindChanges(*earlier, result, outcomes.pairs);
+  const std::vector<double> changes = ChangesOf(baseline, candidate, outcomes.pairs);
+  if (earlier != nullptr) {
+    result.mismatches = FindChanges(*earlier, result, outcomes.pairs, changes);
+  }
   if (!result.mismatches.empty()) {
     result.status = GateStatus::kNotComparable;
     result.reason =
@@ -410,7 +466,7 @@ GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candida
        {FaultNote("baseline", old_episodes), FaultNote("candidate", new_episodes)}) {
     if (!note.empty()) result.note += (result.note.empty() ? "" : ". ") + note;
   }
-  CountPairs(outcomes.pairs, &result);
+  CountPairs(outcomes.pairs, changes, &result);
   Decide(MoreSeeds(candidate, old_episodes.size(), new_episodes.size(), result), &result);
   return result;
 }

@@ -19,9 +19,10 @@ namespace dp_bench::compare {
 
 /// Writes "format", "title", the "env" section of the config with "max_steps", the "env_plugin" and
 /// the "outcome_class" of the manifest, and one line per test episode: seed, success, score,
-/// broken, trace hash. Throws Error{kData} if the run has no test episodes, config.json or
-/// manifest.json.
-std::string BaselineJson(const run::RunFolder& run);
+/// broken, trace hash. With another `decided_by` than success (graded_score.h) also that, and for
+/// time_to_success the "horizon" and the "success_step" of each line. Throws Error{kData} if the
+/// run has no test episodes, config.json or manifest.json, or not the scores that should decide.
+std::string BaselineJson(const run::RunFolder& run, std::string_view decided_by = "success");
 
 /// Reads the file as the run folder that it represents; path() is the file's path. Throws
 /// Error{kData} naming the file if it is not a baseline, Error{kIo} if it cannot be read.
@@ -56,8 +57,8 @@ struct GateResult {
   int n_shared = 0;            // seeds that both ran
   RateInterval baseline;       // over the seeds that were counted
   RateInterval candidate;
-  DropInterval drop;
-  double rho = 0.0;  // correlation of the outcomes over the seeds; pairing gains most if high
+  DropInterval drop;  // of the success rate, or of the score that decides
+  double rho = 0.0;   // correlation of the outcomes over the seeds; pairing gains most if high
   std::string outcomes_hash;    // SHA-256 over the seeds counted and both outcomes of each
   std::string checkpoint_hash;  // from the candidate's manifest; may be empty
 
@@ -70,7 +71,8 @@ nlohmann::json ToJson(const GateResult& result);
 
 /// Where an earlier gate stopped: enough to tell whether two runs continue it correctly.
 struct GateProgress {
-  int n_pairs = 0;            // counted so far
+  int n_pairs = 0;  // counted so far
+  std::string decided_by;
   std::string outcomes_hash;  // see GateResult
   std::string checkpoint_hash;
 };
@@ -78,7 +80,8 @@ struct GateProgress {
 /// Counts the shared seeds in the order of the baseline's list until the test decides. One seed
 /// list must begin with the other. Runs that cannot be paired (WhyUnpaired) are paired in order. If
 /// there are at least 8 shared episodes and all have equal trace hashes, the result is PASS. If
-/// more than 1 % of a run's episodes broke, there is no verdict. A gate that continues an `earlier`
+/// more than 1 % of a run's episodes broke, there is no verdict. The baseline fixes which score
+/// decides, whatever `config` says. A gate that continues an `earlier`
 /// one (may be null) counts everything anew. It is kNotComparable, naming the field, if the
 /// candidate or the outcomes that were counted then differ. Throws Error{kData} if the candidate
 /// has no test episodes, Error{kConfig} for a bad `config`.

@@ -95,7 +95,7 @@ void Decide(GateReport* report) {
   if (!named.empty() || report->log_fail_evidence >= -std::log(report->config.alpha)) {
     report->status = GateStatus::kFail;
     report->reason = named.empty() ? "all tasks together show a drop, but no single task does"
-                                   : "a drop of the success rate is shown in " + named;
+                                   : "a drop is shown in " + named;
     return;
   }
   const std::string open = NamesOf(tasks, GateStatus::kInconclusive);
@@ -112,17 +112,21 @@ SequentialTestConfig ConfigFrom(const core::JsonView& json) {
           .alpha = json.Get<double>("alpha"),
           .beta = json.Get<double>("beta"),
           .max_pairs = json.Get<int>("max_pairs"),
-          .block_size = json.Get<int>("block_size")};
+          .block_size = json.Get<int>("block_size"),
+          .decided_by = json.GetOptional<std::string>("decided_by").value_or("success")};
 }
 
 // The test itself is not read: the gate that continues counts the same pairs again.
-GateProgress ProgressFrom(const core::JsonView& row, const SequentialTestConfig& of_task) {
+GateProgress ProgressFrom(const core::JsonView& row, SequentialTestConfig of_task) {
   const core::JsonView test = row.At("test");
-  if (ConfigFrom(test.At("config")) != of_task) {
+  const SequentialTestConfig found = ConfigFrom(test.At("config"));
+  of_task.decided_by = found.decided_by;  // each baseline has its own
+  if (found != of_task) {
     throw DataError("the test of '{}' has other settings than the gate",
                     row.Get<std::string>("task"));
   }
-  GateProgress progress = {.outcomes_hash = row.Get<std::string>("outcomes_hash"),
+  GateProgress progress = {.decided_by = found.decided_by,
+                           .outcomes_hash = row.Get<std::string>("outcomes_hash"),
                            .checkpoint_hash = row.Get<std::string>("checkpoint_hash")};
   for (const char* key : {"n_lost", "n_gained", "n_same"}) {
     const int n = test.At("counts").Get<int>(key);
@@ -204,7 +208,7 @@ GateReport JudgeTasks(const SequentialTestConfig& config, std::vector<GateResult
         task.status == GateStatus::kPass || task.status == GateStatus::kInconclusive;
     if (!is_named[i] || !has_verdict) continue;
     task.status = GateStatus::kFail;
-    task.reason = "with the evidence of the other tasks a drop of the success rate is shown";
+    task.reason = "with the evidence of the other tasks a drop is shown";
   }
   Decide(&report);
   return report;

@@ -4,6 +4,7 @@
 #include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "core/errors.h"
 
@@ -25,12 +26,13 @@ double LowerTailOverLastTerm(int k, int other) {
 }
 
 // The smallest margin D for which ln E >= `threshold` refutes "drop >= D"; E grows with D.
-double SmallestRefutedMargin(const OutcomeCounts& counts, double threshold) {
+template <class LogEvidence>
+double SmallestRefutedMargin(const LogEvidence& log_evidence, double threshold) {
   double low = -1.0;
   double high = 1.0;
   for (int i = 0; i < 50; ++i) {
     const double middle = (low + high) / 2.0;
-    const bool is_refuted = PassEvidence(middle).Log(counts) >= threshold;
+    const bool is_refuted = log_evidence(middle) >= threshold;
     (is_refuted ? high : low) = middle;
   }
   return high;
@@ -107,10 +109,32 @@ DropInterval AnytimeDropInterval(const OutcomeCounts& counts, double confidence)
   if (counts.n_pairs() == 0) return interval;
   interval.drop = static_cast<double>(counts.n_lost - counts.n_gained) / counts.n_pairs();
   const double threshold = std::log(2.0 / (1.0 - confidence));  // half of the error on each side
-  interval.high = SmallestRefutedMargin(counts, threshold);
+  const auto evidence_of = [](const OutcomeCounts& seen) {
+    return [seen](double margin) { return PassEvidence(margin).Log(seen); };
+  };
+  interval.high = SmallestRefutedMargin(evidence_of(counts), threshold);
   const OutcomeCounts reversed = {
       .n_lost = counts.n_gained, .n_gained = counts.n_lost, .n_same = counts.n_same};
-  interval.low = -SmallestRefutedMargin(reversed, threshold);
+  interval.low = -SmallestRefutedMargin(evidence_of(reversed), threshold);
+  return interval;
+}
+
+DropInterval AnytimeScoreDropInterval(std::span<const double> changes, double confidence) {
+  DPB_ASSERT(confidence > 0.0 && confidence < 1.0);
+  DropInterval interval;
+  if (changes.empty()) return interval;
+  const double sum = std::accumulate(changes.begin(), changes.end(), 0.0);
+  interval.drop = -sum / static_cast<double>(changes.size());
+  const double threshold = std::log(2.0 / (1.0 - confidence));  // half of the error on each side
+  const auto evidence_of = [changes](double sign) {
+    return [changes, sign](double margin) {
+      BetMixture evidence = BetMixture::AgainstDropOf(margin);
+      for (const double change : changes) evidence.Add(sign * change);
+      return evidence.Log();
+    };
+  };
+  interval.high = SmallestRefutedMargin(evidence_of(1.0), threshold);
+  interval.low = -SmallestRefutedMargin(evidence_of(-1.0), threshold);
   return interval;
 }
 
@@ -161,10 +185,18 @@ Verdict SequentialRule::Judge(const Look& look) const {
 }
 
 SequentialTest::SequentialTest(const SequentialTestConfig& config)
-    : config_(config), rule_(config) {}
+    : config_(config), rule_(config) {
+  if (config.decided_by == "success") return;
+  graded_ = {BetMixture::AgainstNoDrop(), BetMixture::AgainstDropOf(config.margin)};
+}
 
-void SequentialTest::Add(bool old_succeeded, bool new_succeeded) {
+void SequentialTest::Add(bool old_succeeded, bool new_succeeded, double change) {
   DPB_ASSERT(!is_finished());
+  if (graded_) {
+    graded_->fail.Add(change);
+    graded_->pass.Add(change);
+    changes_.push_back(change);
+  }
   if (old_succeeded == new_succeeded) {
     ++counts_.n_same;
   } else {
@@ -175,8 +207,15 @@ void SequentialTest::Add(bool old_succeeded, bool new_succeeded) {
 }
 
 void SequentialTest::TakeLook() {
-  looks_.push_back(rule_.Examine(counts_));
+  looks_.push_back(graded_ ? Look{.counts = counts_,
+                                  .log_fail_evidence = graded_->fail.Log(),
+                                  .log_pass_evidence = graded_->pass.Log()}
+                           : rule_.Examine(counts_));
   verdict_ = rule_.Judge(looks_.back());
+}
+
+DropInterval SequentialTest::drop() const {
+  return graded_ ? AnytimeScoreDropInterval(changes_) : AnytimeDropInterval(counts_);
 }
 
 bool SequentialTest::is_finished() const {

@@ -4,9 +4,13 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "compare/graded_evidence.h"
 
 namespace dp_bench::compare {
 
@@ -56,6 +60,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DropInterval, drop, low, high)
 /// with a probability of at least `confidence`. The interval is wider than one for a single look.
 DropInterval AnytimeDropInterval(const OutcomeCounts& counts, double confidence = 0.95);
 
+/// The same for the mean drop of a score, from its changes, new minus old, each in [-1, 1].
+DropInterval AnytimeScoreDropInterval(std::span<const double> changes, double confidence = 0.95);
+
 // Evidence about several tasks at once, from one e-value of each. It holds for any dependence
 // between the tasks: they may share seeds, policy and env. All values are natural logarithms.
 
@@ -83,6 +90,8 @@ struct SequentialTestConfig {
   double beta = 0.05;    // bounds the probability of PASS when the drop is the margin or more
   int max_pairs = 400;   // INCONCLUSIVE after this many
   int block_size = 10;   // pairs between two looks
+  /// What may drop: the success rate, or the mean of another score of graded_score.h.
+  std::string decided_by = "success";
 
   /// Short enough for every pull request; finds breaks of 15 to 20 points.
   static SequentialTestConfig PullRequest() { return {}; }
@@ -91,7 +100,8 @@ struct SequentialTestConfig {
 
   bool operator==(const SequentialTestConfig&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SequentialTestConfig, margin, alpha, beta, max_pairs, block_size)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SequentialTestConfig, margin, alpha, beta, max_pairs, block_size,
+                                   decided_by)
 
 /// What one look at the evidence saw.
 struct Look {
@@ -100,7 +110,7 @@ struct Look {
   double log_pass_evidence = 0.0;  // ln E against "a drop of the margin or more"
 };
 
-/// The rule of the test, on counts alone.
+/// The rule of the test of outcomes, on counts alone.
 class SequentialRule {
  public:
   /// Throws Error{kConfig} naming the field that is out of range.
@@ -123,8 +133,9 @@ class SequentialTest {
  public:
   explicit SequentialTest(const SequentialTestConfig& config);
 
-  /// Counts the next seed of the list. Not allowed after is_finished().
-  void Add(bool old_succeeded, bool new_succeeded);
+  /// Counts the next seed of the list. Not allowed after is_finished(). `change`, new minus old
+  /// score in [-1, 1], decides unless the test is decided by success.
+  void Add(bool old_succeeded, bool new_succeeded, double change = 0.0);
 
   /// The test has decided, or has reached max_pairs.
   bool is_finished() const;
@@ -133,6 +144,11 @@ class SequentialTest {
   const SequentialTestConfig& config() const { return config_; }
   /// All pairs, including those since the last look.
   const OutcomeCounts& counts() const { return counts_; }
+  /// Of the score; empty if the test is decided by success.
+  const std::vector<double>& changes() const { return changes_; }
+  bool is_graded() const { return graded_.has_value(); }
+  /// The drop that the evidence does not rule out, of the success rate or of the score.
+  DropInterval drop() const;
   /// One entry per complete block.
   const std::vector<Look>& looks() const { return looks_; }
 
@@ -142,6 +158,11 @@ class SequentialTest {
   SequentialTestConfig config_;
   SequentialRule rule_;
   OutcomeCounts counts_;
+  struct Graded {
+    BetMixture fail, pass;
+  };
+  std::optional<Graded> graded_;  // none if decided by success
+  std::vector<double> changes_;
   std::vector<Look> looks_;
   Verdict verdict_ = Verdict::kInconclusive;
 };

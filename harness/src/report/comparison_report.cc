@@ -8,9 +8,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "compare/graded_score.h"
 #include "core/output_file.h"
 #include "report/html_report.h"
 #include "report/render.h"
+#include "report/success_over_time.h"
 
 namespace dp_bench::report {
 namespace {
@@ -31,6 +33,12 @@ Json VideoJson(const run::EpisodeRecord& record) {
   return record.video.empty() ? Json() : Json(record.video);
 }
 
+// 0: not measured
+double ControlHz(const run::RunFolder& run) {
+  const std::optional<run::PolicyLatencySummary> latency = run.ReadLatency();
+  return latency ? latency->control_hz : 0.0;
+}
+
 Json RunJson(const compare::ComparedRun& run, compare::RateMethod method) {
   Json rate = run.success_rate;
   rate["method"] = method == compare::RateMethod::kWilson ? "wilson" : "clopper_pearson";
@@ -42,6 +50,7 @@ Json RunJson(const compare::ComparedRun& run, compare::RateMethod method) {
           {"n_failed", run.test.n_failed},
           {"mean_score", run.test.mean_score},
           {"success_rate", rate},
+          {"over_time", SuccessOverTimeJson(run.files.episodes, "test", ControlHz(run.files))},
           {"letters", run.letters.empty() ? Json() : Json(run.letters)}};
 }
 
@@ -96,6 +105,21 @@ Json CandidateJson(const compare::CandidateComparison& candidate) {
                {"mismatches", candidate.mismatches}};
   json.update(Json(counts));
   return json;
+}
+
+// Of candidate `i`, if its seeds are paired.
+Json GradedJson(const compare::RunComparison& comparison, std::size_t i) {
+  const compare::PairedOutcomes& outcomes = comparison.candidates[i].outcomes;
+  Json graded = Json::array();
+  for (const compare::GradedComparison& compared :
+       compare::CompareGraded(comparison.runs[0].files, comparison.runs[i + 1].files, outcomes)) {
+    graded.push_back(compared);
+    graded.back()["text"] = fmt::format(
+        "{} {:+.3f} ({:+.3f} to {:+.3f} at every look); evidence of worse {:.3g}, of better {:.3g}",
+        compare::ScoreTitle(compared.decided_by), compared.difference, compared.low, compared.high,
+        std::exp(compared.log_worse_evidence), std::exp(compared.log_better_evidence));
+  }
+  return graded;
 }
 
 // One bar per seed, the highest difference first: up or down from the middle of 120 pixels.
@@ -240,6 +264,7 @@ Json ToJson(const compare::RunComparison& comparison) {
     Json row = CandidateJson(comparison.candidates[i]);
     row["a"] = comparison.runs[0].label;
     row["b"] = comparison.runs[i + 1].label;
+    row["graded"] = GradedJson(comparison, i);
     candidates.push_back(row);
   }
   return {{"confidence", 0.95},
@@ -252,7 +277,14 @@ Json ToJson(const compare::RunComparison& comparison) {
 }
 
 void WriteComparisonReport(const compare::RunComparison& comparison, const fs::path& file) {
-  const Json shown = ShownJson(comparison, fs::absolute(file).parent_path());
+  Json shown = ShownJson(comparison, fs::absolute(file).parent_path());
+  LinePlot plot = SuccessOverTimePlot();
+  for (const Json& run : shown["runs"]) {
+    AddSuccessCurve(run["over_time"], run["label"].get<std::string>(), &plot);
+  }
+  Json plots = Json::array();
+  AppendPlot(plot, &plots);
+  if (!plots.empty()) shown["success_over_time"] = {{"plots", plots}};
   core::WriteOutput(file, Render("comparison.html", shown));
 }
 

@@ -12,6 +12,7 @@
 #include "compare/failure_clusters.h"
 #include "compare/intervals.h"
 #include "report/render.h"
+#include "report/success_over_time.h"
 #include "run/run_cost.h"
 
 namespace dp_bench::report {
@@ -135,6 +136,7 @@ Json SplitJson(std::span<const run::EpisodeRecord> records, std::string_view spl
     json["policy_faults"]["n_faults"] = summary.n_policy_faults;
     json["policy_faults"]["has_others"] = summary.n_episodes > summary.n_policy_faults;
   }
+  json["over_time"] = SuccessOverTimeJson(records, split);
   json["n_stale_steps"] = summary.n_stale_steps > 0 ? Json(summary.n_stale_steps) : Json();
   return json;
 }

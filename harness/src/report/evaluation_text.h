@@ -31,7 +31,7 @@ std::string LatencyTable(const run::PolicyLatencySummary& latency);
 /// The clusters of each split with their signs; empty if all episodes succeeded.
 std::string FailureText(std::span<const run::EpisodeRecord> records);
 
-/// {split, rate, low, high, n, n_success, n_failed, mean_score, n_steps, n_stale_steps}
+/// {split, rate, low, high, n, n_success, n_failed, mean_score, n_steps, n_stale_steps, over_time}
 nlohmann::json SplitJson(std::span<const run::EpisodeRecord> records, std::string_view split);
 
 /// {arms: [{name, folder, rate_effect, ...}], arm_notes}

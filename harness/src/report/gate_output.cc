@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "compare/graded_score.h"
 #include "report/render.h"
 
 namespace dp_bench::report {
@@ -52,12 +54,20 @@ void AddShown(const compare::GateResult& result, bool is_several, Json* task) {
   (*task)["has_verdict"] = has_verdict;
   (*task)["has_rows"] = has_verdict || !result.mismatches.empty();
   (*task)["counts"] = CountsText(result.test.counts());
+  (*task)["graded"] = result.test.is_graded()
+                          ? Json{{"title", compare::ScoreTitle(config.decided_by)},
+                                 {"success_fail_evidence", nullptr}}
+                          : Json();
   (*task)["last_evidence"] = Evidence(result.log_fail_evidence(), config.alpha);
   (*task)["fail_evidence"] = nullptr;
   if (result.test.looks().empty()) return;
   const compare::Look& look = result.test.looks().back();
   (*task)["fail_evidence"] = Evidence(look.log_fail_evidence, config.alpha);
   (*task)["pass_evidence"] = Evidence(look.log_pass_evidence, config.beta);
+  if (!result.test.is_graded()) return;
+  const compare::Look by_success = compare::SequentialRule(config).Examine(look.counts);
+  (*task)["graded"]["success_fail_evidence"] = Evidence(by_success.log_fail_evidence, config.alpha);
+  (*task)["graded"]["success_pass_evidence"] = Evidence(by_success.log_pass_evidence, config.beta);
 }
 
 Json ShownJson(const compare::GateReport& report) {
@@ -68,6 +78,9 @@ Json ShownJson(const compare::GateReport& report) {
   shown["n_tasks"] = n_tasks;
   shown["n_cases"] = n_tasks + (is_several ? 1 : 0);
   shown["title"] = is_several ? fmt::format("{} tasks", n_tasks) : report.tasks[0].title;
+  const bool is_graded =
+      std::ranges::any_of(report.tasks, [](const auto& task) { return task.test.is_graded(); });
+  shown["subject"] = is_graded ? "Score" : "Success rate";
   shown["evidence"] = Evidence(report.log_fail_evidence, report.config.alpha);
   shown["element"] = JUnitElement(report.status);
   for (std::size_t i = 0; i < n_tasks; ++i) {

@@ -20,6 +20,7 @@
 #include "report/evaluation_text.h"
 #include "report/film_plots.h"
 #include "report/render.h"
+#include "report/success_over_time.h"
 #include "run/manifest.h"
 #include "run/run_cost.h"
 #include "run/run_files.h"
@@ -44,6 +45,12 @@ Json HeadlineJson(const run::RunFolder& run, const std::string& split) {
   headline["min_score"] = scores.front();
   headline["mean_steps"] = headline["n_steps"].get<double>() / static_cast<double>(scores.size());
   if (headline["n_failed"] == 0) headline["n_failed"] = nullptr;
+  if (Json& over_time = headline["over_time"]; !over_time.is_null()) {
+    LinePlot plot = SuccessOverTimePlot();
+    AddSuccessCurve(over_time, split, &plot);
+    over_time["plots"] = Json::array();
+    AppendPlot(plot, &over_time["plots"]);
+  }
   return headline;
 }
 

@@ -98,6 +98,7 @@ void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
   course_.AddStep(result.reward, result.terminated);
   is_terminated_ = result.terminated;
   ++record_.n_steps;
+  record_.success_steps.Add(record_.n_steps, result.success);
 
   if (is_observed && !is_terminated_) {
     Observe();
@@ -149,6 +150,7 @@ void EpisodeSlot::Fail(const std::string& reason) {
   record_.failure_reason = reason;
   record_.score = 0.0;
   record_.success = false;
+  record_.success_steps = {};
   env_.reset();  // its state is unknown after an exception
   End();
 }

@@ -83,6 +83,12 @@ void VisitCourse(const core::JsonFields& fields, EpisodeCourse* c) {
   fields.IfSet("unseen_key", &c->unseen_key);
 }
 
+void VisitSuccess(const core::JsonFields& fields, SuccessSteps* c) {
+  fields("first", &c->first);
+  fields("longest", &c->longest);
+  fields("at_end", &c->at_end);
+}
+
 // All but the metrics, whose names are not in the record.
 void VisitRecord(const core::JsonFields& fields, EpisodeRecord* c) {
   fields("episode", &c->episode);
@@ -106,6 +112,9 @@ EpisodeRecord ToRecord(const core::JsonView& row, std::span<const std::string> m
   if (row.Has("course")) {
     record.course = core::FromFields<EpisodeCourse>(row.At("course"), VisitCourse);
   }
+  if (row.Has("success_steps")) {
+    record.success_steps = core::FromFields<SuccessSteps>(row.At("success_steps"), VisitSuccess);
+  }
   if (metric_names.empty() || !row.Has("metrics")) return record;
   const core::JsonView metrics = row.At("metrics");
   if (metrics.json().empty()) return record;  // no step was executed
@@ -123,6 +132,9 @@ std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string>
   Json row = core::ToFields(record, VisitRecord);
   row["metrics"] = MetricsToJson(record, metric_names);
   if (record.course) row["course"] = core::ToFields(*record.course, VisitCourse);
+  if (record.success_steps.first > 0) {
+    row["success_steps"] = core::ToFields(record.success_steps, VisitSuccess);
+  }
   return Dump(row, -1);
 }
 

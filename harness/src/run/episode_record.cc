@@ -88,6 +88,12 @@ SplitSummary Summarize(std::span<const EpisodeRecord> records, std::string_view 
   return summary;
 }
 
+void SuccessSteps::Add(int step, bool is_success) {
+  at_end = is_success ? at_end + 1 : 0;
+  longest = std::max(longest, at_end);
+  if (is_success && first == 0) first = step;
+}
+
 EpisodeCourseKeeper::EpisodeCourseKeeper(std::span<const KeySpec> keys, const ObsRanges& ranges)
     : keys_(keys) {
   for (const KeySpec& key : keys) {

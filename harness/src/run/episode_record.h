@@ -49,6 +49,18 @@ struct EpisodeCourse {
   bool operator==(const EpisodeCourse&) const = default;
 };
 
+/// When the env reported success. Steps count from 1; all 0: never, or a row of an older version.
+struct SuccessSteps {
+  int first = 0;    // the first step with success
+  int longest = 0;  // the most steps in a row with success
+  int at_end = 0;   // the last steps in a row with success; 0: not at the end
+
+  /// The next step is `step`.
+  void Add(int step, bool is_success);
+
+  bool operator==(const SuccessSteps&) const = default;
+};
+
 /// Tracks the course of one episode at a time.
 class EpisodeCourseKeeper {
  public:
@@ -96,6 +108,7 @@ struct EpisodeRecord {
   std::string trace_hash;       // SHA-256 of actions, rewards, flags, metrics and observations
   std::vector<double> metrics;  // aggregated as in EnvSpec::metrics; empty if no step was executed
   std::optional<std::string> failure_reason;
+  SuccessSteps success_steps;           // zeros if the episode failed
   std::optional<EpisodeCourse> course;  // none in rows of older versions
   std::string video;                    // relative to the output folder; empty: none
   std::string video_error;              // why filming failed

@@ -35,6 +35,10 @@ struct RunFolder {
   std::string unfinished;          // why there is no result yet, and what to do
   std::vector<std::string> notes;  // remarks about these files for the report
 
+  // of a baseline of dp_bench gate (compare/graded_score.h)
+  std::string decided_by = "success";
+  int horizon = 0;  // steps; for time_to_success
+
   // of a result that another program wrote (run/foreign_result.h)
   std::string seed_origin;         // the program that numbered the seeds; empty: dp_bench
   bool has_seeds = true;           // false: `seed` only counts the episodes

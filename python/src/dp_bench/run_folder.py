@@ -43,6 +43,21 @@ class EpisodeCourse:
 
 
 @dataclasses.dataclass(frozen=True)
+class SuccessSteps:
+    """When the env reported success. Steps count from 1.
+
+    Attributes:
+        first: The first step with success.
+        longest: The most steps in a row with success.
+        at_end: The last steps in a row with success; 0 if there was none at the end.
+    """
+
+    first: int
+    longest: int
+    at_end: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Episode:
     """One episode of an evaluation.
 
@@ -60,6 +75,7 @@ class Episode:
         video_error: Why filming failed, or None.
         metrics: The env's metrics by name; empty if no step was executed.
         course: None in files of older versions.
+        success_steps: None if no step had success, and in files of older versions.
     """
 
     episode: int
@@ -75,6 +91,7 @@ class Episode:
     video_error: str | None
     metrics: dict[str, float]
     course: EpisodeCourse | None
+    success_steps: SuccessSteps | None
 
 
 class Episodes(Sequence[Episode]):
@@ -121,8 +138,8 @@ class Episodes(Sequence[Episode]):
     def to_dict(self, orient: Literal["list", "records"] = "list") -> dict[str, list[Any]] | list[dict[str, Any]]:
         """A flat table: by column ("list") or by row ("records"), as pandas calls these.
 
-        The columns are the fields of Episode, `metrics.<name>` and `course.<field>`. A value that an episode does not
-        have is None.
+        The columns are the fields of Episode, `metrics.<name>`, `course.<field>` and `success_steps.<field>`. A value
+        that an episode does not have is None.
         """
         if orient not in ("list", "records"):
             raise ValueError(f'expected orient "list" or "records", found {orient!r}')
@@ -294,7 +311,7 @@ def _episode(row: Fields) -> Episode:
 
 def _flat(episode: Episode) -> dict[str, Any]:
     row = dataclasses.asdict(episode)
-    for group in ("metrics", "course"):
+    for group in ("metrics", "course", "success_steps"):
         members = row.pop(group) or {}
         row.update({f"{group}.{name}": value for name, value in members.items()})
     return row

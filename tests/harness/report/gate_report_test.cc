@@ -106,7 +106,7 @@ TEST_F(GateReportTest, FailsOnOneTaskAndNamesIt) {
   const compare::GateReport report =
       Gate({{"push", good, good}, {"lift", good, compare::Times(30, "f")}, {"pull", good, good}});
   EXPECT_EQ(report.status, compare::GateStatus::kFail);
-  EXPECT_EQ(report.reason, "a drop of the success rate is shown in pusht, lift");
+  EXPECT_EQ(report.reason, "a drop is shown in pusht, lift");
   // the evidence of a single task must be enough for the mean over all three
   EXPECT_GE(report.log_fail_evidence, std::log(100.0));
   EXPECT_EQ(report.tasks[0].status, compare::GateStatus::kInconclusive);

@@ -14,6 +14,7 @@
 
 #include "app/light/verbs.h"
 #include "compare/gate_report.h"
+#include "compare/graded_score.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
@@ -31,13 +32,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kGateDetails =
     R"(Compares the test episodes of a finished run with those of a baseline, seed by seed, and checks the
-evidence after every 10 seeds: FAIL if it shows a drop of the success rate, PASS if it excludes a
-drop of --margin. The error rates hold although it looks often. A candidate may also be a
+evidence after every 10 seeds: FAIL if it shows a drop, PASS if it excludes a drop of --margin. The
+baseline fixes what may drop: the success rate, or a score between 0 and 1. The error rates hold although it looks often. A candidate may also be a
 checkpoint, or with --policy a policy without weights. It is rolled out until there is a verdict.
 Results of other programs are read as by dp_bench compare.
 
 Examples:
   dp_bench gate --baseline baseline.json --update-baseline --candidate runs/main
+  dp_bench gate --baseline baseline.json --update-baseline --decide-by time_to_success --candidate runs/main
   dp_bench gate --baseline baseline.json --candidate runs/branch --junit gate.xml
   dp_bench gate --baseline baseline.json --policy remote --env pusht policy.params.url=ws://127.0.0.1:8000
   dp_bench gate --baseline push.json lift.json --candidate runs/push runs/lift --json gate.json
@@ -56,6 +58,7 @@ struct GateVerbOptions {
   bool is_nightly = false;
   bool has_same_seeds = false;
   bool updates_baseline = false;
+  std::string decided_by = std::string(compare::kBySuccess);
   fs::path continued;  // a file from --json
   fs::path json, junit, markdown;
   std::shared_ptr<GateRollouts> rollouts;  // null: no candidate is a checkpoint
@@ -104,7 +107,7 @@ int UpdateBaselines(const GateVerbOptions& options) {
           "evaluate it with dp_bench eval --checkpoint {} --output FOLDER",
           candidate.string(), candidate.string());
     }
-    const std::string text = compare::BaselineJson(run::ReadResult(candidate));
+    const std::string text = compare::BaselineJson(run::ReadResult(candidate), options.decided_by);
     baselines.push_back(compare::ParseBaseline(text, candidate));
     texts.push_back(text);
   }
@@ -267,6 +270,12 @@ Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts) {
   CLI::Option* update =
       app->add_flag("--update-baseline", options->updates_baseline,
                     "Write the candidates' outcomes to --baseline instead of testing them");
+  app->add_option(
+         "--decide-by", options->decided_by,
+         "With --update-baseline: what gates against this baseline compare, success, score "
+         "or time_to_success (default: success)")
+      ->check(CLI::IsMember(compare::kScores))
+      ->needs(update);
   app->add_option("--continue", options->continued,
                   "Continue an INCONCLUSIVE gate from the file that it wrote with --json")
       ->check(CLI::ExistingFile)
