@@ -38,7 +38,7 @@ TEST(AllocateTest, GivesSeedsToThoseThatAreNotToldApartAndFirstToTheOneWithFewer
 TEST(AllocateTest, ThePairThatIsNearlyToldApartComesFirst) {
   SuiteTable table = ThreePolicies();
   table.policies[1] = "close";
-  table.cells[1] = Cell("close", "t", Times(8, "0101") + "00010001");
+  table.cells[1] = Cell("close", "t", Times(6, "0101") + Times(4, "0001"));
   table.cells[2] = Cell("middle", "t", Times(10, "0010"));
   const SuiteRanking ranking = RankingOf(table);
   ASSERT_EQ(ranking.PlaceOf("close")->letters, ranking.PlaceOf("low")->letters);

@@ -1,6 +1,6 @@
 // Many policies over many repetitions: how often letters and ranks are wrong, how many episodes the
 // allocation saves, and how often the interval of a real rate covers. Simulated with our own random
-// streams, so every figure is the same on every machine. DPB_FULL_SIMULATION=1 runs 100,000 tables
+// streams, so every figure is the same on every machine. DPB_FULL_SIMULATION=1 runs 20,000 tables
 // and 10,000 intervals of each kind, which takes minutes.
 #include <gtest/gtest.h>
 
@@ -199,7 +199,7 @@ std::vector<NamedWorld> Worlds() {
 }
 
 TEST(ManyPolicies, FalseLettersAndRanksStayBelowTheirLevelAtEveryLook) {
-  const int n_tables = TimesOr(100'000, 300);
+  const int n_tables = TimesOr(20'000, 300);
   for (const NamedWorld& each : Worlds()) {
     const FalseAlarms found = CountFalseAlarms(each.world, n_tables, IsLong() ? 50 : 40);
     std::printf("%-60s false discoveries %.3f %%, any %.3f %%, ranks %.3f %%\n", each.name,
