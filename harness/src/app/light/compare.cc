@@ -55,7 +55,9 @@ struct CompareVerbOptions {
   fs::path real;
   int n_allocated = 0;
 
-  bool has_question() const { return !published.empty() || !real.empty() || n_allocated > 0; }
+  int n_questions() const {
+    return (published.empty() ? 0 : 1) + (real.empty() ? 0 : 1) + (n_allocated > 0 ? 1 : 0);
+  }
 };
 
 bool AreComparable(const std::vector<run::RunFolder>& folders) {
@@ -126,6 +128,9 @@ nlohmann::json AnswerAllocation(const CompareVerbOptions& options) {
 
 // What --published, --real and --allocate ask; one of them.
 int Answer(const CompareVerbOptions& options) {
+  if (options.n_questions() > 1) {
+    throw UsageError("--published, --real and --allocate answer different questions; give one");
+  }
   run::RequireResultFiles({{"--json", options.json, run::kCompareAnswer}});
   const nlohmann::json json = !options.published.empty() ? AnswerPublished(options)
                               : !options.real.empty()    ? AnswerReal(options)
@@ -137,7 +142,7 @@ int Answer(const CompareVerbOptions& options) {
 }
 
 int Compare(const CompareVerbOptions& options) {
-  if (options.has_question()) return Answer(options);
+  if (options.n_questions() > 0) return Answer(options);
   if (options.folders.size() < 2) {
     throw UsageError("expected two runs or more, or one with --published, --real or --allocate");
   }
@@ -193,22 +198,19 @@ Verb AddCompare(CLI::App* app) {
   app->add_flag("--same-seeds", options->has_same_seeds,
                 "Pair results of different programs by their seeds; LeRobot's, which have none, by "
                 "their order");
-  CLI::Option* const published = app->add_option("--published", options->published,
-                                                 "Is this published success rate credible, given "
-                                                 "the runs (of one policy)? 403/500, 0.806/500, "
-                                                 "80.6%/500, or a rate alone");
-  CLI::Option* const real =
-      app->add_option("--real", options->real,
-                      "Bound the success rate on a real robot: a result, such as a CSV, of real "
-                      "rollouts with the seeds of simulated ones; the run is the simulation")
-          ->check(CLI::ExistingPath)
-          ->excludes(published);
+  app->add_option(
+      "--published", options->published,
+      "Is this published success rate credible, given the runs (of one policy)? 403/500, "
+      "0.806/500, 80.6%/500, or a rate alone");
+  app->add_option(
+         "--real", options->real,
+         "Bound the success rate on a real robot: a result, such as a CSV, of real rollouts "
+         "with the seeds of simulated ones; the run is the simulation")
+      ->check(CLI::ExistingPath);
   AddNumber(
       app, "--allocate", &options->n_allocated, 1, 1'000'000'000,
-      "Which policies should get the next N episodes? Of a suite.json, or of runs of one task")
-      ->capture_default_str()
-      ->excludes(published)
-      ->excludes(real);
+      "Which policies should get the next episodes, at most N? Of a suite.json, or of runs of "
+      "one task");
   app->add_flag("--force", options->is_forced, "Compare even if env, task or seeds differ");
   return [options] { return Compare(*options); };
 }
