@@ -11,6 +11,7 @@ compare=("$dp_bench" compare)
 expect_json() {  # expect_json EXPRESSION COMMAND...: a Python expression over `found`
   local expression=$1
   shift
+  rm -f found.json  # the answers to --published, --real and --allocate are another kind of file
   "$@" --json found.json >out.txt 2>&1 || fail "$*: $(cat out.txt)"
   python3 - "$expression" <<'PYTHON' || fail "$* does not satisfy $expression: $(cat found.json)"
 import json, sys
@@ -102,8 +103,21 @@ mkdir bare
 cp b/episodes.jsonl bare
 expect_exit 0 "bare has no config.json" "${compare[@]}" a bare
 
+echo "a published number, a real robot, and the next episodes"
+expect_exit 0 "^CREDIBLE" "${compare[@]}" a --published 5/10
+expect_json 'found["verdict"] == "ours is lower" and found["published"]["n_success"] == 990' "${compare[@]}" a --published 99%/1000
+expect_exit 2 "expected successes and episodes" "${compare[@]}" a --published 11/10
+printf 'seed,success\n100000,1\n100001,0\n100002,1\n' >real.csv
+expect_json 'found["simulated"]["n"] == 10 and found["real_alone"]["n"] == 3 and found["low"] < found["rate"] < found["high"]' \
+  "${compare[@]}" a --real real.csv
+expect_exit 2 "--real needs one run" "${compare[@]}" a b --real real.csv
+expect_exit 2 "give one" "${compare[@]}" a --real real.csv --published 5/10
+expect_json '0 < found["n_episodes"] <= 6 and found["policies"][0]["n_more"] == found["policies"][1]["n_more"] > 0' \
+  "${compare[@]}" a b --allocate 6
+expect_exit 0 "dp_bench eval --resume a env_runner.n_test=1" "${compare[@]}" a b --allocate 6
+
 echo "bad input gives a message and its exit code"
-expect_exit 2 "runs" "${compare[@]}" a
+expect_exit 2 "two runs or more, or one with" "${compare[@]}" a
 expect_exit 2 "nowhere" "${compare[@]}" a nowhere
 expect_exit 2 "not in range" "${compare[@]}" a b --difference 0
 mkdir empty

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
-#include <boost/math/distributions/hypergeometric.hpp>
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
@@ -222,19 +221,27 @@ DifferenceInterval NewcombeInterval(const RateInterval& a, const RateInterval& b
 }
 
 double FisherExactP(const RateInterval& a, const RateInterval& b) {
-  constexpr double kTie = 1.0 + 1e-7;  // equal probabilities differ by rounding
-  const auto n_success = static_cast<unsigned>(a.n_success + b.n_success);
-  const boost::math::hypergeometric tables(n_success, static_cast<unsigned>(a.n),
-                                           static_cast<unsigned>(a.n + b.n));
-  const double observed = pdf(tables, static_cast<unsigned>(a.n_success));
-  double p = 0.0;
+  constexpr double kTie = 1e-7;  // equal probabilities differ by rounding
+  const int n_success = a.n_success + b.n_success;
   const int least = std::max(0, a.n_success - (b.n - b.n_success));
-  const int most = std::min(a.n, a.n_success + b.n_success);
-  for (int k = least; k <= most; ++k) {
-    const double probability = pdf(tables, static_cast<unsigned>(k));
-    if (probability <= observed * kTie) p += probability;
+  const int most = std::min(a.n, n_success);
+  // ln of the probability of a table, up to a constant, from that of the one before: thousands of
+  // hypergeometric probabilities would take seconds
+  std::vector<double> log_probability = {0.0};
+  for (int k = least; k < most; ++k) {
+    const double ratio = static_cast<double>(n_success - k) * (a.n - k) /
+                         (static_cast<double>(k + 1) * (b.n - n_success + k + 1));
+    log_probability.push_back(log_probability.back() + std::log(ratio));
   }
-  return std::min(1.0, p);
+  const double largest = *std::ranges::max_element(log_probability);
+  const double observed = log_probability[static_cast<std::size_t>(a.n_success - least)];
+  double total = 0.0;
+  double p = 0.0;
+  for (const double value : log_probability) {
+    total += std::exp(value - largest);
+    if (value <= observed + kTie) p += std::exp(value - largest);
+  }
+  return std::min(1.0, p / total);
 }
 
 double McNemarExactP(const PairCounts& counts) {

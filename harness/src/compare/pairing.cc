@@ -202,6 +202,13 @@ void PairCounts::Add(bool a_succeeded, bool b_succeeded) {
   }
 }
 
+void PairCounts::Add(const PairCounts& others) {
+  both_succeed += others.both_succeed;
+  only_a += others.only_a;
+  only_b += others.only_b;
+  neither += others.neither;
+}
+
 PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
                           std::span<const run::EpisodeRecord> b, std::string_view split) {
   const RecordBySeed in_a = IndexSplit(a, split, "first");

@@ -58,6 +58,7 @@ struct PairCounts {
   int neither = 0;
 
   void Add(bool a_succeeded, bool b_succeeded);
+  void Add(const PairCounts& others);
 
   int n() const { return both_succeed + only_a + only_b + neither; }
   int n_discordant() const { return only_a + only_b; }

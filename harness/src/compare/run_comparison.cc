@@ -3,56 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "core/errors.h"
 #include "run/run_files.h"
 
 namespace dp_bench::compare {
 namespace {
-
-using Column = std::vector<bool>;  // which runs have this letter
-
-bool IsWithin(const Column& inner, const Column& outer) {
-  for (std::size_t i = 0; i < inner.size(); ++i) {
-    if (inner[i] && !outer[i]) return false;
-  }
-  return true;
-}
-
-// A column that adds nothing is absorbed by one that contains it.
-void InsertAndAbsorb(const Column& column, std::vector<Column>* columns) {
-  for (const Column& other : *columns) {
-    if (IsWithin(column, other)) return;
-  }
-  std::erase_if(*columns, [&](const Column& other) { return IsWithin(other, column); });
-  columns->push_back(column);
-}
-
-// A column with both runs becomes two columns, each without one of them.
-std::vector<Column> Separated(const std::vector<Column>& columns, std::size_t a, std::size_t b) {
-  std::vector<Column> separated;
-  for (const Column& column : columns) {
-    if (!(column[a] && column[b])) separated.push_back(column);
-  }
-  for (const Column& column : columns) {
-    if (!(column[a] && column[b])) continue;
-    for (const std::size_t removed : {a, b}) {
-      Column part = column;
-      part[removed] = false;
-      InsertAndAbsorb(part, &separated);
-    }
-  }
-  return separated;
-}
-
-std::string Letter(std::size_t index) {
-  if (index < 26) return std::string(1, static_cast<char>('a' + index));
-  return fmt::format("({})", index + 1);
-}
-
-constexpr double kLetterLevel = 0.05;  // of the letters
 
 ComparedRun Describe(std::size_t index, run::RunFolder files, RateMethod method) {
   ComparedRun run = {.label = std::string(1, static_cast<char>('A' + index)),
@@ -76,9 +32,16 @@ RateInterval TestRate(const run::RunFolder& run) {
   return WilsonInterval(test.n_success, test.n_episodes, 0.95);
 }
 
-double ExactP(const run::RunFolder& a, const run::RunFolder& b) {
-  if (!WhyUnpaired(a, b).empty()) return FisherExactP(TestRate(a), TestRate(b));
-  return McNemarExactP(PairBySeed(a.episodes, b.episodes).counts);
+// Success of A minus success of B.
+std::vector<double> SuccessDifferences(const run::RunFolder& a, const run::RunFolder& b) {
+  const PairedOutcomes outcomes = WhyUnpaired(a, b).empty()
+                                      ? PairBySeed(a.episodes, b.episodes)
+                                      : compare::PairInOrder(a.episodes, b.episodes);
+  std::vector<double> differences;
+  for (const EpisodePair& pair : outcomes.pairs) {
+    differences.push_back((pair.a.success ? 1.0 : 0.0) - (pair.b.success ? 1.0 : 0.0));
+  }
+  return differences;
 }
 
 CandidateComparison CompareUnpaired(const run::RunFolder& a, const run::RunFolder& b,
@@ -165,57 +128,29 @@ void AddNotes(RunComparison* comparison) {
       best->label, comparison->runs.size()));
 }
 
-// All pairs of runs, with Holm's correction for their number.
-std::vector<RunPair> TestAllPairs(const std::vector<ComparedRun>& runs) {
-  std::vector<RunPair> pairs;
-  std::vector<double> p_values;
+// Evidence about all pairs, and from it letters and ranks.
+void Rank(RunComparison* comparison) {
+  std::vector<ComparedRun>& runs = comparison->runs;
+  std::vector<double> rates;
+  for (const ComparedRun& run : runs) rates.push_back(run.success_rate.rate);
   for (std::size_t a = 0; a < runs.size(); ++a) {
     for (std::size_t b = a + 1; b < runs.size(); ++b) {
-      pairs.push_back({.a = a, .b = b, .p_exact = ExactP(runs[a].files, runs[b].files)});
-      p_values.push_back(pairs.back().p_exact);
+      comparison->pairs.push_back(
+          {.a = a,
+           .b = b,
+           .evidence = EvidenceOf(SuccessDifferences(runs[a].files, runs[b].files))});
     }
   }
-  const std::vector<double> adjusted = HolmAdjusted(p_values);
-  for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i].p_holm = adjusted[i];
-  return pairs;
-}
-
-// Sets the letters. The best run gets an "a".
-void SetLetters(RunComparison* comparison) {
-  std::vector<ComparedRun>& runs = comparison->runs;
-  std::vector<std::size_t> order(runs.size());  // by rank
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::ranges::greater(),
-                           [&](std::size_t i) { return runs[i].success_rate.rate; });
-  std::vector<std::size_t> rank(runs.size());
-  for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = i;
-  std::vector<std::pair<std::size_t, std::size_t>> different;
-  for (const RunPair& pair : comparison->pairs) {
-    if (pair.p_holm <= kLetterLevel) different.emplace_back(rank[pair.a], rank[pair.b]);
+  NameDifferences(comparison->pairs);
+  const std::vector<std::string> letters = LettersByRate(rates, comparison->pairs);
+  const std::vector<RankInterval> ranks = RankIntervals(runs.size(), comparison->pairs);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs[i].letters = letters[i];
+    runs[i].rank = ranks[i];
   }
-  const std::vector<std::string> letters = LetterDisplay(runs.size(), different);
-  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].letters = letters[rank[i]];
 }
 
 }  // namespace
-
-std::vector<std::string> LetterDisplay(
-    std::size_t n, std::span<const std::pair<std::size_t, std::size_t>> different) {
-  std::vector<Column> columns = {Column(n, true)};
-  for (const auto& [a, b] : different) {
-    DPB_ASSERT(a < n && b < n && a != b);
-    columns = Separated(columns, a, b);
-  }
-  // columns that begin with the first runs come first
-  std::ranges::sort(columns, std::greater<>());
-  std::vector<std::string> letters(n);
-  for (std::size_t column = 0; column < columns.size(); ++column) {
-    for (std::size_t run = 0; run < n; ++run) {
-      if (columns[column][run]) letters[run] += Letter(column);
-    }
-  }
-  return letters;
-}
 
 run::RunFolder RequireComparable(run::RunFolder run) {
   run::RequireFinished(run);
@@ -248,10 +183,7 @@ RunComparison CompareRuns(std::vector<run::RunFolder> runs, const CompareOptions
   }
   const std::vector<double> adjusted = HolmAdjusted(p_values);
   for (std::size_t i = 0; i < adjusted.size(); ++i) comparison.candidates[i].p_holm = adjusted[i];
-  if (comparison.runs.size() > 2) {
-    comparison.pairs = TestAllPairs(comparison.runs);
-    SetLetters(&comparison);
-  }
+  if (comparison.runs.size() > 2) Rank(&comparison);
   AddNotes(&comparison);
   return comparison;
 }

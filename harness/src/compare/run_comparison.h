@@ -5,23 +5,15 @@
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "compare/intervals.h"
 #include "compare/pairing.h"
+#include "compare/policy_ranking.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::compare {
-
-/// Insert-and-absorb (Piepho 2004, "An algorithm for a letter-based representation of all-pairwise
-/// comparisons"). `different` lists the pairs of runs 0 to n - 1 that differ significantly. Two
-/// runs share a letter exactly if their pair is not listed. Run 0 has the letter "a", so if runs
-/// are sorted by merit, the best one has an "a".
-std::vector<std::string> LetterDisplay(
-    std::size_t n, std::span<const std::pair<std::size_t, std::size_t>> different);
 
 /// For the success rate of a single run, 95 %.
 enum class RateMethod {
@@ -40,7 +32,9 @@ struct ComparedRun {
   run::RunFolder files;
   run::SplitSummary test;
   RateInterval success_rate;  // by CompareOptions::rate_method
-  std::string letters;        // with three runs or more: runs with a letter in common may be equal
+  // with three runs or more:
+  std::string letters;  // runs with a letter in common are not shown to differ
+  RankInterval rank;
 };
 
 /// A candidate against the first run, on shared seeds; over all episodes if the seeds cannot be
@@ -62,18 +56,12 @@ struct CandidateComparison {
   std::vector<Mismatch> mismatches;  // reasons against this comparison
 };
 
-/// One of the pairs of three runs or more.
-struct RunPair {
-  std::size_t a = 0;  // indices into RunComparison::runs
-  std::size_t b = 0;
-  double p_exact = 1.0;  // as in CandidateComparison; 1 without a shared seed
-  double p_holm = 1.0;   // corrected for the number of all pairs
-};
-
 struct RunComparison {
   std::vector<ComparedRun> runs;                // at least two
   std::vector<CandidateComparison> candidates;  // [i] is runs[i + 1] against runs[0]
-  std::vector<RunPair> pairs;                   // empty for two runs
+  /// With three runs or more, all pairs; e-BH at 5 %. Runs that cannot be paired by seed are paired
+  /// in the order of their episodes.
+  std::vector<RankedPair> pairs;
   CompareOptions options;
   std::vector<std::string> notes;
 };

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "compare/run_comparison.h"
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
@@ -24,7 +22,6 @@ constexpr std::size_t kMaxTableBytes = std::size_t{256} << 20;
 constexpr std::size_t kMaxEpisodesBytes = std::size_t{64} << 20;
 constexpr const char* kSplit = "test";
 constexpr const char* kAtEnd = "success_at_end";  // a metric of envs
-constexpr double kLevel = 0.05;
 
 void VisitCell(const core::JsonFields& fields, SuiteCell* cell) {
   fields("policy", &cell->policy);
@@ -160,62 +157,6 @@ std::optional<SuiteMean> MeanOf(const SuiteTable& table, std::span<const SuiteRa
   return mean;
 }
 
-// How often two policies solve a test seed of a task, over the training seeds that both have.
-struct SharedUnit {
-  int n_a = 0;
-  int n_b = 0;
-};
-
-using SharedUnits = std::map<std::pair<std::string, std::uint64_t>, SharedUnit>;  // task, test seed
-
-void AddShared(const SuiteCell& a, const SuiteCell& b, SharedUnits* units) {
-  const std::uint64_t begin = std::max(a.first_seed, b.first_seed);
-  const std::uint64_t end =
-      std::min(a.first_seed + a.successes.size(), b.first_seed + b.successes.size());
-  for (std::uint64_t seed = begin; seed < end; ++seed) {
-    SharedUnit& unit = (*units)[{a.task, seed}];
-    unit.n_a += a.successes[seed - a.first_seed] == '1' ? 1 : 0;
-    unit.n_b += b.successes[seed - b.first_seed] == '1' ? 1 : 0;
-  }
-}
-
-PairCounts CountPairs(const SuiteTable& table, const std::string& a, const std::string& b) {
-  std::map<std::pair<std::string, std::uint64_t>, const SuiteCell*> of_b;
-  for (const SuiteCell& cell : table.cells) {
-    if (cell.policy == b) of_b[{cell.task, cell.seed}] = &cell;
-  }
-  SharedUnits units;
-  for (const SuiteCell& cell : table.cells) {
-    if (cell.policy != a) continue;
-    const auto other = of_b.find({cell.task, cell.seed});
-    if (other != of_b.end()) AddShared(cell, *other->second, &units);
-  }
-  PairCounts counts;
-  for (const auto& [place, unit] : units) {
-    if (unit.n_a == unit.n_b) {
-      counts.Add(unit.n_a > 0, unit.n_b > 0);
-    } else {
-      counts.Add(unit.n_a > unit.n_b, unit.n_b > unit.n_a);
-    }
-  }
-  return counts;
-}
-
-bool HasCell(const SuiteTable& table, const std::string& policy) {
-  return std::ranges::find(table.cells, policy, &SuiteCell::policy) != table.cells.end();
-}
-
-// A policy that is not trained has one cell for a task, however many training seeds there are.
-bool HasAllCells(const SuiteTable& table, const std::string& policy) {
-  std::size_t n_most = 0;
-  for (const SuiteTaskName& task : table.tasks) {
-    n_most = std::max(n_most, CellsOf(table, policy, task.name).size());
-  }
-  return n_most > 0 && std::ranges::all_of(table.tasks, [&](const SuiteTaskName& task) {
-           return CellsOf(table, policy, task.name).size() == n_most;
-         });
-}
-
 }  // namespace
 
 SuiteCell OutcomesOf(const run::RunFolder& run) {
@@ -286,50 +227,6 @@ std::vector<SuiteMean> MeansOf(const SuiteTable& table) {
     if (auto mean = MeanOf(table, rates, policy, nullptr)) means.push_back(*mean);
   }
   return means;
-}
-
-std::vector<SuitePair> PairsOf(const SuiteTable& table) {
-  std::vector<SuitePair> pairs;
-  std::vector<double> p_values;
-  for (std::size_t i = 0; i < table.policies.size(); ++i) {
-    if (!HasCell(table, table.policies[i])) continue;
-    for (std::size_t k = i + 1; k < table.policies.size(); ++k) {
-      if (!HasCell(table, table.policies[k])) continue;
-      SuitePair pair = {.a = table.policies[i], .b = table.policies[k]};
-      pair.counts = CountPairs(table, pair.a, pair.b);
-      pair.p_exact = McNemarExactP(pair.counts);
-      p_values.push_back(pair.p_exact);
-      pairs.push_back(std::move(pair));
-    }
-  }
-  const std::vector<double> adjusted = HolmAdjusted(p_values);
-  for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i].p_holm = adjusted[i];
-  return pairs;
-}
-
-std::vector<std::pair<std::string, std::string>> LettersOf(const SuiteTable& table) {
-  std::vector<SuiteMean> ranked;
-  for (SuiteMean& mean : MeansOf(table)) {
-    if (mean.is_all && HasAllCells(table, mean.policy)) ranked.push_back(std::move(mean));
-  }
-  std::vector<std::pair<std::string, std::string>> letters;
-  if (ranked.size() < 2) return letters;
-  std::ranges::stable_sort(ranked, std::ranges::greater(), &SuiteMean::mean);
-  const auto rank_of = [&](const std::string& policy) {
-    return static_cast<std::size_t>(std::ranges::find(ranked, policy, &SuiteMean::policy) -
-                                    ranked.begin());
-  };
-  std::vector<std::pair<std::size_t, std::size_t>> different;
-  for (const SuitePair& pair : PairsOf(table)) {
-    if (pair.p_holm >= kLevel) continue;
-    if (std::max(rank_of(pair.a), rank_of(pair.b)) >= ranked.size()) continue;
-    different.emplace_back(std::minmax({rank_of(pair.a), rank_of(pair.b)}));
-  }
-  const std::vector<std::string> display = LetterDisplay(ranked.size(), different);
-  for (std::size_t i = 0; i < ranked.size(); ++i) {
-    letters.emplace_back(ranked[i].policy, display[i]);
-  }
-  return letters;
 }
 
 Json ToJson(const SuiteTable& table) {

@@ -1,5 +1,6 @@
-// A table of policies x tasks: the outcomes of each cell, means over groups of tasks, and which
-// policies differ. It needs no run folder, so tables of several machines can be joined.
+// A table of policies x tasks: the outcomes of each cell, and means over groups of tasks. It needs
+// no run folder, so tables of several machines can be joined. suite_ranking.h has which policies
+// differ.
 #pragma once
 
 #include <cstddef>
@@ -103,22 +104,6 @@ struct SuiteMean {
 
 /// For each policy that has a cell: its groups in the order of the tasks, then all tasks.
 std::vector<SuiteMean> MeansOf(const SuiteTable& table);
-
-/// Two policies on the tasks, training seeds and test seeds that both have. The unit is a test seed
-/// of a task: with several training seeds, the policy that solves it with more of them.
-struct SuitePair {
-  std::string a;
-  std::string b;
-  PairCounts counts;
-  double p_exact = 1.0;  // McNemar, a sign test over the units; 1 without shared episodes
-  double p_holm = 1.0;   // corrected for all pairs
-};
-
-std::vector<SuitePair> PairsOf(const SuiteTable& table);
-
-/// The letters of the policies that have all cells, as in CompareRuns: policies that share one do
-/// not differ significantly at 5 %. The best one has an "a". Empty for a single policy.
-std::vector<std::pair<std::string, std::string>> LettersOf(const SuiteTable& table);
 
 /// The groups of the tasks, each once.
 std::vector<std::string> GroupsOf(const SuiteTable& table);

@@ -51,16 +51,18 @@ Json RunJson(const compare::ComparedRun& run, compare::RateMethod method) {
           {"mean_score", run.test.mean_score},
           {"success_rate", rate},
           {"over_time", SuccessOverTimeJson(run.files.episodes, "test", ControlHz(run.files))},
-          {"letters", run.letters.empty() ? Json() : Json(run.letters)}};
+          {"letters", run.letters.empty() ? Json() : Json(run.letters)},
+          {"rank", run.letters.empty() ? Json() : Json(run.rank)}};
 }
 
 Json PairsJson(const compare::RunComparison& comparison) {
   Json pairs = Json::array();
-  for (const compare::RunPair& pair : comparison.pairs) {
+  for (const compare::RankedPair& pair : comparison.pairs) {
     pairs.push_back({{"a", comparison.runs[pair.a].label},
                      {"b", comparison.runs[pair.b].label},
-                     {"p_exact", pair.p_exact},
-                     {"p_holm", pair.p_holm}});
+                     {"log_a_better", pair.evidence.log_a_better},
+                     {"log_b_better", pair.evidence.log_b_better},
+                     {"is_different", pair.is_different}});
   }
   return pairs;
 }
@@ -241,6 +243,9 @@ Json ShownJson(const compare::RunComparison& comparison, const fs::path& folder)
   shown["is_exact"] = is_exact;
   shown["method"] = is_exact ? "Clopper-Pearson" : "Wilson";
   shown["has_letters"] = !comparison.pairs.empty();
+  for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
+    shown["runs"][i]["ranks"] = compare::RankText(comparison.runs[i].rank);
+  }
   shown["n_candidates"] = comparison.candidates.size();
   for (std::size_t i = 0; i < comparison.candidates.size(); ++i) {
     AddShown(comparison, i, folder, &shown["comparisons"][i]);

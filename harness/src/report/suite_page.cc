@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "compare/suite_ranking.h"
 #include "core/output_file.h"
 #include "core/progress.h"
 #include "report/render.h"
@@ -33,10 +36,21 @@ std::vector<const compare::SuiteCell*> CellsOf(const compare::SuiteTable& table,
   return cells;
 }
 
+// Letters and ranks; null for a policy without a place.
+Json PlaceJson(const compare::SuitePlace* place) {
+  if (place == nullptr) return {};
+  return {{"letters", place->letters},
+          {"best", place->rank.best},
+          {"worst", place->rank.worst},
+          {"ranks", compare::RankText(place->rank)}};
+}
+
 Json RateJson(const compare::SuiteTable& table, const SuiteExtras& extras,
-              const compare::SuiteRate* rate, const std::string& policy, const std::string& task) {
+              const compare::SuiteRanking& ranking, const compare::SuiteRate* rate,
+              const std::string& policy, const std::string& task) {
   Json json = {{"policy", policy}, {"task", task}, {"is_there", rate != nullptr}};
   if (rate == nullptr) return json;
+  json["place"] = PlaceJson(ranking.PlaceOf(policy, task));
   json.update(Json(rate->any_time));
   json["at_end"] = rate->at_end ? Json(rate->at_end->rate) : Json();
   int n_failed = 0;
@@ -92,22 +106,18 @@ Json CostJson(const compare::SuiteTable& table, const SuiteExtras& extras,
 }
 
 Json PolicyRows(const compare::SuiteTable& table, const SuiteExtras& extras,
-                const std::vector<std::string>& groups) {
+                const compare::SuiteRanking& ranking, const std::vector<std::string>& groups) {
   const std::vector<compare::SuiteMean> means = compare::MeansOf(table);
-  const auto letters = compare::LettersOf(table);
   Json rows = Json::array();
   for (const std::string& policy : table.policies) {
     Json row = {{"name", policy},
                 {"all", MeanJson(MeanOf(means, policy, nullptr))},
                 {"groups", Json::array()},
                 {"cost", CostJson(table, extras, policy)},
-                {"letters", nullptr}};
+                {"place", PlaceJson(ranking.PlaceOf(policy))}};
     for (const std::string& group : groups) {
       row["groups"].push_back(MeanJson(MeanOf(means, policy, &group)));
     }
-    const auto* const of_policy =
-        Find(letters, [&](const auto& each) { return each.first == policy; });
-    if (of_policy != nullptr) row["letters"] = of_policy->second;
     rows.push_back(std::move(row));
   }
   return rows;
@@ -137,8 +147,8 @@ Json ExpertMean(const compare::SuiteTable& table, const std::string* group) {
 }
 
 Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
+              const compare::SuiteRanking& ranking, std::span<const compare::SuiteRate> rates,
               const std::string& group) {
-  const std::vector<compare::SuiteRate> rates = compare::RatesOf(table);
   Json rows = Json::array();
   for (const compare::SuiteTaskName& task : table.tasks) {
     if (task.group != group) continue;
@@ -147,10 +157,11 @@ Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
                 {"expert", ExpertJson(table, task.name)},
                 {"cells", Json::array()}};
     for (const std::string& policy : table.policies) {
-      const auto* const rate = Find(rates, [&](const compare::SuiteRate& each) {
+      const auto rate = std::ranges::find_if(rates, [&](const compare::SuiteRate& each) {
         return each.policy == policy && each.task == task.name;
       });
-      row["cells"].push_back(RateJson(table, extras, rate, policy, task.name));
+      row["cells"].push_back(RateJson(table, extras, ranking,
+                                      rate == rates.end() ? nullptr : &*rate, policy, task.name));
     }
     row["has_video"] =
         std::ranges::any_of(row["cells"], [](const Json& cell) { return cell.contains("video"); });
@@ -159,15 +170,19 @@ Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
   return rows;
 }
 
-Json PairRows(const compare::SuiteTable& table) {
+Json PairRows(const compare::SuiteTable& table, const compare::SuiteRanking& ranking) {
+  constexpr double kMostShown = 700.0;  // exp of more is infinite
   Json rows = Json::array();
-  for (const compare::SuitePair& pair : compare::PairsOf(table)) {
+  for (const compare::SuitePair& pair : ranking.pairs) {
+    const compare::PairEvidence& evidence = pair.ranked.evidence;
+    const double log_evidence = std::max(evidence.log_a_better, evidence.log_b_better);
     Json row = Json(pair.counts);
-    row.update({{"a", pair.a},
-                {"b", pair.b},
-                {"n", pair.counts.n()},
-                {"p_exact", pair.p_exact},
-                {"p_holm", pair.p_holm}});
+    row.update({{"a", table.policies[pair.ranked.a]},
+                {"b", table.policies[pair.ranked.b]},
+                {"n_seeds", pair.n_seeds},
+                {"difference", pair.difference},
+                {"evidence", std::exp(std::min(log_evidence, kMostShown))},
+                {"is_different", pair.ranked.is_different}});
     rows.push_back(std::move(row));
   }
   return rows;
@@ -175,17 +190,19 @@ Json PairRows(const compare::SuiteTable& table) {
 
 Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
   std::vector<std::string> groups = compare::GroupsOf(table);
+  const compare::SuiteRanking ranking = compare::RankingOf(table);
+  const std::vector<compare::SuiteRate> rates = compare::RatesOf(table);
   Json shown = {{"title", table.name},
                 {"policies", Json::array()},
                 {"groups", Json::array()},
-                {"pairs", PairRows(table)},
+                {"pairs", PairRows(table, ranking)},
                 {"failed", extras.failed},
                 {"n_seeds", table.seeds.size()},
                 {"has_seeds", table.seeds.size() > 1},
                 {"n_tasks", table.tasks.size()},
                 {"n_cells", table.cells.size()},
                 {"n_missing", extras.n_missing > 0 ? Json(extras.n_missing) : Json()},
-                {"has_letters", !compare::LettersOf(table).empty()},
+                {"has_letters", !ranking.places.empty()},
                 {"is_part", extras.n_missing > 0},
                 {"expert", ExpertMean(table, nullptr)},
                 {"has_end", std::ranges::any_of(table.cells,
@@ -202,12 +219,12 @@ Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
     shown["groups"].push_back({{"name", group},
                                {"has_expert", !expert.is_null()},
                                {"expert", expert},
-                               {"tasks", TaskRows(table, extras, group)}});
+                               {"tasks", TaskRows(table, extras, ranking, rates, group)}});
   }
   const bool is_grouped = groups.size() > 1;
   if (!is_grouped) groups.clear();  // the same as all tasks
   shown["is_grouped"] = is_grouped;
-  shown["policies"] = PolicyRows(table, extras, groups);
+  shown["policies"] = PolicyRows(table, extras, ranking, groups);
   for (Json& group : shown["groups"]) {
     group["means"] = Json::array();
     const auto index = static_cast<std::size_t>(&group - &shown["groups"][0]);

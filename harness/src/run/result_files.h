@@ -18,6 +18,9 @@ inline constexpr ResultKind kComparisonJson = {"a comparison of dp_bench compare
                                                "\"comparisons\": ["};
 inline constexpr ResultKind kComparisonPage = {"a page of dp_bench compare",
                                                "content=\"dp_bench compare\""};
+/// Of its options --published, --real and --allocate.
+inline constexpr ResultKind kCompareAnswer = {"an answer of dp_bench compare --json",
+                                              "\"format\": \"dp_bench.compare."};
 inline constexpr ResultKind kGateJson = {"a result of dp_bench gate --json",
                                          "\"format\": \"dp_bench.gate."};
 inline constexpr ResultKind kGateJUnit = {"a result of dp_bench gate --junit",

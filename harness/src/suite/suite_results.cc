@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "compare/suite_ranking.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
@@ -189,8 +190,9 @@ void SuiteResults::WriteMissingReports() const {
 void SuiteResults::Write(const std::vector<StepState>& states) const {
   WriteMissingReports();
   const compare::SuiteTable table = Table();
-  core::WriteFileAtomically(folder_ / kSuiteFile,
-                            std::string_view(compare::ToJson(table).dump(1) + "\n"));
+  nlohmann::json json = compare::ToJson(table);
+  json["ranking"] = compare::ToJson(table, compare::RankingOf(table));
+  core::WriteFileAtomically(folder_ / kSuiteFile, std::string_view(json.dump(1) + "\n"));
   report::WriteSuitePages(table, Extras(states), folder_);
 }
 

@@ -47,13 +47,22 @@ class Mismatch:
 
 
 @dataclasses.dataclass(frozen=True)
+class RankInterval:
+    """The ranks that a run may have, 95 % for all runs at once; 1 is the best."""
+
+    best: int
+    worst: int
+
+
+@dataclasses.dataclass(frozen=True)
 class ComparedRun:
     """One of the runs, over its test episodes.
 
     Attributes:
         label: "A", "B", ...; "A" is the run that the others are compared with.
         n_failed: Episodes that broke. They count as not successful, with score 0.
-        letters: With three runs or more: runs with a letter in common do not differ significantly.
+        letters: With three runs or more: runs with a letter in common are not shown to differ.
+        rank: With three runs or more: the ranks that are not ruled out.
     """
 
     label: str
@@ -63,6 +72,7 @@ class ComparedRun:
     mean_score: float
     n_failed: int
     letters: str | None
+    rank: RankInterval | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,12 +130,13 @@ class CandidateComparison:
 
 @dataclasses.dataclass(frozen=True)
 class RunPair:
-    """One of the pairs of three runs or more; p_holm is corrected for the number of all pairs."""
+    """One of the pairs of three runs or more: ln of both e-values, and whether e-BH names it at 5 %."""
 
     a: str
     b: str
-    p_exact: float
-    p_holm: float
+    log_a_better: float
+    log_b_better: float
+    is_different: bool
 
 
 @dataclasses.dataclass(frozen=True)

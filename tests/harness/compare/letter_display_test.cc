@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compare/run_comparison.h"
+#include "compare/policy_ranking.h"
 #include "dp_bench/random.h"
 
 namespace dp_bench::compare {

@@ -154,14 +154,17 @@ TEST_F(CompareRunsTest, GivesLettersToThreeRunsOnAllTheirPairs) {
                                             {std::string(14, 's') + std::string(6, 'f'), 1},
                                             {std::string(20, 's'), 1}});
   EXPECT_EQ(comparison.pairs.size(), 3U);
-  EXPECT_DOUBLE_EQ(comparison.pairs[2].p_exact, 2.0 / 64.0);  // B and C, 6 seeds
-  EXPECT_DOUBLE_EQ(comparison.pairs[2].p_holm, 2.0 / 64.0);
-  EXPECT_EQ(comparison.runs[0].letters, "c");
+  EXPECT_EQ(comparison.pairs[2].evidence.log_a_better,  // B and C, 6 seeds
+            EvidenceOf(std::vector<double>(6, -1.0)).log_a_better);
+  EXPECT_FALSE(comparison.pairs[2].is_different);
+  EXPECT_EQ(comparison.runs[0].letters, "b");
+  EXPECT_EQ(comparison.runs[1].rank, (RankInterval{1, 2}));
   EXPECT_EQ(comparison.runs[2].letters, "a");  // the best
   const nlohmann::json json = report::ToJson(comparison);
-  EXPECT_EQ(json["runs"][1]["letters"], "b");
+  EXPECT_EQ(json["runs"][1]["letters"], "a");
+  EXPECT_EQ(json["runs"][0]["rank"]["best"], 3);
   EXPECT_EQ(json["all_pairs"][2]["b"], "C");
-  EXPECT_THAT(report::ComparisonText(comparison), HasSubstr("  letters\n"));
+  EXPECT_THAT(report::ComparisonText(comparison), HasSubstr("  letters  ranks\n"));
 }
 
 TEST_F(CompareRunsTest, OfTwoRunsThereAreNoLettersAndNoBest) {

@@ -10,39 +10,14 @@
 #include <string>
 
 #include "harness/compare/run_folders.h"
+#include "harness/compare/small_suite.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench::compare {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Pair;
-
-SuiteCell Cell(const std::string& policy, const std::string& task, const std::string& successes,
-               std::uint64_t seed = 42) {
-  return {.policy = policy,
-          .task = task,
-          .seed = seed,
-          .config_sha256 = policy + task + std::to_string(seed),
-          .first_seed = 100000,
-          .successes = successes,
-          .folder = "cells/" + policy + "/" + task};
-}
-
-// "strong" solves what "weak" solves and more; "other" has only one task.
-SuiteTable SmallTable() {
-  return {.name = "small",
-          .policies = {"weak", "strong", "other"},
-          .tasks = {{"reach", "easy"}, {"push", "easy"}, {"lift", "hard"}},
-          .seeds = {42},
-          .cells = {Cell("weak", "reach", "1111000000"), Cell("weak", "push", "0000000000"),
-                    Cell("weak", "lift", "0000000001"), Cell("strong", "reach", "1111111111"),
-                    Cell("strong", "push", "1111100000"), Cell("strong", "lift", "1111111111"),
-                    Cell("other", "reach", "1111100000")},
-          .experts = {{"reach", "abc", 20, 21}}};
-}
 
 TEST(SuiteTableTest, AMeanWeighsEveryTaskAlike) {
   const std::vector<SuiteMean> means = MeansOf(SmallTable());
@@ -86,19 +61,6 @@ TEST(SuiteTableTest, TrainingSeedsOfATaskArePooledWithTheIntervalOfTheirTestSeed
   EXPECT_DOUBLE_EQ(rates[0].any_time.high, WilsonInterval(3, 4).high);
 }
 
-TEST(SuiteTableTest, MoreTrainingSeedsAreNotMoreEvidenceAboutTestSeeds) {
-  SuiteTable table = SmallTable();
-  table.cells.clear();
-  for (const std::uint64_t seed : {42U, 43U, 44U}) {
-    table.cells.push_back(Cell("weak", "reach", "00000", seed));
-    table.cells.push_back(Cell("strong", "reach", "11111", seed));
-  }
-  const std::vector<SuitePair> pairs = PairsOf(table);
-  ASSERT_EQ(pairs.size(), 1U);
-  EXPECT_EQ(pairs[0].counts.only_b, 5);
-  EXPECT_DOUBLE_EQ(pairs[0].p_exact, 0.0625);
-}
-
 TEST(SuiteTableTest, TasksWithoutAGroupAreNotAllTasks) {
   SuiteTable table = SmallTable();
   table.tasks[0].group = "";
@@ -106,36 +68,6 @@ TEST(SuiteTableTest, TasksWithoutAGroupAreNotAllTasks) {
   EXPECT_EQ(means[0].group, "");
   EXPECT_FALSE(means[0].is_all);
   EXPECT_DOUBLE_EQ(means[0].mean, 0.4);
-  EXPECT_EQ(LettersOf(table).size(), 2U);
-}
-
-TEST(SuiteTableTest, PairsAreOfTheSameTaskTrainingSeedAndTestSeed) {
-  SuiteTable table = SmallTable();
-  SuiteCell later = Cell("strong", "reach", "111");
-  later.first_seed = 100002;  // shares 100002 to 100004 with the other policy
-  table.cells = {Cell("weak", "reach", "11100"), later, Cell("strong", "push", "11"),
-                 Cell("strong", "reach", "00000", 43)};
-  const std::vector<SuitePair> pairs = PairsOf(table);
-  ASSERT_EQ(pairs.size(), 1U);
-  EXPECT_EQ(pairs[0].counts.n(), 3);
-  EXPECT_EQ(pairs[0].counts.both_succeed, 1);
-  EXPECT_EQ(pairs[0].counts.only_b, 2);
-}
-
-TEST(SuiteTableTest, ThePoliciesThatDifferHaveDifferentLetters) {
-  EXPECT_THAT(LettersOf(SmallTable()), ElementsAre(Pair("strong", "a"), Pair("weak", "b")));
-}
-
-TEST(SuiteTableTest, APolicyThatLacksCellsHasNoLetter) {
-  SuiteTable table = SmallTable();
-  table.cells.erase(table.cells.begin());
-  EXPECT_TRUE(LettersOf(table).empty());
-}
-
-TEST(SuiteTableTest, OnePolicyNeedsNoLetters) {
-  SuiteTable table = SmallTable();
-  table.cells.resize(3);
-  EXPECT_TRUE(LettersOf(table).empty());
 }
 
 TEST(SuiteTableTest, IsReadAsItWasWritten) {

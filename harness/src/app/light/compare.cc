@@ -9,11 +9,16 @@
 #include <vector>
 
 #include "app/light/verbs.h"
+#include "compare/allocation.h"
 #include "compare/pairing.h"
+#include "compare/published_rate.h"
+#include "compare/real_rate.h"
 #include "compare/run_comparison.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/output_file.h"
+#include "report/compare_answers.h"
 #include "report/comparison_report.h"
 #include "run/foreign_result.h"
 #include "run/result_files.h"
@@ -27,15 +32,17 @@ constexpr const char* kCompareDetails =
     R"(Each is a run, an evaluation, or a result of LeRobot (eval_info.json), diffusion_policy
 (eval_log.json) or vla-eval, or a CSV with the columns seed and success. Each is compared with the first on the test seeds that both
 ran: differences of success rate and score with 95 % intervals, McNemar's test, and the seeds that
-only one of the two solved. With several candidates, p-values are also given with Holm's correction,
-runs that do not differ significantly get a letter in common, and the luck of the best run is
-estimated. Results whose seeds are not known to be the same are compared unpaired, with Fisher's test.
+only one of the two solved. With several candidates, p-values are also given with Holm's correction.
+Three runs or more get letters and ranks: runs with a letter in common are not shown to differ. Results whose seeds are not known to be the same are compared unpaired, with Fisher's test.
 Exit code 4: env, task or seeds differ.
 
 Examples:
   dp_bench compare runs/baseline runs/candidate --html comparison.html
   dp_bench compare runs/a runs/b runs/c --json comparison.json
-  dp_bench compare runs/mine lerobot/eval_info.json)";
+  dp_bench compare runs/mine lerobot/eval_info.json
+  dp_bench compare runs/mine --published 403/500           # is that number credible, given mine?
+  dp_bench compare runs/simulated --real real.csv          # the rate on the robot
+  dp_bench compare runs/suites/mt50/suite.json --allocate 2000   # where more episodes tell most)";
 
 struct CompareVerbOptions {
   std::vector<fs::path> folders;
@@ -44,6 +51,13 @@ struct CompareVerbOptions {
   compare::CompareOptions compare;
   bool has_same_seeds = false;
   bool is_forced = false;
+  std::string published;
+  fs::path real;
+  int n_allocated = 0;
+
+  int n_questions() const {
+    return (published.empty() ? 0 : 1) + (real.empty() ? 0 : 1) + (n_allocated > 0 ? 1 : 0);
+  }
 };
 
 bool AreComparable(const std::vector<run::RunFolder>& folders) {
@@ -56,13 +70,85 @@ bool AreComparable(const std::vector<run::RunFolder>& folders) {
   return !found;
 }
 
+std::vector<run::RunFolder> ReadRuns(const std::vector<fs::path>& folders) {
+  std::vector<run::RunFolder> runs;
+  for (const fs::path& folder : folders) {
+    runs.push_back(compare::RequireComparable(run::ReadResult(folder)));
+  }
+  return runs;
+}
+
+nlohmann::json AnswerPublished(const CompareVerbOptions& options) {
+  const compare::PublishedRate published = compare::ParsePublishedRate(options.published);
+  int n_success = 0;
+  int n = 0;
+  for (const run::RunFolder& run : ReadRuns(options.folders)) {
+    const run::SplitSummary test = run::Summarize(run.episodes, "test");
+    n_success += test.n_success;
+    n += test.n_episodes;
+  }
+  const compare::PublishedCheck check = compare::CheckPublished(published, n_success, n);
+  core::PrintResult("{}", report::PublishedText(check, options.folders.size()));
+  return ToJson(check);
+}
+
+nlohmann::json AnswerReal(const CompareVerbOptions& options) {
+  if (options.folders.size() != 1) {
+    throw UsageError("--real needs one run, the simulated one; found {}", options.folders.size());
+  }
+  const compare::RealRate rate = compare::BoundRealRate(
+      ReadRuns(options.folders).front(), compare::RequireComparable(run::ReadResult(options.real)));
+  core::PrintResult("{}", report::RealRateText(rate));
+  nlohmann::json json = rate;
+  json["format"] = "dp_bench.compare.real.v1";
+  return json;
+}
+
+// A suite.json, or runs of one task.
+nlohmann::json AnswerAllocation(const CompareVerbOptions& options) {
+  const bool is_suite =
+      options.folders.size() == 1 && options.folders.front().extension() == ".json";
+  compare::SuiteTable table = is_suite ? compare::ReadSuiteTable(options.folders.front())
+                                       : compare::TableOf(ReadRuns(options.folders));
+  for (compare::SuiteCell& cell : table.cells) {
+    if (is_suite) cell.folder = (options.folders.front().parent_path() / cell.folder).string();
+  }
+  const compare::SuiteRanking ranking = compare::RankingOf(table);
+  if (ranking.places.empty()) {
+    throw DataError(
+        "{}: expected two policies or more with all cells; finish the suite, or give "
+        "several runs",
+        options.folders.front().string());
+  }
+  const auto budgets = compare::Allocate(table, ranking, options.n_allocated);
+  nlohmann::json json = compare::ToJson(table, budgets);
+  core::PrintResult("{}", report::AllocationText(json, ranking));
+  return json;
+}
+
+// What --published, --real and --allocate ask; one of them.
+int Answer(const CompareVerbOptions& options) {
+  if (options.n_questions() > 1) {
+    throw UsageError("--published, --real and --allocate answer different questions; give one");
+  }
+  run::RequireResultFiles({{"--json", options.json, run::kCompareAnswer}});
+  const nlohmann::json json = !options.published.empty() ? AnswerPublished(options)
+                              : !options.real.empty()    ? AnswerReal(options)
+                                                         : AnswerAllocation(options);
+  if (!options.json.empty()) {
+    core::WriteOutput(options.json, std::string_view(json.dump(2) + "\n"));
+  }
+  return 0;
+}
+
 int Compare(const CompareVerbOptions& options) {
+  if (options.n_questions() > 0) return Answer(options);
+  if (options.folders.size() < 2) {
+    throw UsageError("expected two runs or more, or one with --published, --real or --allocate");
+  }
   run::RequireResultFiles({{"--json", options.json, run::kComparisonJson},
                            {"--html", options.html, run::kComparisonPage}});
-  std::vector<run::RunFolder> folders;
-  for (const fs::path& folder : options.folders) {
-    folders.push_back(compare::RequireComparable(run::ReadResult(folder)));
-  }
+  std::vector<run::RunFolder> folders = ReadRuns(options.folders);
   if (options.has_same_seeds) compare::AssumeSameSeeds(&folders);
   if (!options.is_forced && !AreComparable(folders)) return core::kExitNotComparable;
   const compare::RunComparison comparison =
@@ -95,7 +181,7 @@ Verb AddCompare(CLI::App* app) {
   app->add_option("runs", options->folders,
                   "Run folders or results; the others are compared with the first")
       ->required()
-      ->expected(2, static_cast<int>(compare::kMaxComparedRuns))
+      ->expected(1, static_cast<int>(compare::kMaxComparedRuns))
       ->check(CLI::ExistingPath);
   app->add_option("--json", options->json, "Write the comparison to this file");
   app->add_option("--html", options->html,
@@ -112,6 +198,19 @@ Verb AddCompare(CLI::App* app) {
   app->add_flag("--same-seeds", options->has_same_seeds,
                 "Pair results of different programs by their seeds; LeRobot's, which have none, by "
                 "their order");
+  app->add_option(
+      "--published", options->published,
+      "Is this published success rate credible, given the runs (of one policy)? 403/500, "
+      "0.806/500, 80.6%/500, or a rate alone");
+  app->add_option(
+         "--real", options->real,
+         "Bound the success rate on a real robot: a result, such as a CSV, of real rollouts "
+         "with the seeds of simulated ones; the run is the simulation")
+      ->check(CLI::ExistingPath);
+  AddNumber(
+      app, "--allocate", &options->n_allocated, 1, 1'000'000'000,
+      "Which policies should get the next episodes, at most N? Of a suite.json, or of runs of "
+      "one task");
   app->add_flag("--force", options->is_forced, "Compare even if env, task or seeds differ");
   return [options] { return Compare(*options); };
 }

@@ -1,0 +1,256 @@
+#include "compare/suite_ranking.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+namespace dp_bench::compare {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kAllTasks;  // the name of no task
+
+// The cells by places in the table's lists: [policy][task], one for each training seed.
+using CellGrid = std::vector<std::vector<std::vector<const SuiteCell*>>>;
+
+CellGrid GridOf(const SuiteTable& table) {
+  std::map<std::string_view, std::size_t> policies;
+  std::map<std::string_view, std::size_t> tasks;
+  for (std::size_t i = 0; i < table.policies.size(); ++i) policies[table.policies[i]] = i;
+  for (std::size_t i = 0; i < table.tasks.size(); ++i) tasks[table.tasks[i].name] = i;
+  CellGrid grid(policies.size(), std::vector<std::vector<const SuiteCell*>>(tasks.size()));
+  for (const SuiteCell& cell : table.cells) {
+    const auto policy = policies.find(cell.policy);
+    const auto task = tasks.find(cell.task);
+    if (policy == policies.end() || task == tasks.end()) continue;
+    grid[policy->second][task->second].push_back(&cell);
+  }
+  return grid;
+}
+
+// What two policies did on a task.
+struct TaskDifferences {
+  std::vector<double> by_seed;  // A minus B, the mean over their common training seeds
+  PairCounts counts;
+};
+
+// Only the test seeds that all common training seeds of both policies have.
+TaskDifferences DifferencesOn(std::span<const SuiteCell* const> of_a,
+                              std::span<const SuiteCell* const> of_b) {
+  std::vector<std::pair<const SuiteCell*, const SuiteCell*>> common;
+  for (const SuiteCell* a : of_a) {
+    for (const SuiteCell* b : of_b) {
+      if (a->seed == b->seed) common.emplace_back(a, b);
+    }
+  }
+  TaskDifferences result;
+  if (common.empty()) return result;
+  std::uint64_t begin = 0;
+  std::uint64_t end = UINT64_MAX;
+  for (const auto& [a, b] : common) {
+    begin = std::max({begin, a->first_seed, b->first_seed});
+    end = std::min({end, a->first_seed + a->successes.size(), b->first_seed + b->successes.size()});
+  }
+  for (std::uint64_t seed = begin; seed < end; ++seed) {
+    int n_a = 0;
+    int n_b = 0;
+    for (const auto& [a, b] : common) {
+      n_a += a->successes[seed - a->first_seed] == '1' ? 1 : 0;
+      n_b += b->successes[seed - b->first_seed] == '1' ? 1 : 0;
+    }
+    result.by_seed.push_back(static_cast<double>(n_a - n_b) / static_cast<double>(common.size()));
+    if (n_a == n_b) {
+      result.counts.Add(n_a > 0, n_b > 0);
+    } else {
+      result.counts.Add(n_a > n_b, n_b > n_a);
+    }
+  }
+  return result;
+}
+
+// The k-th difference is the mean of the tasks' k-th ones.
+std::vector<double> MeanDifferences(std::span<const TaskDifferences> tasks) {
+  std::vector<double> means;
+  std::size_t n_tasks = 0;
+  for (const TaskDifferences& task : tasks) {
+    if (task.by_seed.empty()) continue;
+    if (n_tasks++ == 0) means.assign(task.by_seed.size(), 0.0);
+    means.resize(std::min(means.size(), task.by_seed.size()));
+    for (std::size_t k = 0; k < means.size(); ++k) means[k] += task.by_seed[k];
+  }
+  for (double& mean : means) mean /= static_cast<double>(n_tasks);
+  return means;
+}
+
+// Success rate of A minus that of B, on all seeds that they share; tasks count alike.
+double DifferenceOfRates(std::span<const TaskDifferences> tasks) {
+  double sum = 0.0;
+  int n_tasks = 0;
+  for (const TaskDifferences& task : tasks) {
+    if (task.by_seed.empty()) continue;
+    double of_task = 0.0;
+    for (const double difference : task.by_seed) of_task += difference;
+    sum += of_task / static_cast<double>(task.by_seed.size());
+    ++n_tasks;
+  }
+  return n_tasks == 0 ? 0.0 : sum / n_tasks;
+}
+
+bool HasCell(const CellGrid& grid, std::size_t policy) {
+  return std::ranges::any_of(grid[policy], [](const auto& cells) { return !cells.empty(); });
+}
+
+// A policy that is not trained has one cell for a task, however many training seeds there are.
+bool HasAllCells(const CellGrid& grid, std::size_t policy) {
+  const auto& tasks = grid[policy];
+  return !tasks.empty() && !tasks.front().empty() &&
+         std::ranges::all_of(
+             tasks, [&](const auto& cells) { return cells.size() == tasks.front().size(); });
+}
+
+double RateOf(std::span<const SuiteCell* const> cells) {
+  double n_success = 0.0;
+  double n = 0.0;
+  for (const SuiteCell* cell : cells) {
+    n_success += static_cast<double>(std::ranges::count(cell->successes, '1'));
+    n += static_cast<double>(cell->successes.size());
+  }
+  return n > 0.0 ? n_success / n : 0.0;
+}
+
+double MeanRateOf(const CellGrid& grid, std::size_t policy) {
+  double sum = 0.0;
+  for (const auto& cells : grid[policy]) sum += RateOf(cells);
+  return sum / static_cast<double>(grid[policy].size());
+}
+
+// The places of `policies`, which have `rates`, from the pairs between them.
+void AddPlaces(const SuiteTable& table, std::string_view task,
+               std::span<const std::size_t> policies, std::span<const double> rates,
+               std::span<const RankedPair> pairs, std::vector<SuitePlace>* places) {
+  if (policies.size() < 2) return;
+  std::vector<std::size_t> place(table.policies.size(), policies.size());
+  for (std::size_t i = 0; i < policies.size(); ++i) place[policies[i]] = i;
+  std::vector<RankedPair> among;
+  for (RankedPair pair : pairs) {
+    pair.a = place[pair.a];
+    pair.b = place[pair.b];
+    if (std::max(pair.a, pair.b) < policies.size()) among.push_back(pair);
+  }
+  const std::vector<std::string> letters = LettersByRate(rates, among);
+  const std::vector<RankInterval> ranks = RankIntervals(policies.size(), among);
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    places->push_back({.policy = table.policies[policies[i]],
+                       .task = std::string(task),
+                       .letters = letters[i],
+                       .rank = ranks[i]});
+  }
+}
+
+void AddPlacesOverAll(const SuiteTable& table, const CellGrid& grid, SuiteRanking* ranking) {
+  std::vector<std::size_t> policies;
+  std::vector<double> rates;
+  for (std::size_t i = 0; i < table.policies.size(); ++i) {
+    if (!HasAllCells(grid, i)) continue;
+    policies.push_back(i);
+    rates.push_back(MeanRateOf(grid, i));
+  }
+  std::vector<RankedPair> pairs;
+  for (const SuitePair& pair : ranking->pairs) pairs.push_back(pair.ranked);
+  AddPlaces(table, kAllTasks, policies, rates, pairs, &ranking->places);
+}
+
+// `pairs` are sorted by task, `n_pairs[i]` of them on task i.
+void AddPlacesOnTasks(const SuiteTable& table, const CellGrid& grid,
+                      std::span<const RankedPair> pairs, std::span<const std::size_t> n_pairs,
+                      SuiteRanking* ranking) {
+  for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+    std::vector<std::size_t> policies;
+    std::vector<double> rates;
+    for (std::size_t i = 0; i < table.policies.size(); ++i) {
+      if (grid[i][task].empty()) continue;
+      policies.push_back(i);
+      rates.push_back(RateOf(grid[i][task]));
+    }
+    AddPlaces(table, table.tasks[task].name, policies, rates, pairs.first(n_pairs[task]),
+              &ranking->places);
+    pairs = pairs.subspan(n_pairs[task]);
+  }
+}
+
+}  // namespace
+
+SuiteRanking RankingOf(const SuiteTable& table) {
+  const CellGrid grid = GridOf(table);
+  SuiteRanking ranking;
+  std::vector<std::vector<RankedPair>> on_tasks(table.tasks.size());
+  for (std::size_t a = 0; a < table.policies.size(); ++a) {
+    for (std::size_t b = a + 1; b < table.policies.size(); ++b) {
+      if (!HasCell(grid, a) || !HasCell(grid, b)) continue;
+      SuitePair pair = {.ranked = {.a = a, .b = b}};
+      std::vector<TaskDifferences> tasks;
+      for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+        tasks.push_back(DifferencesOn(grid[a][task], grid[b][task]));
+        if (tasks.back().by_seed.empty()) continue;
+        pair.counts.Add(tasks.back().counts);
+        on_tasks[task].push_back({.a = a, .b = b, .evidence = EvidenceOf(tasks.back().by_seed)});
+      }
+      const std::vector<double> means = MeanDifferences(tasks);
+      pair.n_seeds = static_cast<int>(means.size());
+      pair.difference = DifferenceOfRates(tasks);
+      pair.ranked.evidence = EvidenceOf(means);
+      ranking.pairs.push_back(std::move(pair));
+    }
+  }
+  std::vector<RankedPair> over_all;
+  for (const SuitePair& pair : ranking.pairs) over_all.push_back(pair.ranked);
+  NameDifferences(over_all);
+  for (std::size_t i = 0; i < over_all.size(); ++i) ranking.pairs[i].ranked = over_all[i];
+
+  // one e-BH over the whole table
+  std::vector<RankedPair> each;
+  std::vector<std::size_t> n_pairs;
+  for (const std::vector<RankedPair>& pairs : on_tasks) {
+    each.insert(each.end(), pairs.begin(), pairs.end());
+    n_pairs.push_back(pairs.size());
+  }
+  NameDifferences(each);
+  AddPlacesOverAll(table, grid, &ranking);
+  AddPlacesOnTasks(table, grid, each, n_pairs, &ranking);
+  return ranking;
+}
+
+const SuitePlace* SuiteRanking::PlaceOf(const std::string& policy, const std::string& task) const {
+  const auto found = std::ranges::find_if(places, [&](const SuitePlace& place) {
+    return place.policy == policy && place.task == task;
+  });
+  return found == places.end() ? nullptr : &*found;
+}
+
+Json ToJson(const SuiteTable& table, const SuiteRanking& ranking) {
+  Json pairs = Json::array();
+  for (const SuitePair& pair : ranking.pairs) {
+    Json row = Json(pair.counts);
+    row.update({{"a", table.policies[pair.ranked.a]},
+                {"b", table.policies[pair.ranked.b]},
+                {"n_seeds", pair.n_seeds},
+                {"difference", pair.difference},
+                {"log_a_better", pair.ranked.evidence.log_a_better},
+                {"log_b_better", pair.ranked.evidence.log_b_better},
+                {"is_different", pair.ranked.is_different}});
+    pairs.push_back(std::move(row));
+  }
+  Json places = Json::array();
+  for (const SuitePlace& place : ranking.places) {
+    places.push_back({{"policy", place.policy},
+                      {"task", place.task.empty() ? Json() : Json(place.task)},
+                      {"letters", place.letters},
+                      {"rank", place.rank}});
+  }
+  return {{"pairs", pairs}, {"places", places}};
+}
+
+}  // namespace dp_bench::compare

@@ -1,0 +1,52 @@
+// Which policies of a suite differ, on each task and over all tasks.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "compare/pairing.h"
+#include "compare/policy_ranking.h"
+#include "compare/suite_table.h"
+
+namespace dp_bench::compare {
+
+/// Two policies over all tasks that both have.
+struct SuitePair {
+  RankedPair ranked;      // indices into SuiteTable::policies
+  double difference = 0;  // success rate of A minus that of B: the mean over tasks, in [-1, 1]
+  int n_seeds = 0;        // test seeds of each task that both have; with several tasks, the least
+  /// Test seeds of tasks; with several training seeds, the policy that solves it with more of them.
+  PairCounts counts;
+};
+
+/// What is shown about a policy.
+struct SuitePlace {
+  std::string policy;
+  std::string task;  // empty: over all tasks
+  std::string letters;
+  RankInterval rank;  // among the policies with a place here
+};
+
+struct SuiteRanking {
+  std::vector<SuitePair> pairs;    // of policies that have a cell, over all tasks
+  std::vector<SuitePlace> places;  // over all tasks first, then task by task
+
+  /// None if the policy lacks cells, or if there is no other policy.
+  const SuitePlace* PlaceOf(const std::string& policy, const std::string& task = "") const;
+};
+
+/// Two policies are compared on the tasks, training seeds and test seeds that both have. The unit
+/// is a test seed: all its episodes, of all tasks and training seeds, are one difference. So
+/// neither tasks nor trainings need to be independent. Tasks count alike: if they have different
+/// numbers of seeds, the first ones of each are used.
+///
+/// Letters are from e-BH at 5 %, once for the pairs over all tasks and once for all pairs on all
+/// tasks; ranks have 95 %, for each task by itself.
+SuiteRanking RankingOf(const SuiteTable& table);
+
+/// {pairs, places}
+nlohmann::json ToJson(const SuiteTable& table, const SuiteRanking& ranking);
+
+}  // namespace dp_bench::compare

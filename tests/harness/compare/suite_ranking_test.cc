@@ -1,0 +1,122 @@
+#include "compare/suite_ranking.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "dp_bench/random.h"
+#include "harness/compare/small_suite.h"
+
+namespace dp_bench::compare {
+namespace {
+
+using testing::IsNull;
+
+std::string LettersIn(const SuiteRanking& ranking, const std::string& policy,
+                      const std::string& task = "") {
+  const SuitePlace* place = ranking.PlaceOf(policy, task);
+  return place == nullptr ? "none" : place->letters;
+}
+
+TEST(SuiteRankingTest, ThePoliciesThatDifferHaveDifferentLettersAndRanks) {
+  const SuiteRanking ranking = RankingOf(SmallTable());
+  EXPECT_EQ(LettersIn(ranking, "strong"), "a");
+  EXPECT_EQ(LettersIn(ranking, "weak"), "b");
+  EXPECT_EQ(ranking.PlaceOf("strong")->rank, (RankInterval{1, 1}));
+  EXPECT_EQ(ranking.PlaceOf("weak")->rank, (RankInterval{2, 2}));
+}
+
+TEST(SuiteRankingTest, EachTaskHasItsOwnLetters) {
+  const SuiteRanking ranking = RankingOf(SmallTable());
+  EXPECT_EQ(LettersIn(ranking, "strong", "reach"), LettersIn(ranking, "other", "reach"));
+  EXPECT_EQ(LettersIn(ranking, "strong", "lift"), "a");
+  EXPECT_EQ(LettersIn(ranking, "other", "lift"), "none");
+}
+
+TEST(SuiteRankingTest, APolicyThatLacksCellsHasNoPlaceOverAllTasks) {
+  EXPECT_THAT(RankingOf(SmallTable()).PlaceOf("other"), IsNull());
+  SuiteTable table = SmallTable();
+  table.cells.erase(table.cells.begin());
+  EXPECT_THAT(RankingOf(table).PlaceOf("strong"), IsNull());  // there is no other policy
+}
+
+TEST(SuiteRankingTest, PairsAreOfTheSameTaskTrainingSeedAndTestSeed) {
+  SuiteTable table = SmallTable();
+  SuiteCell later = Cell("strong", "reach", "111");
+  later.first_seed = 100002;  // shares 100002 to 100004 with the other policy
+  table.cells = {Cell("weak", "reach", "11100"), later, Cell("strong", "push", "11"),
+                 Cell("strong", "reach", "00000", 43)};
+  const std::vector<SuitePair> pairs = RankingOf(table).pairs;
+  ASSERT_EQ(pairs.size(), 1U);
+  EXPECT_EQ(pairs[0].n_seeds, 3);
+  EXPECT_EQ(pairs[0].counts.both_succeed, 1);
+  EXPECT_EQ(pairs[0].counts.only_b, 2);
+  EXPECT_DOUBLE_EQ(pairs[0].difference, -2.0 / 3.0);
+}
+
+TEST(SuiteRankingTest, MoreTrainingSeedsAreNotMoreEvidenceAboutTestSeeds) {
+  SuiteTable table = SmallTable();
+  table.cells.clear();
+  for (const std::uint64_t seed : {42U, 43U, 44U}) {
+    table.cells.push_back(Cell("weak", "reach", "00000", seed));
+    table.cells.push_back(Cell("strong", "reach", "11111", seed));
+  }
+  const std::vector<SuitePair> pairs = RankingOf(table).pairs;
+  ASSERT_EQ(pairs.size(), 1U);
+  EXPECT_EQ(pairs[0].counts.only_b, 5);
+  EXPECT_EQ(pairs[0].ranked.evidence.log_b_better,
+            EvidenceOf(std::vector<double>(5, -1.0)).log_b_better);
+}
+
+TEST(SuiteRankingTest, TasksOfASeedAreOneDifference) {
+  SuiteTable table = SmallTable();
+  table.tasks = {{"reach", ""}, {"push", ""}};
+  table.cells = {Cell("weak", "reach", "1100"), Cell("weak", "push", "0000"),
+                 Cell("strong", "reach", "1111"), Cell("strong", "push", "101011")};
+  const SuiteRanking ranking = RankingOf(table);
+  EXPECT_EQ(ranking.pairs[0].n_seeds, 4);
+  EXPECT_EQ(ranking.pairs[0].ranked.evidence.log_b_better,
+            EvidenceOf(std::vector<double>{-0.5, 0.0, -1.0, -0.5}).log_b_better);
+}
+
+TEST(SuiteRankingTest, IsWrittenAsJson) {
+  const SuiteTable table = SmallTable();
+  const nlohmann::json json = ToJson(table, RankingOf(table));
+  EXPECT_EQ(json["pairs"][0]["a"], "weak");
+  EXPECT_EQ(json["pairs"][0]["b"], "strong");
+  EXPECT_EQ(json["pairs"][0]["is_different"], true);
+  EXPECT_EQ(json["places"][1]["policy"], "strong");
+  EXPECT_TRUE(json["places"][1]["task"].is_null());
+  EXPECT_EQ(json["places"][1]["rank"]["worst"], 1);
+}
+
+TEST(SuiteRankingTest, TwentyPoliciesOnFiftyTasksTakeLessThanTwoSeconds) {
+  RandomStream random(1, StreamId::kEnvNoise);
+  SuiteTable table = {.name = "large", .seeds = {42}};
+  for (int task = 0; task < 50; ++task) table.tasks.push_back({"task" + std::to_string(task), ""});
+  for (int policy = 0; policy < 20; ++policy) {
+    table.policies.push_back("policy" + std::to_string(policy));
+    for (const SuiteTaskName& task : table.tasks) {
+      std::string successes;
+      for (int seed = 0; seed < 100; ++seed) {
+        successes += random.UniformDouble() < 0.4 + 0.02 * policy ? '1' : '0';
+      }
+      table.cells.push_back(Cell(table.policies.back(), task.name, successes));
+    }
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const SuiteRanking ranking = RankingOf(table);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  RecordProperty("seconds", std::to_string(seconds));
+  EXPECT_LT(seconds, 2.0);
+  EXPECT_EQ(ranking.places.size(), 20U * 51U);
+  EXPECT_EQ(ranking.PlaceOf("policy0")->rank.worst, 20);
+}
+
+}  // namespace
+}  // namespace dp_bench::compare
