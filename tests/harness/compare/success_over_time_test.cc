@@ -63,7 +63,7 @@ TEST(RestrictedMeanTime, IsTheAreaBelowTheCurve) {
   EXPECT_NEAR((found.high - found.low) / 2.0 / 1.959964, 2.827, 2e-3);  // their standard error
 }
 
-run::EpisodeRecord Episode(int n_steps, run::SuccessSteps steps) {
+run::EpisodeRecord TimedEpisode(int n_steps, run::SuccessSteps steps) {
   run::EpisodeRecord record = {.split = "test"};
   record.n_steps = n_steps;
   record.success = steps.first > 0;
@@ -81,16 +81,16 @@ TEST(SuccessSteps, KeepTheFirstTheLongestAndTheLastRow) {
 }
 
 TEST(SuccessSteps, AreInTheRowOfAnEpisodeThatSucceeded) {
-  const run::EpisodeRecord record = Episode(100, {40, 12, 3});
+  const run::EpisodeRecord record = TimedEpisode(100, {40, 12, 3});
   const std::string row = run::EpisodeRow(record, {});
   EXPECT_NE(row.find(R"("success_steps":{"at_end":3,"first":40,"longest":12})"), std::string::npos)
       << row;
   EXPECT_EQ(run::ParseEpisodes(row + "\n", "rows", {})[0].success_steps, record.success_steps);
-  EXPECT_EQ(run::EpisodeRow(Episode(100, {}), {}).find("success_steps"), std::string::npos);
+  EXPECT_EQ(run::EpisodeRow(TimedEpisode(100, {}), {}).find("success_steps"), std::string::npos);
 }
 
 TEST(SuccessOverTime, IsShownWithAWarningIfTheDefinitionsDisagree) {
-  std::vector<run::EpisodeRecord> records(30, Episode(100, {40, 61, 61}));
+  std::vector<run::EpisodeRecord> records(30, TimedEpisode(100, {40, 61, 61}));
   EXPECT_EQ(report::SuccessOverTimeJson(records, "train"), nullptr);
   const auto text = [&records] {
     return report::SuccessOverTimeJson(records, "test", 10.0)["text"].get<std::string>();
@@ -100,16 +100,16 @@ TEST(SuccessOverTime, IsShownWithAWarningIfTheDefinitionsDisagree) {
       "time to success, at most 100 steps: mean 40.0 (40.0 to 40.0); 10 (10 to 10) successes per "
       "1,000 steps, 360 (360 to 360) per simulated hour; success at any time 1.000, at the end "
       "1.000, held for 10 steps 1.000");
-  records.insert(records.end(), 30, Episode(100, {40, 5, 0}));
+  records.insert(records.end(), 30, TimedEpisode(100, {40, 5, 0}));
   EXPECT_NE(text().find("held for 10 steps 0.500: WARNING"), std::string::npos) << text();
 }
 
 TEST(SuccessOverTime, TellsThreeDefinitionsApart) {
   std::vector<run::EpisodeRecord> records;
-  for (int i = 0; i < 20; ++i) records.push_back(Episode(100, {40, 61, 61}));
-  for (int i = 0; i < 20; ++i) records.push_back(Episode(100, {40, 12, 0}));
-  for (int i = 0; i < 10; ++i) records.push_back(Episode(100, {98, 3, 3}));
-  for (int i = 0; i < 10; ++i) records.push_back(Episode(100, {}));
+  for (int i = 0; i < 20; ++i) records.push_back(TimedEpisode(100, {40, 61, 61}));
+  for (int i = 0; i < 20; ++i) records.push_back(TimedEpisode(100, {40, 12, 0}));
+  for (int i = 0; i < 10; ++i) records.push_back(TimedEpisode(100, {98, 3, 3}));
+  for (int i = 0; i < 10; ++i) records.push_back(TimedEpisode(100, {}));
   const auto described = DescribeSuccessOverTime(records, "test");
   ASSERT_TRUE(described && described->definitions);
   EXPECT_EQ(described->definitions->at_any_time.n_success, 50);
@@ -122,13 +122,14 @@ TEST(SuccessOverTime, TellsThreeDefinitionsApart) {
 }
 
 TEST(SuccessOverTime, AgreesWhenSuccessLasts) {
-  std::vector<run::EpisodeRecord> records(30, Episode(100, {40, 61, 61}));
-  records.push_back(Episode(100, {}));
+  std::vector<run::EpisodeRecord> records(30, TimedEpisode(100, {40, 61, 61}));
+  records.push_back(TimedEpisode(100, {}));
   EXPECT_FALSE(DescribeSuccessOverTime(records, "test")->definitions->disagree());
 }
 
 TEST(SuccessOverTime, HasOneDefinitionIfEpisodesEndWithSuccess) {
-  const std::vector<run::EpisodeRecord> records = {Episode(40, {40, 1, 1}), Episode(100, {})};
+  const std::vector<run::EpisodeRecord> records = {TimedEpisode(40, {40, 1, 1}),
+                                                   TimedEpisode(100, {})};
   const auto described = DescribeSuccessOverTime(records, "test");
   ASSERT_TRUE(described);
   EXPECT_FALSE(described->definitions);
@@ -136,7 +137,7 @@ TEST(SuccessOverTime, HasOneDefinitionIfEpisodesEndWithSuccess) {
 }
 
 TEST(SuccessOverTime, IsUnknownWithoutStepsOrSuccesses) {
-  std::vector<run::EpisodeRecord> records = {Episode(100, {})};
+  std::vector<run::EpisodeRecord> records = {TimedEpisode(100, {})};
   EXPECT_FALSE(DescribeSuccessOverTime(records, "test"));
   records[0].success = true;  // a row of an older version
   EXPECT_FALSE(DescribeSuccessOverTime(records, "test"));
@@ -144,8 +145,8 @@ TEST(SuccessOverTime, IsUnknownWithoutStepsOrSuccesses) {
 
 // The interval of a ratio, by hand: successes 1, 1, 0 in 10, 20 and 30 steps.
 TEST(Throughput, HasTheIntervalOfARatio) {
-  const std::vector<run::EpisodeRecord> records = {Episode(10, {10, 1, 1}), Episode(20, {20, 1, 1}),
-                                                   Episode(30, {})};
+  const std::vector<run::EpisodeRecord> records = {
+      TimedEpisode(10, {10, 1, 1}), TimedEpisode(20, {20, 1, 1}), TimedEpisode(30, {})};
   const Throughput found = SuccessesPerStep(records, "test");
   EXPECT_NEAR(found.per_step, 2.0 / 60.0, 1e-15);
   // residuals 2/3, 1/3, -1: variance 7/9 with n - 1; t(2) = 4.302653; mean 20 steps
