@@ -10,6 +10,7 @@
 #include <fstream>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "core/clock.h"
 
@@ -70,7 +71,8 @@ MachineLoad ReadMachineLoad() {
   return load;
 }
 
-CostMeter::CostMeter(const fs::path& powercap) : start_cpu_s_(CpuSeconds()) {
+CostMeter::CostMeter(const fs::path& powercap, GpuEnergy gpus)
+    : start_cpu_s_(CpuSeconds()), gpus_(std::move(gpus)), start_gpu_j_(gpus_.Read()) {
   std::error_code none;
   for (fs::directory_iterator it(powercap, none), end; !none && it != end; it.increment(none)) {
     if (!IsProcessor(it->path().filename().string())) continue;
@@ -98,6 +100,8 @@ Cost CostMeter::Read() {
   }
   // a counter that begins again several times between two readings counts too little
   if (!counters_.empty()) cost.energy_j = energy_j_;
+  const std::optional<double> gpu_j = gpus_.Read();
+  if (start_gpu_j_ && gpu_j) cost.energy_j = cost.energy_j.value_or(0.0) + *gpu_j - *start_gpu_j_;
   return cost;
 }
 

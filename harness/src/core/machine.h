@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/gpu_energy.h"
+
 namespace dp_bench::core {
 
 /// As Linux names it; "unknown" if it does not.
@@ -32,17 +34,20 @@ MachineLoad ReadMachineLoad();
 
 struct Cost {
   double wall_s = 0.0;
-  double cpu_s = 0.0;              // of this process and of children that have ended
-  std::int64_t peak_bytes = 0;     // resident memory of this process since its start
-  std::optional<double> energy_j;  // of all processors of the machine; none if it cannot be read
-  MachineLoad load;                // at the end
+  double cpu_s = 0.0;           // of this process and of children that have ended
+  std::int64_t peak_bytes = 0;  // resident memory of this process since its start
+  std::optional<double>
+      energy_j;      // of the machine's processors and GPUs; none if no counter can be read
+  MachineLoad load;  // at the end
 };
 
 /// Measures from its construction on.
 class CostMeter {
  public:
-  /// `powercap`: where Linux shows the energy counters of the processors (RAPL).
-  explicit CostMeter(const std::filesystem::path& powercap = "/sys/class/powercap");
+  /// `powercap`: where Linux shows the energy counters of the processors (RAPL). `gpus`: those of
+  /// the GPUs (NVML).
+  explicit CostMeter(const std::filesystem::path& powercap = "/sys/class/powercap",
+                     GpuEnergy gpus = GpuEnergy());
 
   Cost Read();
 
@@ -57,6 +62,8 @@ class CostMeter {
   double start_cpu_s_;
   double energy_j_ = 0.0;
   std::vector<EnergyCounter> counters_;
+  GpuEnergy gpus_;
+  std::optional<double> start_gpu_j_;
 };
 
 /// [bytes]; 0 if the system does not report it.

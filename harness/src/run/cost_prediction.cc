@@ -58,7 +58,7 @@ std::string Describe(const CostPrediction& prediction) {
       core::FormatDuration(prediction.wall_s), core::FormatDuration(prediction.cpu_s),
       static_cast<double>(prediction.peak_bytes) / (1 << 20), prediction.disk_bytes / (1 << 20),
       prediction.energy_j
-          ? fmt::format(", {:.3g} kJ of the processors", 1e-3 * *prediction.energy_j)
+          ? fmt::format(", {:.3g} kJ of processors and GPUs", 1e-3 * *prediction.energy_j)
           : "");
 }
 

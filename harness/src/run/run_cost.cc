@@ -97,7 +97,7 @@ std::string Describe(const core::Cost& cost) {
   return fmt::format(
       "{}, CPU time {}, at most {:.0f} MiB of memory{}; {}", core::FormatDuration(cost.wall_s),
       core::FormatDuration(cost.cpu_s), static_cast<double>(cost.peak_bytes) / (1 << 20),
-      cost.energy_j ? fmt::format(", {:.3g} kJ of the processors", 1e-3 * *cost.energy_j) : "",
+      cost.energy_j ? fmt::format(", {:.3g} kJ of processors and GPUs", 1e-3 * *cost.energy_j) : "",
       Describe(cost.load));
 }
 

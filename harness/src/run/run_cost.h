@@ -23,7 +23,7 @@ void SetShardCosts(const std::filesystem::path& folder, const std::vector<core::
 /// `origin`.
 core::Cost ParseCost(std::string_view text, const std::string& origin);
 
-/// "0:12:30, CPU time 0:21:18, at most 812 MiB of memory, 12.3 kJ of the processors".
+/// "0:12:30, CPU time 0:21:18, at most 812 MiB of memory, 12.3 kJ of processors and GPUs".
 std::string Describe(const core::Cost& cost);
 
 /// "load average 3.1 on 2 processors".

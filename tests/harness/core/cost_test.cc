@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "core/gpu_energy.h"
 #include "core/machine.h"
 #include "support/scratch_folder.h"
 
@@ -19,7 +20,7 @@ void WriteCounter(const std::filesystem::path& folder, const char* energy_uj) {
 
 TEST(CostMeter, CountsTimeAndMemoryOfThisProcess) {
   const ScratchFolder scratch;
-  CostMeter meter(scratch.path() / "none");
+  CostMeter meter(scratch.path() / "none", GpuEnergy("none"));
   volatile double sum = 0.0;
   while (meter.Read().cpu_s < 0.02) sum = sum + 1.0;
   const Cost cost = meter.Read();
@@ -36,13 +37,25 @@ TEST(CostMeter, EnergyIsOfWholeProcessorsAndCountersMayBeginAgain) {
   WriteCounter(folder / "intel-rapl:0", "262143328000");
   WriteCounter(folder / "intel-rapl:1", "0");
   WriteCounter(folder / "intel-rapl:0:0", "0");  // a part of the first
-  CostMeter meter(folder);
+  CostMeter meter(folder, GpuEnergy("none"));
   WriteCounter(folder / "intel-rapl:0", "999150");
   WriteCounter(folder / "intel-rapl:1", "2000000");
   WriteCounter(folder / "intel-rapl:0:0", "5000000");
   EXPECT_NEAR(meter.Read().energy_j.value(), 3.0, 1e-9);
   WriteCounter(folder / "intel-rapl:1", "3000000");
   EXPECT_NEAR(meter.Read().energy_j.value(), 4.0, 1e-9);
+}
+
+TEST(CostMeter, EnergyOfGpusIsAddedForThoseThatHaveACounter) {
+  const ScratchFolder scratch;
+  CostMeter meter(scratch.path() / "none", GpuEnergy(DPB_NVML_STUB));
+  EXPECT_NEAR(meter.Read().energy_j.value(), 3.0, 1e-9);
+  EXPECT_NEAR(meter.Read().energy_j.value(), 6.0, 1e-9);
+}
+
+TEST(GpuEnergy, WithoutTheLibraryOrItsFunctionsThereIsNothingToRead) {
+  EXPECT_FALSE(GpuEnergy("libnothing_of_that_name.so").Read().has_value());
+  EXPECT_FALSE(GpuEnergy("libm.so.6").Read().has_value());
 }
 
 }  // namespace
