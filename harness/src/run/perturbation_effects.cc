@@ -16,6 +16,7 @@ void VisitResult(const core::JsonFields& fields, SplitSummary* c) {
   fields("n_episodes", &c->n_episodes);
   fields("n_success", &c->n_success);
   fields.Lenient("n_failed", &c->n_failed);
+  fields.Lenient("n_policy_faults", &c->n_policy_faults);
   fields("success_rate", &c->success_rate);
   fields("mean_score", &c->mean_score);
 }

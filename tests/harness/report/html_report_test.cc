@@ -190,13 +190,15 @@ TEST_F(HtmlReportTest, ShowsWhatPerturbationsChanged) {
   Write("perturbations.json", R"({"control": {"success_rate": 0.5, "n_success": 1, "n_episodes": 2,
     "mean_score": 0.75}, "arms": [{"name": "delay=3", "folder": "perturbations/delay=3",
     "success_rate": 0.0, "n_success": 0, "n_episodes": 2, "mean_score": 0.25, "n_changed": 2,
-    "note": "a <note>", "success_rate_effect": {"difference": -0.5, "low": -0.9, "high": 0.1},
+    "n_failed": 1, "n_policy_faults": 1, "note": "a <note>", "success_rate_effect": {"difference": -0.5, "low": -0.9, "high": 0.1},
     "score_effect": {"difference": -0.5, "low": null, "high": null}}]})");
-  EXPECT_THAT(Report(),
-              AllOf(HasSubstr("<h2>Perturbations</h2>"), HasSubstr("50.0\u00a0% (1 of 2)"),
-                    HasSubstr("href=\"./perturbations/delay=3/report.html\">delay=3</a>"),
-                    HasSubstr("-0.500 (-0.900 to +0.100)"), HasSubstr("-0.500 (open to open)"),
-                    HasSubstr("a &lt;note&gt;")));
+  EXPECT_THAT(
+      Report(),
+      AllOf(HasSubstr("<h2>Perturbations</h2>"), HasSubstr("50.0\u00a0% (1 of 2)"),
+            HasSubstr("href=\"./perturbations/delay=3/report.html\">delay=3, 0.0 % without 1 "
+                      "policy faults</a>"),
+            HasSubstr("-0.500 (-0.900 to +0.100)"), HasSubstr("-0.500 (open to open)"),
+            HasSubstr("a &lt;note&gt;")));
   Write("perturbations.json", "{}");
   EXPECT_THAT(ErrorOfReport(), HasSubstr("perturbations.json"));
 }
