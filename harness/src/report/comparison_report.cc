@@ -10,6 +10,7 @@
 
 #include "compare/graded_score.h"
 #include "core/output_file.h"
+#include "report/evaluation_text.h"
 #include "report/html_report.h"
 #include "report/render.h"
 #include "report/success_over_time.h"
@@ -40,6 +41,7 @@ double ControlHz(const run::RunFolder& run) {
 }
 
 Json RunJson(const compare::ComparedRun& run, compare::RateMethod method) {
+  const std::string faults = WithoutFaultsText(run.test);
   Json rate = run.success_rate;
   rate["method"] = method == compare::RateMethod::kWilson ? "wilson" : "clopper_pearson";
   return {{"label", run.label},
@@ -48,6 +50,7 @@ Json RunJson(const compare::ComparedRun& run, compare::RateMethod method) {
           {"n_episodes", run.test.n_episodes},
           {"n_success", run.test.n_success},
           {"n_failed", run.test.n_failed},
+          {"without_faults", faults.empty() ? Json() : Json(faults)},
           {"mean_score", run.test.mean_score},
           {"success_rate", rate},
           {"over_time", SuccessOverTimeJson(run.files.episodes, "test", ControlHz(run.files))},

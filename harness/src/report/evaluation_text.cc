@@ -38,18 +38,14 @@ std::string EffectText(const run::ArmDifference& effect) {
   return fmt::format("{} ({} to {})", text(effect.difference), text(effect.low), text(effect.high));
 }
 
-// ", 84.2 % without 3 policy faults"; empty if the policy always gave actions.
-std::string WithoutFaultsText(const run::SplitSummary& result) {
-  const int n = result.n_episodes - result.n_policy_faults;
-  if (result.n_policy_faults == 0 || n == 0) return {};
-  return fmt::format(", {:.1f} % without {} policy faults", 100.0 * result.n_success / n,
-                     result.n_policy_faults);
-}
-
 Json ArmJson(const std::string& name, const std::string& folder, const run::SplitSummary& result) {
-  return {{"name", name + WithoutFaultsText(result)}, {"folder", folder},
-          {"n_episodes", result.n_episodes},          {"n_success", result.n_success},
-          {"success_rate", result.success_rate},      {"mean_score", result.mean_score}};
+  const std::string faults = WithoutFaultsText(result);
+  return {{"name", faults.empty() ? name : fmt::format("{}, {}", name, faults)},
+          {"folder", folder},
+          {"n_episodes", result.n_episodes},
+          {"n_success", result.n_success},
+          {"success_rate", result.success_rate},
+          {"mean_score", result.mean_score}};
 }
 
 Json LatencyTableJson(const std::string& title, const run::PlanningSummary& planning) {
@@ -127,6 +123,13 @@ Json ClusterJson(const compare::FailureCluster& cluster, const std::string& run_
 }
 
 }  // namespace
+
+std::string WithoutFaultsText(const run::SplitSummary& summary) {
+  const int n = summary.n_episodes - summary.n_policy_faults;
+  if (summary.n_policy_faults == 0 || n == 0) return {};
+  return fmt::format("{:.1f} % without {} policy faults", 100.0 * summary.n_success / n,
+                     summary.n_policy_faults);
+}
 
 Json SplitJson(std::span<const run::EpisodeRecord> records, std::string_view split) {
   const run::SplitSummary summary = run::Summarize(records, split);

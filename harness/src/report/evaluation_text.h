@@ -31,6 +31,10 @@ std::string LatencyTable(const run::PolicyLatencySummary& latency);
 /// The clusters of each split with their signs; empty if all episodes succeeded.
 std::string FailureText(std::span<const run::EpisodeRecord> records);
 
+/// "84.2 % without 3 policy faults": the success rate of the episodes in which the policy gave
+/// actions. Empty if it always did, or never.
+std::string WithoutFaultsText(const run::SplitSummary& summary);
+
 /// {split, rate, low, high, n, n_success, n_failed, mean_score, n_steps, n_stale_steps, over_time}
 nlohmann::json SplitJson(std::span<const run::EpisodeRecord> records, std::string_view split);
 
