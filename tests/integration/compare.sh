@@ -195,7 +195,7 @@ grep -q 'tests="3" failures="0"' gate.xml || fail "$(cat gate.xml)"
 expect_exit 3 "no verdict yet in point_mass; other_mass" "${both[@]}" --candidate c.lift b --json two_of.json
 expect_exit 3 "" "${both[@]}" --candidate b c.lift --continue two_of.json --json again_of.json
 cmp two_of.json again_of.json
-expect_exit 1 "FAIL: a drop of the success rate is shown in other_mass" "${both[@]}" --candidate c.lift b --alpha 0.02
+expect_exit 1 "FAIL: a drop is shown in other_mass" "${both[@]}" --candidate c.lift b --alpha 0.02
 expect_exit 2 "not clear" "${both[@]}" --candidate b
 expect_exit 2 "not clear" "${both[@]}" --candidate b c
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -118,7 +119,10 @@ void ExpectRefused(const Pair& pair, const std::string& reason) {
 bool NeedsPython(const std::string& task) {
   std::ifstream file(kRoot / "configs" / "task" / (task + ".json"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return text.find(R"("plugin": "gymnasium")") != std::string::npos;
+  if (text.find(R"("plugin": "gymnasium")") != std::string::npos) return true;
+  std::smatch included;
+  return std::regex_search(text, included, std::regex(R"re("include": "(\w+)\.json")re")) &&
+         NeedsPython(included[1]);
 }
 
 TEST(ShippedPairs, AllAreInTheTable) {

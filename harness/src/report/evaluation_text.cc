@@ -127,8 +127,8 @@ Json ClusterJson(const compare::FailureCluster& cluster, const std::string& run_
 std::string WithoutFaultsText(const run::SplitSummary& summary) {
   const int n = summary.n_episodes - summary.n_policy_faults;
   if (summary.n_policy_faults == 0 || n == 0) return {};
-  return fmt::format("{:.1f} % without {} policy faults", 100.0 * summary.n_success / n,
-                     summary.n_policy_faults);
+  return fmt::format("{:.1f} % without {} policy fault{}", 100.0 * summary.n_success / n,
+                     summary.n_policy_faults, summary.n_policy_faults == 1 ? "" : "s");
 }
 
 Json SplitJson(std::span<const run::EpisodeRecord> records, std::string_view split) {

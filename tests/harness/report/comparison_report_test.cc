@@ -55,13 +55,13 @@ TEST_F(ComparisonReport, ShowsTheDifferenceAndEveryDiscordantSeed) {
 TEST_F(ComparisonReport, ShowsTheRateWithoutEpisodesInWhichThePolicyGaveNoActions) {
   Add("a", "ssssffffff");
   Add("b", "xsssssssff");
-  EXPECT_THAT(Page(), Not(HasSubstr("policy faults")));
+  EXPECT_THAT(Page(), Not(HasSubstr("policy fault")));
   const fs::path rows = folders_[1] / "episodes.jsonl";
   std::string text = core::ReadTextFile(rows, 1 << 20);
   const std::string reason = "the env threw";
   text.replace(text.find(reason), reason.size(), "policy_timeout: 5 s");
   std::ofstream(rows) << text;
-  EXPECT_THAT(Page(), HasSubstr("77.8 % without 1 policy faults"));
+  EXPECT_THAT(Page(), HasSubstr("77.8\u00a0% without 1 policy fault"));
 }
 
 TEST_F(ComparisonReport, NeedsNoNetworkAndNoScriptAndFitsAPhone) {

@@ -195,8 +195,8 @@ TEST_F(HtmlReportTest, ShowsWhatPerturbationsChanged) {
   EXPECT_THAT(
       Report(),
       AllOf(HasSubstr("<h2>Perturbations</h2>"), HasSubstr("50.0\u00a0% (1 of 2)"),
-            HasSubstr("href=\"./perturbations/delay=3/report.html\">delay=3, 0.0 % without 1 "
-                      "policy faults</a>"),
+            HasSubstr("href=\"./perturbations/delay=3/report.html\">delay=3, 0.0\u00a0% without "
+                      "1 policy fault</a>"),
             HasSubstr("-0.500 (-0.900 to +0.100)"), HasSubstr("-0.500 (open to open)"),
             HasSubstr("a &lt;note&gt;")));
   Write("perturbations.json", "{}");
