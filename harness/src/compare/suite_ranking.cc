@@ -202,7 +202,7 @@ SuiteRanking RankingOf(const SuiteTable& table) {
       pair.n_seeds = static_cast<int>(means.size());
       pair.difference = DifferenceOfRates(tasks);
       pair.ranked.evidence = EvidenceOf(means);
-      ranking.pairs.push_back(std::move(pair));
+      ranking.pairs.push_back(pair);
     }
   }
   std::vector<RankedPair> over_all;
