@@ -138,6 +138,18 @@ cp -r by_path twice
 "$dp_bench" train --resume twice/./checkpoints/../checkpoints/latest/ >out.txt 2>&1 || fail "$(cat out.txt)"
 diff -r -x tensorboard -x cost.json by_path twice || fail "nothing was left to train, but files changed"
 
+echo "the plan of a gate rolls nothing out and overwrites no other result"
+{ echo seed,success; for seed in {1..40}; do echo "$seed,$((seed % 2))"; done; } >half.csv
+expect_exit 0 "is the baseline now, 40 episodes" "$dp_bench" gate --baseline half.json --update-baseline --candidate half.csv
+plan=("$dp_bench" gate --baseline half.json --plan)
+expect_exit 0 "success rate 50.0 %, correlation 0.00 assumed" "${plan[@]}"
+expect_exit 0 "from 40 recorded pairs" "${plan[@]}" 0.05,0.1 --candidate half.csv --json plan.json
+expect_exit 0 "5 points" "${plan[@]}" 0.05 --correlation 0.5 --json plan.json
+expect_unchanged 2 "give the smallest drop" "${plan[@]}" 0
+expect_unchanged 2 "Give another name" "${plan[@]}" 0.05 --json half.json
+expect_unchanged 2 "runs no episodes" "${plan[@]}" 0.05 --candidate trained/checkpoints/latest
+expect_unchanged 2 "runs no episodes" "${plan[@]}" 0.05 --policy random
+
 echo "an unfinished evaluation has no verdict, and files of two runs have none"
 gate=("$dp_bench" gate --baseline base.json)
 expect_exit 0 "is the baseline now, 10 episodes" "${gate[@]}" --candidate a --update-baseline

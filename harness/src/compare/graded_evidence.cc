@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <utility>
 
 #include "core/errors.h"
 
@@ -45,41 +44,45 @@ constexpr int kAddsPerScaling = 8;  // factors between 1e-6 and 40, so doubles c
 
 BetMixture BetMixture::AgainstNoDrop() {
   static const std::vector<QuadratureNode> kNodes = GaussLegendre(kFailBets);
-  std::vector<Bet> bets;
-  for (const QuadratureNode& node : kNodes) {
-    bets.push_back({.base = 1.0, .slope = -node.x, .weight = node.weight});
-  }
-  return BetMixture(std::move(bets));
+  BetMixture mixture;
+  for (const QuadratureNode& node : kNodes) mixture.AddBet(1.0, -node.x, node.weight);
+  return mixture;
 }
 
 BetMixture BetMixture::AgainstDropOf(double margin) {
   DPB_ASSERT(margin > -1.0 && margin < 1.0);
-  std::vector<Bet> bets;
+  BetMixture mixture;
   for (int k = 0; k < kPassBets; ++k) {
     const double bet = (k + 0.5) / kPassBets / (1.0 - margin);
-    bets.push_back({.base = 1.0 + bet * margin, .slope = bet, .weight = 1.0 / kPassBets});
+    mixture.AddBet(1.0 + bet * margin, bet, 1.0 / kPassBets);
   }
-  return BetMixture(std::move(bets));
+  return mixture;
 }
 
-BetMixture::BetMixture(std::vector<Bet> bets)
-    : bets_(std::move(bets)), wealth_(bets_.size(), 1.0) {}
+void BetMixture::AddBet(double base, double slope, double weight) {
+  base_.push_back(base);
+  slope_.push_back(slope);
+  weight_.push_back(weight);
+  wealth_.push_back(1.0);
+}
 
 void BetMixture::Add(double change) {
   DPB_ASSERT(change >= -1.0 && change <= 1.0);
-  for (std::size_t k = 0; k < bets_.size(); ++k) {
-    wealth_[k] *= bets_[k].base + bets_[k].slope * change;
-  }
+  const double* const base = base_.data();
+  const double* const slope = slope_.data();
+  double* const wealth = wealth_.data();
+  const std::size_t n_bets = wealth_.size();
+  for (std::size_t k = 0; k < n_bets; ++k) wealth[k] *= base[k] + slope[k] * change;
   if (++n_since_scaled_ < kAddsPerScaling) return;
   n_since_scaled_ = 0;
   const double largest = *std::ranges::max_element(wealth_);
   log_scale_ += std::log(largest);
-  for (double& wealth : wealth_) wealth /= largest;
+  for (double& share : wealth_) share /= largest;
 }
 
 double BetMixture::Log() const {
   double sum = 0.0;
-  for (std::size_t k = 0; k < bets_.size(); ++k) sum += bets_[k].weight * wealth_[k];
+  for (std::size_t k = 0; k < wealth_.size(); ++k) sum += weight_[k] * wealth_[k];
   return log_scale_ + std::log(sum);
 }
 

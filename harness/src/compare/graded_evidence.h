@@ -28,14 +28,11 @@ class BetMixture {
   double Log() const;
 
  private:
-  // a bet multiplies its wealth by base + slope * change
-  struct Bet {
-    double base, slope, weight;
-  };
+  BetMixture() = default;
+  void AddBet(double base, double slope, double weight);
 
-  explicit BetMixture(std::vector<Bet> bets);
-
-  std::vector<Bet> bets_;
+  // one entry per bet, which multiplies its wealth by base + slope * change
+  std::vector<double> base_, slope_, weight_;
   std::vector<double> wealth_;  // divided by exp(log_scale_), which keeps it in range
   double log_scale_ = 0.0;
   int n_since_scaled_ = 0;

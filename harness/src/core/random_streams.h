@@ -5,7 +5,8 @@
 
 namespace dp_bench::core {
 
-inline constexpr StreamId kShuffleStream{8};  // the order of samples
-inline constexpr StreamId kInitStream{10};    // made-up inputs
+inline constexpr StreamId kShuffleStream{8};    // the order of samples
+inline constexpr StreamId kInitStream{10};      // made-up inputs
+inline constexpr StreamId kGatePlanStream{11};  // pairs of simulated gates
 
 }  // namespace dp_bench::core

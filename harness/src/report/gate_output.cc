@@ -1,4 +1,4 @@
-// See gate.txt.mustache, gate.md.mustache and gate.xml.mustache (JUnit).
+// See gate.txt.mustache, gate.md.mustache, gate.xml.mustache (JUnit) and gate_plan.txt.mustache.
 #include "report/gate_output.h"
 
 #include <fmt/format.h>
@@ -118,6 +118,32 @@ std::string GateJUnit(const compare::GateReport& report) {
 
 std::string GateMarkdown(const compare::GateReport& report) {
   return Render("gate.md", ShownJson(report));
+}
+
+std::string GatePlanText(const std::vector<compare::GatePlan>& plans) {
+  Json shown = compare::ToJson(plans);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const compare::SequentialTestConfig& config = plans[i].config;
+    const bool is_graded = config.decided_by != compare::kBySuccess;
+    Json& task = shown["tasks"][i];
+    task["heading"] = plans.size() > 1 ? plans[i].task : "";
+    task["alpha"] = 100.0 * config.alpha;
+    task["max_pairs"] = config.max_pairs;
+    task["margin"] = is_graded ? fmt::format("{:.3g} of the {}", config.margin,
+                                             compare::ScoreTitle(config.decided_by))
+                               : fmt::format("{:.3g} points", 100.0 * config.margin);
+    task["decided_by"] = config.decided_by;
+    for (std::size_t k = 0; k < plans[i].drops.size(); ++k) {
+      Json& drop = task["drops"][k];
+      drop["points"] = fmt::format("{:.3g}", 100.0 * plans[i].drops[k].drop);
+      const std::string too_many = fmt::format("> {}", compare::kMaxPlannedPairs);
+      for (const char* number : {"median", "mean", "quantile_90"}) {
+        drop[number] =
+            drop[number].is_null() ? too_many : fmt::format("{:.0f}", drop[number].get<double>());
+      }
+    }
+  }
+  return Render("gate_plan.txt", shown);
 }
 
 }  // namespace dp_bench::report

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "compare/gate_plan.h"
 #include "compare/gate_report.h"
 
 namespace dp_bench::report {
@@ -17,5 +19,8 @@ std::string GateText(const compare::GateReport& report);
 std::string GateJUnit(const compare::GateReport& report);
 /// A comment for a pull request.
 std::string GateMarkdown(const compare::GateReport& report);
+
+/// For the terminal; ends with a line break.
+std::string GatePlanText(const std::vector<compare::GatePlan>& plans);
 
 }  // namespace dp_bench::report

@@ -23,6 +23,8 @@ inline constexpr ResultKind kCompareAnswer = {"an answer of dp_bench compare --j
                                               "\"format\": \"dp_bench.compare."};
 inline constexpr ResultKind kGateJson = {"a result of dp_bench gate --json",
                                          "\"format\": \"dp_bench.gate."};
+inline constexpr ResultKind kGatePlanJson = {"a result of dp_bench gate --plan --json",
+                                             "\"format\": \"dp_bench.gate_plan."};
 inline constexpr ResultKind kGateJUnit = {"a result of dp_bench gate --junit",
                                           "<testsuite name=\"dp_bench gate\""};
 inline constexpr ResultKind kGateMarkdown = {"a comment of dp_bench gate --markdown",

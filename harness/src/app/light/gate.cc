@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "app/light/verbs.h"
+#include "compare/gate_plan.h"
 #include "compare/gate_report.h"
 #include "compare/graded_score.h"
 #include "core/console.h"
@@ -44,6 +45,8 @@ Examples:
   dp_bench gate --baseline baseline.json --policy remote --env pusht policy.params.url=ws://127.0.0.1:8000
   dp_bench gate --baseline push.json lift.json --candidate runs/push runs/lift --json gate.json
   dp_bench gate --continue gate.json --baseline push.json lift.json --candidate runs/push_400 runs/lift_400
+  dp_bench gate --baseline baseline.json --plan                    # how many seeds show a drop of 3 to 20 points?
+  dp_bench gate --baseline baseline.json --plan 0.05 --candidate runs/branch
 
 Several tasks pass if each passes. --continue continues an INCONCLUSIVE test with more seeds, as if it
 had not stopped; the seeds so far must come first.
@@ -58,6 +61,8 @@ struct GateVerbOptions {
   bool is_nightly = false;
   bool has_same_seeds = false;
   bool updates_baseline = false;
+  bool is_plan = false;
+  compare::GatePlanQuestion plan;
   std::string decided_by = std::string(compare::kBySuccess);
   fs::path continued;  // a file from --json
   fs::path json, junit, markdown;
@@ -191,6 +196,12 @@ std::optional<compare::GateResult> GateTask(const GateVerbOptions& options, std:
 
 void RequireCandidates(const GateVerbOptions& options) {
   const bool has_policy = options.rollouts != nullptr && !options.rollouts->policy.empty();
+  if (options.is_plan) {
+    if (!has_policy && std::ranges::none_of(options.candidates, run::IsCheckpointFolder)) return;
+    throw UsageError(
+        "--plan runs no episodes; give the run folder of a finished evaluation as --candidate, or "
+        "none");
+  }
   if (!has_policy && options.candidates.empty()) {
     throw UsageError("give a --candidate, or --policy to roll out a policy without weights");
   }
@@ -201,9 +212,44 @@ void RequireCandidates(const GateVerbOptions& options) {
   }
 }
 
+// Answers --plan.
+int Plan(const GateVerbOptions& options) {
+  run::RequireResultFiles({{"--json", options.json, run::kGatePlanJson}});
+  std::vector<compare::TaskPair> pairs;
+  if (options.candidates.empty()) {
+    for (const fs::path& file : options.baselines) {
+      pairs.push_back({.baseline = compare::ReadBaseline(file)});
+      pairs.back().task = run::TaskTitle(pairs.back().baseline);
+    }
+  } else {
+    pairs = ReadPairs(options);
+  }
+  const compare::SequentialTestConfig config =
+      compare::ConfigOfTask(NewConfig(options), pairs.size());
+  std::vector<compare::GatePlan> plans;
+  for (const compare::TaskPair& pair : pairs) {
+    const bool has_candidate = !options.candidates.empty();
+    if (has_candidate) {
+      const compare::GateResult result = compare::RunGate(pair.baseline, pair.candidate, config);
+      if (result.status == compare::GateStatus::kNotComparable ||
+          result.status == compare::GateStatus::kInfra) {
+        core::PrintStatus("{}: {}\n", compare::StatusName(result.status), result.reason);
+        return compare::ExitCodeOf(result.status);
+      }
+    }
+    plans.push_back(compare::PlanGate(pair.baseline, has_candidate ? &pair.candidate : nullptr,
+                                      config, options.plan));
+    plans.back().task = pair.task;
+  }
+  core::PrintResult("{}", report::GatePlanText(plans));
+  WriteIfAsked(options.json, compare::ToJson(plans).dump(2) + "\n");
+  return 0;
+}
+
 int Gate(const GateVerbOptions& options) {
   RequireCandidates(options);
   if (options.updates_baseline) return UpdateBaselines(options);
+  if (options.is_plan) return Plan(options);
   run::RequireResultFiles({{"--json", options.json, run::kGateJson},
                            {"--junit", options.junit, run::kGateJUnit},
                            {"--markdown", options.markdown, run::kGateMarkdown}});
@@ -266,7 +312,7 @@ Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts) {
       app->add_option("--candidate", options->candidates,
                       "Run folders of evaluations, or checkpoints to roll out, one per task")
           ->check(CLI::ExistingPath);
-  if (options->rollouts == nullptr) candidates->required()->check(&RefuseCheckpoint);
+  if (options->rollouts == nullptr) candidates->check(&RefuseCheckpoint);
   CLI::Option* update =
       app->add_flag("--update-baseline", options->updates_baseline,
                     "Write the candidates' outcomes to --baseline instead of testing them");
@@ -276,10 +322,11 @@ Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts) {
          "or time_to_success (default: success)")
       ->check(CLI::IsMember(compare::kScores))
       ->needs(update);
-  app->add_option("--continue", options->continued,
-                  "Continue an INCONCLUSIVE gate from the file that it wrote with --json")
-      ->check(CLI::ExistingFile)
-      ->excludes(update);
+  CLI::Option* continued =
+      app->add_option("--continue", options->continued,
+                      "Continue an INCONCLUSIVE gate from the file that it wrote with --json")
+          ->check(CLI::ExistingFile)
+          ->excludes(update);
   app->add_flag("--same-seeds", options->has_same_seeds,
                 "Pair results of different programs by their seeds; LeRobot's, which have none, by "
                 "their order")
@@ -294,8 +341,21 @@ Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts) {
   app->add_option("--max-pairs", options->asked.max_pairs,
                   "INCONCLUSIVE after this many seeds (default: 400)");
   app->add_option("--json", options->json, "Write the result, with the tests' state, to this file");
-  app->add_option("--junit", options->junit, "Write JUnit XML to this file");
-  app->add_option("--markdown", options->markdown, "Write a pull-request comment to this file");
+  CLI::Option* junit = app->add_option("--junit", options->junit, "Write JUnit XML to this file");
+  CLI::Option* markdown =
+      app->add_option("--markdown", options->markdown, "Write a pull-request comment to this file");
+  CLI::Option* plan =
+      AddList(app, "--plan", &options->plan.drops,
+              "Test nothing; say how many seeds show these drops of the success rate, from the "
+              "episodes of the baseline, with a --candidate from its pairs")
+          ->expected(0, 100)
+          ->default_str("0.03,0.05,0.1,0.2")
+          ->each([options](const std::string&) { options->is_plan = true; })
+          ->excludes(update, continued, junit, markdown);
+  AddNumber(app, "--correlation", &options->plan.correlation, 0.0, 0.999,
+            "With --plan and no --candidate: between the old and the new outcome of a seed")
+      ->needs(plan)
+      ->excludes(candidates);
   return [options] { return Gate(*options); };
 }
 
