@@ -36,7 +36,7 @@ TEST(RunCost, AddsUpTheProcessesOfARun) {
   EXPECT_DOUBLE_EQ(sum.energy_j.value(), 1500.0);
   EXPECT_THAT(Describe(first),
               HasSubstr("0:01:00, CPU time 0:01:30, at most 200 MiB of memory, 1 kJ "
-                        "of the processors; load average 1.5 on 2 processors"));
+                        "of processors and GPUs; load average 1.5 on 2 processors"));
   AddCost(scratch.path(), {.wall_s = 1.0});
   EXPECT_FALSE(CostIn(scratch.path()).energy_j.has_value());
 }
