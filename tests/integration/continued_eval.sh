@@ -5,7 +5,7 @@
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
-n_kills=${DPB_KILLS:-4}
+n_kills=${DPB_KILLS:-8}
 enter_scratch_folder
 
 small=(--config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]" policy.params.n_groups=4

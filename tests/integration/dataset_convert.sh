@@ -6,7 +6,7 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
-n_kills=${DPB_KILLS:-6}
+n_kills=${DPB_KILLS:-12}
 enter_scratch_folder
 "$dp_bench" plugins >plugins.txt
 grep -q '^writer *lerobot' plugins.txt || { echo "SKIPPED: the writer of LeRobot datasets was not built"; exit 77; }

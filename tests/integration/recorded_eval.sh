@@ -5,7 +5,7 @@
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
-n_kills=${DPB_KILLS:-3}
+n_kills=${DPB_KILLS:-6}
 enter_scratch_folder
 train_briefly "$dp_bench" "$2" trained
 evaluate=("$dp_bench" eval --checkpoint trained/checkpoints/latest env_runner.n_test=60 env_runner.n_train=2 env_runner.n_videos=0

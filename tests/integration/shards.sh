@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Shards of an evaluation: any number of them, killed, repeated, or with several ranks each, merge to the files of one process.
-# Usage: shards.sh <dp_bench program> <configs folder> <mpirun> [kills of shards, 3 by default] [kills of ranks, 1 by default]
+# Usage: shards.sh <dp_bench program> <configs folder> <mpirun> [kills of shards, 6 by default] [kills of ranks, 1 by default]
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$(readlink -f "$1") configs=$(readlink -f "$2") mpirun=$3
-n_kills=${4:-${DPB_KILLS:-3}}
+n_kills=${4:-${DPB_KILLS:-6}}
 n_rank_kills=${5:-1}
 enter_scratch_folder
 train_briefly "$dp_bench" "$configs" trained
