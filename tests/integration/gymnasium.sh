@@ -24,7 +24,12 @@ export DPB_GYMNASIUM_PYTHON="$PWD/venv/bin/python"
 
 "$DPB_GYMNASIUM_PYTHON" "$root/tests/plugins/envs/gymnasium/gym_host_test.py"
 
-echo "an env with an expert keeps the contract of envs"
+echo "the env keeps the contract of envs"
+echo "{\"id\": \"faulty_gym:Faulty-v0\", \"python\": \"$DPB_GYMNASIUM_PYTHON\"}" >params.json
+"$build/bin/env_conformance" --plugin="$build/plugins/libdpb_env_gymnasium.so" --params=params.json >conformance.txt 2>&1 ||
+  fail "$(cat conformance.txt)"
+
+echo "the same with an expert"
 echo "{\"id\": \"faulty_gym:Faulty-v0\", \"python\": \"$DPB_GYMNASIUM_PYTHON\", \"expert\": \"faulty_gym:Homing\"}" >params.json
 "$build/bin/env_conformance" --plugin="$build/plugins/libdpb_env_gymnasium.so" --params=params.json >conformance.txt 2>&1 ||
   fail "$(cat conformance.txt)"
