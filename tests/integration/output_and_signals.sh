@@ -231,7 +231,9 @@ echo "every verb shows examples with options that it has"
 for verb in run train eval compare gate replay film diff collect export diagnose inspect view plugins profile bench; do
   "$dp_bench" "$verb" --help >out.txt
   grep -q "^Examples:" out.txt || fail "$verb --help has no examples"
+  # Not a pipe: grep -q ends at the first match, and sed's broken pipe would then count as a failure.
+  sed '/^Examples:/,$d' out.txt >options.txt
   for option in $(sed -n '/^Examples:/,$p' out.txt | grep -o -- ' --[a-z-]*'); do
-    sed '/^Examples:/,$d' out.txt | grep -q -- "$option\b" || fail "$verb has no option $option"
+    grep -q -- "$option\b" options.txt || fail "$verb has no option $option"
   done
 done

@@ -6,11 +6,12 @@ source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 configs=$2
 mpirun=$3
-if "$dp_bench" --version | grep -q "MPI: not built in" || ! command -v "$mpirun" >/dev/null; then
+version=$("$dp_bench" --version)
+if grep -q "MPI: not built in" <<<"$version" || ! command -v "$mpirun" >/dev/null; then
   echo "skipped: no MPI was found"
   exit 77
 fi
-"$dp_bench" --version | grep -q "^MPI: .*[0-9]" || fail "--version names no MPI"
+grep -q "^MPI: .*[0-9]" <<<"$version" || fail "--version names no MPI"
 enter_scratch_folder
 export OMP_NUM_THREADS=1
 
@@ -37,7 +38,7 @@ wait_until() {  # wait_until COMMAND...: at most a minute
 
 rank_pid() {  # rank_pid MPIRUN_PID N: the process id of rank n
   for pid in $(pgrep -P "$1"); do
-    tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$2" && echo "$pid"
+    grep -qzx "OMPI_COMM_WORLD_RANK=$2" "/proc/$pid/environ" && echo "$pid"
   done
 }
 
