@@ -187,14 +187,15 @@ profile=("$dp_bench" profile "${small[@]}" collect.n_episodes=4 --steps 10000 da
 [ -z "$(left_over)" ] || fail "left: $(left_over)"
 
 echo "an evaluation that is interrupted while it loads is one that can be resumed"
+n_test=800  # more than a fast machine evaluates in the longest of these times
 for seconds in 0.6 1.2; do
-  status=$(signalled INT $seconds "${evaluate[@]}" env_runner.n_test=200 env_runner.n_videos=0 --output "early_$seconds")
+  status=$(signalled INT $seconds "${evaluate[@]}" env_runner.n_test=$n_test env_runner.n_videos=0 --output "early_$seconds")
   if [ "$status" -eq 130 ]; then  # the program was not loaded yet
     [ ! -e "early_$seconds/config.json" ] || fail "a part of an evaluation"
   else
     [ "$status" -eq 75 ] || fail "it ended with $status: $(cat signalled.txt)"
     "$dp_bench" eval --resume "early_$seconds" >out.txt 2>&1 || fail "$(cat out.txt)"
-    [ "$(wc -l <"early_$seconds/episodes.jsonl")" -eq 200 ] || fail "it did not run the rest: $(cat out.txt)"
+    [ "$(wc -l <"early_$seconds/episodes.jsonl")" -eq $n_test ] || fail "it did not run the rest: $(cat out.txt)"
   fi
 done
 
