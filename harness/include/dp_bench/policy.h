@@ -31,6 +31,17 @@ struct LossOutput {
   std::map<std::string, torch::Tensor> parts;  // named scalars for the log, detached
 };
 
+/// What is executed while a plan is computed, and how the plan takes account of it (Black et al.
+/// 2025, "Real-Time Execution of Action Chunking Flow Policies").
+struct ChunkPrefix {
+  torch::Tensor actions;  // [B, Ta, Da] float32 in raw units: the rest of the chunk in execution,
+                          // whose first action belongs to the current step; 0 behind its end
+  torch::Tensor weights;  // [B, Ta] float32: how closely the plan follows them, 0 behind the end
+  double max_guidance_weight = 5.0;
+  bool has_full_jacobian = false;  // guidance goes back through the network; false: its Jacobian
+                                   // counts as 1
+};
+
 /// A diffusion policy, or any other. It is trained on batches and predicts action chunks. Used by
 /// one thread at a time.
 class DPB_API Policy {
@@ -53,6 +64,12 @@ class DPB_API Policy {
   /// One action chunk per row, in raw units: [B, Ta, Da] float32. `obs`: To steps. Row i depends
   /// only on obs row i and noise row i. Runs without gradient, in evaluation mode.
   virtual torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) = 0;
+
+  /// Like PredictAction, but the plan is guided towards the actions of `prefix`. Only if
+  /// can_continue_chunks().
+  virtual torch::Tensor ContinueAction(const TensorMap& obs, const ChunkPrefix& prefix,
+                                       NoiseSource& noise);
+  virtual bool can_continue_chunks() const { return false; }
 
   /// Parameters and buffers; the owner moves it between devices and loads its weights.
   virtual torch::nn::Module& module() = 0;

@@ -11,6 +11,7 @@
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
 #include "evaluate/checkpoint_evaluation.h"
+#include "evaluate/delay_grid.h"
 #include "evaluate/predicted_cost.h"
 
 namespace dp_bench::app {
@@ -21,6 +22,7 @@ constexpr const char* kEvalExamples =
   dp_bench eval --checkpoint models/pusht_unet_hybrid
   dp_bench eval --checkpoint models/pusht_unet_hybrid --output runs/mine env_runner.n_test=100
   dp_bench eval --policy remote --env pusht policy.params.url=ws://127.0.0.1:8000
+  dp_bench eval --checkpoint models/pusht_unet_hybrid --delays 0,2,4 --execute 8 --chunking naive,rtc n_action_steps=15
   dp_bench eval --checkpoint models/pusht_unet_hybrid --record-dataset data/rollouts.zarr
   dp_bench eval --checkpoint models/pusht_unet_hybrid --output runs/mine --shard 0/50
   dp_bench eval --resume runs/mine
@@ -29,7 +31,7 @@ constexpr const char* kEvalExamples =
 struct EvalVerbOptions {
   evaluate::CheckpointEvaluationOptions evaluation;
   std::vector<std::string> arms;
-  std::vector<double> latencies;
+  evaluate::DelayGrid grid;
   bool is_realtime = false;
   std::string shard;
   bool is_dry_run = false;
@@ -56,9 +58,14 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
   if (options.is_realtime) overrides.insert(overrides.begin(), "env_runner.realtime=true");
   if (!options.arms.empty())
     return evaluate::EvaluateWithArms(options.evaluation, options.arms, ranks);
-  if (!options.latencies.empty()) {
-    return evaluate::EvaluateAtLatencies(options.evaluation, options.latencies, ranks);
+  const evaluate::DelayGrid& grid = options.grid;
+  const bool has_delays = !grid.delays.empty() || !grid.latencies_ms.empty();
+  if (!has_delays && (!grid.execute.empty() || !grid.methods.empty())) {
+    throw UsageError(
+        "--execute and --chunking are lists for --delays or --latencies; for a single evaluation "
+        "set env_runner.chunking.execute and env_runner.chunking.method");
   }
+  if (has_delays) return evaluate::EvaluateDelayGrid(options.evaluation, grid, ranks);
   if (options.is_dry_run) return ranks.is_root() ? PredictEvaluationCost(options) : 0;
   return evaluate::CheckpointEvaluation(options.evaluation, ranks).RunToItsEnd();
 }
@@ -73,8 +80,8 @@ void AddEnvOptions(CLI::App* app, task::ExperimentOptions* experiment, CLI::Opti
       ->excludes(resume);
 }
 
-void AddRecordingOptions(CLI::App* app, evaluate::RecordingOptions* recording,
-                         std::initializer_list<CLI::Option*> refused) {
+CLI::Option* AddRecordingOptions(CLI::App* app, evaluate::RecordingOptions* recording,
+                                 std::initializer_list<CLI::Option*> refused) {
   CLI::Option* record =
       app->add_option("--record-dataset", recording->output,
                       "Also write the test episodes as a dataset, which must not exist: every "
@@ -87,6 +94,34 @@ void AddRecordingOptions(CLI::App* app, evaluate::RecordingOptions* recording,
   app->add_flag("--record-successes", recording->only_successes,
                 "Leave out of --record-dataset the episodes without success")
       ->needs(record);
+  return record;
+}
+
+// What the world does while the policy plans. The lists are multiplied.
+void AddGridOptions(CLI::App* app, evaluate::DelayGrid* grid,
+                    std::initializer_list<CLI::Option*> refused) {
+  CLI::Option* delays =
+      AddList(app, "--delays", &grid->delays,
+              "Evaluate once for each: a plan takes this many control steps, in which the world "
+              "moves; 0: the world waits")
+          ->check(CLI::Range(0, 10'000));
+  CLI::Option* latencies =
+      AddList(app, "--latencies", &grid->latencies_ms, "The same in ms; 0: the world waits")
+          ->check(CLI::Range(0.0, 1.0e6))
+          ->check(&RefuseNan)
+          ->excludes(delays);
+  CLI::Option* execute =
+      AddList(app, "--execute", &grid->execute,
+              "With --delays: for each of these numbers of control steps from plan to plan; "
+              "default: as many as the chunk allows")
+          ->check(CLI::Range(1, 10'000));
+  CLI::Option* methods =
+      AddList(app, "--chunking", &grid->methods,
+              "With --delays: for each of these ways to join chunks: naive, hard_prefix, rtc, bid, "
+              "temporal_ensembling");
+  for (CLI::Option* option : {delays, latencies, execute, methods}) {
+    for (CLI::Option* other : refused) option->excludes(other);
+  }
 }
 
 CLI::Option* AddShardOption(CLI::App* app, std::string* shard) {
@@ -124,25 +159,14 @@ Verb AddEval(CLI::App* app) {
   app->add_flag("--realtime", arguments->is_realtime,
                 "Simulated time passes while the policy plans (env_runner.realtime)")
       ->excludes(resume);
-  CLI::Option* latencies =
-      AddList(app, "--latencies", &arguments->latencies,
-              "Evaluate once for each: --realtime with plans that take this many ms; 0: the env "
-              "waits")
-          ->check(CLI::Range(0.0, 1.0e6))
-          ->check(&RefuseNan)
-          ->excludes(resume)
-          ->excludes(perturb);
-  CLI::Option* shard = AddShardOption(app, &arguments->shard)
-                           ->excludes(resume)
-                           ->excludes(perturb)
-                           ->excludes(latencies);
-  app->add_flag("--dry-run", arguments->is_dry_run,
-                "Run a few episodes, and say what all of them will cost")
-      ->excludes(resume)
-      ->excludes(perturb)
-      ->excludes(latencies);
+  CLI::Option* shard = AddShardOption(app, &arguments->shard)->excludes(resume)->excludes(perturb);
+  CLI::Option* dry_run = app->add_flag("--dry-run", arguments->is_dry_run,
+                                       "Run a few episodes, and say what all of them will cost")
+                             ->excludes(resume)
+                             ->excludes(perturb);
   AddPredictionFile(app, &arguments->json);
-  AddRecordingOptions(app, &options->recording, {perturb, latencies, shard});
+  CLI::Option* record = AddRecordingOptions(app, &options->recording, {perturb, shard});
+  AddGridOptions(app, &arguments->grid, {perturb, shard, dry_run, record});
   AddIsolateOption(app, &options->experiment);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)")
       ->excludes(resume);

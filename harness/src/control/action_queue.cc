@@ -6,9 +6,9 @@
 
 namespace dp_bench::control {
 
-ActionQueue::ActionQueue(int n_action_steps, std::size_t action_dim, int n_stale,
+ActionQueue::ActionQueue(int n_action_steps, std::size_t action_dim, int n_execute,
                          std::optional<double> ensemble_coeff)
-    : n_action_steps_(n_action_steps), action_dim_(action_dim), n_stale_(n_stale) {
+    : n_action_steps_(n_action_steps), action_dim_(action_dim), n_execute_(n_execute) {
   const auto n_steps = static_cast<std::size_t>(n_action_steps);
   chunk_.resize(n_steps * action_dim);
   previous_.resize(n_steps * action_dim);
@@ -31,12 +31,17 @@ void ActionQueue::Clear() {
   end_of_chunk_ = 0;
 }
 
-void ActionQueue::Ask() {
+void ActionQueue::Ask(int n_steps) {
   std::swap(chunk_, previous_);
   std::swap(n_plans_, previous_n_plans_);
   next_of_previous_ = end_of_chunk_;
-  n_from_previous_ = has_previous_ ? n_stale_ : 0;
+  n_from_previous_ = has_previous_ ? n_steps : 0;
   n_from_chunk_ = 0;
+}
+
+std::span<const float> ActionQueue::committed() const {
+  if (!has_previous_) return {};
+  return std::span(previous_).subspan(static_cast<std::size_t>(next_of_previous_) * action_dim_);
 }
 
 void ActionQueue::Take() {
@@ -44,8 +49,8 @@ void ActionQueue::Take() {
   if (is_ensembling()) {
     AverageWithPrevious();
     end_of_chunk_ = std::min(first + 1, n_action_steps_);
-  } else {  // until n_stale_ actions are left for the next plan
-    end_of_chunk_ = std::max(n_action_steps_ - n_stale_, has_previous_ ? first : 1);
+  } else {
+    end_of_chunk_ = std::max(n_execute_, first);
   }
   n_from_chunk_ = end_of_chunk_ - first;
   has_previous_ = true;

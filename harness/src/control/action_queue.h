@@ -8,15 +8,13 @@
 
 namespace dp_bench::control {
 
-/// Without latency: executes the Ta actions of the chunk, then the next plan is due.
-///
-/// With a latency of n env steps, simulated time passes while the policy computes. Action i of a
-/// chunk is meant for i steps after its observation. The next plan is due when n actions of the
-/// current chunk are left, or immediately if there are fewer. Those n are executed while the policy
-/// computes; after them, the last one is held. The new chunk starts with its action n, because the
-/// first n were meant for times that have passed; diffusion_policy's eval_real_robot.py drops them
-/// too. If none is left, the last action is held. An episode begins with its first chunk: nothing
-/// moves before it.
+/// A plan is due every `n_execute` steps, and takes some steps, in which simulated time passes.
+/// Action i of a chunk is meant for i steps after its observation. While the policy computes, the
+/// previous chunk is executed; where it ends, its last action is held. The new chunk starts with
+/// the action of the step in which it is there, because those before were meant for times that have
+/// passed; diffusion_policy's eval_real_robot.py drops them too, and Black et al. 2025 (Alg. 1)
+/// execute old[0:d] and new[d:n_execute]. A plan that takes longer than n_execute steps is followed
+/// by the next one at once. An episode begins with its first chunk: nothing moves before it.
 ///
 /// With temporal ensembling (Horizons::temporal_ensemble_coeff), the next plan is due after one
 /// action of the chunk. An action of the new chunk becomes the weighted mean of those that this and
@@ -27,16 +25,18 @@ namespace dp_bench::control {
 /// of Hold, then Take or Abandon. Nothing allocates after construction, except in `steps`.
 class ActionQueue {
  public:
-  /// `n_stale`: the number of steps that a plan takes. `ensemble_coeff`: none for no ensembling.
-  ActionQueue(int n_action_steps, std::size_t action_dim, int n_stale,
+  /// `n_execute` is at least 1. `ensemble_coeff`: none for no ensembling.
+  ActionQueue(int n_action_steps, std::size_t action_dim, int n_execute,
               std::optional<double> ensemble_coeff = std::nullopt);
 
   /// To be called before an episode, which has no previous chunk.
   void Clear();
 
-  /// A plan is asked for. Its steps begin with those that pass until it is there: none without
-  /// latency, and none at the beginning of an episode.
-  void Ask();
+  /// A plan is asked for, which takes `n_steps`; none at the beginning of an episode.
+  void Ask(int n_steps);
+
+  /// After Ask: the actions that the previous chunk has for the steps from now on, [n, Da].
+  std::span<const float> committed() const;
 
   /// The plan is late: one more step of the previous chunk, which must exist.
   void Hold() { ++n_from_previous_; }
@@ -70,7 +70,7 @@ class ActionQueue {
 
   int n_action_steps_;
   std::size_t action_dim_;
-  int n_stale_;
+  int n_execute_;
   std::vector<double> shares_;  // of the n-th plan in a mean of n plans; empty: no ensembling
   bool has_previous_ = false;
   int next_of_previous_ = 0;  // the action to execute in step 0

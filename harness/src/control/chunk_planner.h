@@ -16,10 +16,16 @@ namespace dp_bench::control {
 /// [H, W, C].
 using ObsBatch = ArrayMap;
 
-/// Identifies the random streams of one row: its draws depend only on these two numbers.
+/// One row of a batch. Its random draws depend only on the first three numbers.
 struct PlanRow {
   std::uint64_t seed = 0;      // of the episode
   std::uint64_t env_step = 0;  // steps the episode has executed so far
+  std::uint32_t sample = 0;    // tells several plans of the same step apart
+
+  /// What the robot executes unless it gets a new plan: [n, Da] in raw units, n <= Ta, the action
+  /// of the current step first. Empty at the beginning of an episode. Valid during a plan.
+  std::span<const float> committed = {};
+  int delay = 0;  // of these, those that are executed before the plan is there
 };
 
 /// One row of a batch: [1, To, ...] of each key, and the source of its noise.

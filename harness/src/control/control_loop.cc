@@ -74,7 +74,8 @@ ControlLoop::ControlLoop(ChunkPlanner& planner, const ShapeMeta& shape_meta,
       options_(Checked(options)),
       input_(shape_meta.obs),
       history_(shape_meta.obs, horizons.n_obs_steps),
-      queue_(horizons.n_action_steps, static_cast<std::size_t>(action_dim_), options.latency_steps,
+      queue_(horizons.n_action_steps, static_cast<std::size_t>(action_dim_),
+             std::max(1, horizons.n_action_steps - options.latency_steps),
              horizons.temporal_ensemble_coeff),
       obs_(MakeObsBatch(shape_meta.obs, planner.batch_size(), horizons.n_obs_steps)) {
   chunks_.resize(static_cast<std::size_t>(planner.batch_size()) * queue_.chunk().size());
@@ -143,8 +144,11 @@ void ControlLoop::Observe(std::span<const ObsView> obs) {
 
 void ControlLoop::AskForPlan(std::uint64_t step) {
   history_.CopyWindows(0, &obs_);  // the planning thread copies it to the other rows
-  row_ = {.seed = *seed_, .env_step = step};
-  queue_.Ask();
+  queue_.Ask(options_.latency_steps);
+  row_ = {.seed = *seed_,
+          .env_step = step,
+          .committed = queue_.committed(),
+          .delay = options_.latency_steps};
   next_ = 0;
   awaits_plan_ = true;
   StartPlan();

@@ -73,6 +73,12 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   c.realtime = ReadRealtime(config);
   keys("realtime_latency_ms", &c.realtime_latency_ms, 0.0, kMaxLatency,
        "how long one plan takes, in ms; 0 = measured by `eval`");
+  c.chunking = ChunkingConfig::FromConfig(config.Sub("chunking"));
+  if (c.realtime > 0.0 && c.chunking.delay > 0) {
+    throw ConfigError(
+        "{} and {}: expected one of them, found both; each says how long a plan takes",
+        config.Where("realtime"), config.Where("chunking.delay"));
+  }
   keys("crf", &c.crf, 0, 51, "H.264 quality of films: 0 lossless, 51 worst");
 
   const auto size = config.Get<std::vector<std::int64_t>>(

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "control/chunking_config.h"
 #include "dp_bench/config.h"
 
 namespace dp_bench::control {
@@ -36,6 +37,7 @@ struct EnvRunnerConfig {
   /// says what is executed in them.
   double realtime = 0.0;
   double realtime_latency_ms = 0.0;
+  ChunkingConfig chunking;
   int crf = 22;
 
   static EnvRunnerConfig FromConfig(const Config& env_runner);

@@ -1,5 +1,5 @@
 // Evaluates a checkpoint into a run folder: once, which can be resumed after a kill; with each of
-// several perturbations or latencies; or until the gate has a verdict.
+// several perturbations; or until the gate has a verdict.
 #pragma once
 
 #include <filesystem>
@@ -108,13 +108,6 @@ int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std:
 /// batch 1 (median) and adds it to the overrides. So it is in the run's config.json, and outcomes
 /// remain a function of checkpoint, env, seed and config.
 void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communicator& ranks);
-
-/// Evaluates once for each planning time in `latencies_ms` (0: the env waits) in latency_<ms> of
-/// the run folder. Writes realtime.json into the run folder and prints success against latency.
-/// Returns the exit code: kExitInterrupted after a stop signal, that of failed episodes if any
-/// evaluation has one.
-int EvaluateAtLatencies(const CheckpointEvaluationOptions& options,
-                        const std::vector<double>& latencies_ms, core::Communicator& ranks);
 
 /// Rolls out the baseline's seeds block by block and judges after each block. Writes a run folder
 /// with these episodes. Returns none after a stop signal. Throws Error{kData} if the baseline's

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <utility>
 
+#include "control/bid_planner.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
@@ -101,8 +102,13 @@ run::RunResult Evaluation::Run(Policy& policy, torch::Device device, const run::
 
 run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<const int> episodes,
                                const run::RunHooks& hooks) {
-  planner::PolicyPlanner policy_planner(policy, device, config_.micro_batch);
-  const auto timed = std::make_shared<TimedPlanner>(policy_planner, device);
+  planner::PolicyPlanner policy_planner(policy, device, config_.micro_batch, config_.chunking);
+  const control::ChunkingConfig& chunking = config_.chunking;
+  control::BidPlanner bid(policy_planner, chunking.n_samples, policy.spec().horizons.n_action_steps,
+                          policy.spec().shape_meta.action_dim());
+  const bool is_bid = chunking.method == control::ChunkingMethod::kBid;
+  const auto timed = std::make_shared<TimedPlanner>(
+      is_bid ? static_cast<control::ChunkPlanner&>(bid) : policy_planner, device);
   const auto planner = MakePlanner(timed, policy.spec());
   core::Progress::Output output = core::Progress::StandardError();
   if (!ranks_.is_root()) output.file = nullptr;

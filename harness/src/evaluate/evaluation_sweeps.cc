@@ -1,4 +1,4 @@
-// Several evaluations of one checkpoint: dp_bench eval --perturb and --latencies; and rollouts for
+// Several evaluations of one checkpoint: dp_bench eval --perturb; and rollouts for
 // dp_bench gate until there is a verdict.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -311,51 +311,6 @@ control::EnvRunnerConfig RunnerConfig(const task::Experiment& experiment) {
   return control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
 }
 
-// One evaluation for each latency, with the factor of the config.
-std::vector<task::SweepRun> RunsAt(const std::vector<double>& latencies_ms, double factor,
-                                   const fs::path& folder) {
-  std::vector<task::SweepRun> runs;
-  for (const double latency_ms : latencies_ms) {
-    runs.push_back(
-        {.folder = folder / fmt::format("latency_{:g}", latency_ms),
-         .overrides = {fmt::format("env_runner.realtime={:g}", latency_ms > 0.0 ? factor : 0.0),
-                       fmt::format("env_runner.realtime_latency_ms={:g}", latency_ms)}});
-  }
-  return runs;
-}
-
-// Locks the folder of the curve and checks checkpoint and keys, which all its evaluations share.
-std::unique_ptr<task::OutputFolder> BeginCurve(const CheckpointEvaluationOptions& options,
-                                               const task::Experiment& experiment,
-                                               core::Communicator& ranks) {
-  const task::OldRun old_run =
-      options.overwrites ? task::OldRun::kOverwrite : task::OldRun::kMayOverwrite;
-  auto output = options.output.empty()
-                    ? std::make_unique<task::OutputFolder>(experiment, ranks)
-                    : std::make_unique<task::OutputFolder>(options.output, old_run, ranks);
-  experiment.LoadPolicy(options.checkpoint, options.weights);
-  task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
-  output->Begin();
-  return output;
-}
-
-nlohmann::json RowOf(double latency_ms, const fs::path& folder) {
-  const run::RunFolder run = run::ReadRunFolder(folder);
-  const run::SplitSummary summary = run::Summarize(run.episodes, "test");
-  const compare::RateInterval rate = compare::WilsonInterval(summary.n_success, summary.n_episodes);
-  return {{"latency_ms", latency_ms},
-          {"folder", folder.filename().string()},
-          {"n_episodes", summary.n_episodes},
-          {"n_success", summary.n_success},
-          {"n_failed", summary.n_failed},
-          {"success_rate", rate.rate},
-          {"low", rate.low},
-          {"high", rate.high},
-          {"mean_score", summary.mean_score},
-          {"n_steps", summary.n_steps},
-          {"n_stale_steps", summary.n_stale_steps}};
-}
-
 // Two micro-batches: the default number of envs.
 constexpr int kEpisodesPerBlock = 32;
 
@@ -419,35 +374,6 @@ void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communic
   core::PrintResult("a plan takes {} ms (median of {}): env_runner.realtime_latency_ms={}\n", ms,
                     latency.n, ms);
   options->experiment.overrides.push_back("env_runner.realtime_latency_ms=" + ms);
-}
-
-int EvaluateAtLatencies(const CheckpointEvaluationOptions& options,
-                        const std::vector<double>& latencies_ms, core::Communicator& ranks) {
-  const task::Experiment experiment(WithConfig(options));
-  const double given = RunnerConfig(experiment).realtime;
-  const std::unique_ptr<task::OutputFolder> output = BeginCurve(options, experiment, ranks);
-  const std::vector<task::SweepRun> runs =
-      RunsAt(latencies_ms, given > 0.0 ? given : 1.0, output->path());
-  const auto evaluate = [&](const task::SweepRun& run, task::SweepProgress) {
-    CheckpointEvaluationOptions at_latency = options;
-    std::ranges::copy(run.overrides, std::back_inserter(at_latency.experiment.overrides));
-    at_latency.output = run.folder;
-    return CheckpointEvaluation(at_latency, ranks).RunToItsEnd();
-  };
-  const int exit_code = task::RunSweep(runs, task::DoneRuns::kRepeat, ranks, evaluate);
-  if (exit_code == core::kExitInterrupted) {
-    core::PrintResult("for the other latencies and {}, repeat the command{}\n", run::kRealtimeFile,
-                      options.output.empty() ? "" : " with --overwrite");
-  }
-  if (exit_code == core::kExitInterrupted || !ranks.is_root()) return exit_code;
-  nlohmann::json rows = nlohmann::json::array();
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    rows.push_back(RowOf(latencies_ms[i], runs[i].folder));
-  }
-  const fs::path summary = output->path() / run::kRealtimeFile;
-  core::WriteFileAtomically(summary, std::string_view(rows.dump(2) + "\n"));
-  core::PrintResult("\n{}{}\n", report::RealtimeTable(rows), summary.string());
-  return exit_code;
 }
 
 std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions options,

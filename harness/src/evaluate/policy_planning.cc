@@ -52,6 +52,7 @@ void TimedPlanner::Plan(const control::ObsBatch& obs, std::span<const control::P
 void TimedPlanner::Keep(const control::ObsBatch& obs, const control::PlanRow& row) {
   if (recorded_.size() == kMaxRecorded || recorded_bytes_ >= kMaxRecordedBytes) return;
   control::RecordedObs kept{.obs = {}, .row = row};
+  kept.row.committed = {};  // valid only now
   for (const auto& [key, batch] : obs) {
     Shape shape = batch.shape();
     const auto n_rows = static_cast<std::size_t>(std::exchange(shape.front(), 1));

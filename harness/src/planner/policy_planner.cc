@@ -1,6 +1,8 @@
 #include "planner/policy_planner.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "core/errors.h"
@@ -8,9 +10,15 @@
 
 namespace dp_bench::planner {
 
-PolicyPlanner::PolicyPlanner(Policy& policy, torch::Device device, int micro_batch)
-    : policy_(policy), device_(device), micro_batch_(micro_batch) {
+PolicyPlanner::PolicyPlanner(Policy& policy, torch::Device device, int micro_batch,
+                             const control::ChunkingConfig& chunking)
+    : policy_(policy), device_(device), micro_batch_(micro_batch), chunking_(chunking) {
   DPB_ASSERT(micro_batch >= 1);
+  if (!chunking.guides_plans() || policy.can_continue_chunks()) return;
+  throw ConfigError(
+      "env_runner.chunking.method={}: expected a policy whose plans can be guided, such as "
+      "unet_hybrid or transformer, found one without this ability; set it to naive or bid",
+      Name(chunking.method));
 }
 
 void PolicyPlanner::Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
@@ -19,13 +27,15 @@ void PolicyPlanner::Plan(const control::ObsBatch& obs, std::span<const control::
   std::vector<NoiseKey> keys(static_cast<std::size_t>(micro_batch_));
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const control::PlanRow& row = rows[i < rows.size() ? i : 0];
-    keys[i] = {.seed = row.seed, .major = row.env_step};
+    keys[i] = {.seed = row.seed, .major = row.env_step, .minor = row.sample};
   }
   NoiseSource noise(std::move(keys));
 
   const torch::NoGradGuard no_grad;
+  const TensorMap on_device = policy::ObsToDevice(obs, policy_.spec().shape_meta, device_);
   const torch::Tensor chunk =
-      policy_.PredictAction(policy::ObsToDevice(obs, policy_.spec().shape_meta, device_), noise)
+      (chunking_.guides_plans() ? policy_.ContinueAction(on_device, PrefixOf(rows), noise)
+                                : policy_.PredictAction(on_device, noise))
           .to(torch::kCPU, torch::kFloat32)
           .contiguous();
 
@@ -39,6 +49,25 @@ void PolicyPlanner::Plan(const control::ObsBatch& obs, std::span<const control::
                      ToString(chunk.sizes().vec()), ToString(wanted));
   }
   std::copy_n(chunk.const_data_ptr<float>(), actions.size(), actions.begin());
+}
+
+ChunkPrefix PolicyPlanner::PrefixOf(std::span<const control::PlanRow> rows) const {
+  const PolicySpec& spec = policy_.spec();
+  const int n_steps = spec.horizons.n_action_steps;
+  const std::int64_t action_dim = spec.shape_meta.action_dim();
+  torch::Tensor actions = torch::zeros({micro_batch_, n_steps, action_dim});
+  torch::Tensor weights = torch::zeros({micro_batch_, n_steps});
+  for (int i = 0; i < micro_batch_; ++i) {
+    const control::PlanRow& row = rows[static_cast<std::size_t>(i) < rows.size() ? i : 0];
+    std::ranges::copy(row.committed, actions[i].mutable_data_ptr<float>());
+    const int n_committed = static_cast<int>(std::ssize(row.committed) / action_dim);
+    std::ranges::copy(control::PrefixWeights(row.delay, n_committed, n_steps, chunking_.schedule),
+                      weights[i].mutable_data_ptr<float>());
+  }
+  return {.actions = actions.to(device_),
+          .weights = weights.to(device_),
+          .max_guidance_weight = chunking_.max_guidance_weight,
+          .has_full_jacobian = chunking_.has_full_jacobian};
 }
 
 std::string PolicyPlanner::FaultOf(std::size_t row) const {

@@ -7,16 +7,19 @@
 #include <vector>
 
 #include "control/chunk_planner.h"
+#include "control/chunking_config.h"
 #include "dp_bench/policy.h"
 
 namespace dp_bench::planner {
 
 /// Always runs exactly `micro_batch` rows. The noise of a row is NoiseKey{seed of the episode, env
-/// step}: it does not depend on its place in the batch or the number of earlier plans.
+/// step, sample}: it does not depend on its place in the batch or the number of earlier plans.
 class PolicyPlanner : public control::ChunkPlanner {
  public:
-  /// `policy` must outlive the planner, have its normalizer and live on `device`.
-  PolicyPlanner(Policy& policy, torch::Device device, int micro_batch);
+  /// `policy` must outlive the planner, have its normalizer and live on `device`. Throws
+  /// Error{kConfig} if `chunking` guides plans and the policy cannot.
+  PolicyPlanner(Policy& policy, torch::Device device, int micro_batch,
+                const control::ChunkingConfig& chunking = {});
 
   int batch_size() const override { return micro_batch_; }
 
@@ -27,9 +30,12 @@ class PolicyPlanner : public control::ChunkPlanner {
   std::string FaultOf(std::size_t row) const override;
 
  private:
+  ChunkPrefix PrefixOf(std::span<const control::PlanRow> rows) const;
+
   Policy& policy_;
   torch::Device device_;
   int micro_batch_;
+  control::ChunkingConfig chunking_;
   std::vector<std::string> faults_;  // of the last plan's rows
 };
 

@@ -109,6 +109,15 @@ class GuardedPolicy final : public Policy {
       return chunk;
     });
   }
+  torch::Tensor ContinueAction(const TensorMap& obs, const ChunkPrefix& prefix,
+                               NoiseSource& noise) override {
+    return GuardTorchCall(place_, "ContinueAction", [&] {
+      torch::Tensor chunk = policy_->ContinueAction(obs, prefix, noise);
+      RequireChunk(chunk, spec_, noise.batch_size());
+      return chunk;
+    });
+  }
+  bool can_continue_chunks() const override { return policy_->can_continue_chunks(); }
   torch::nn::Module& module() override {
     return GuardTorchCall(place_, "module",
                           [&]() -> torch::nn::Module& { return policy_->module(); });

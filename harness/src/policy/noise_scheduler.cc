@@ -88,13 +88,19 @@ std::vector<double> MakeAlphasCumprod(const std::vector<double>& betas) {
 SamplerStep X0Step(PredictionType prediction_type, double alpha_bar) {
   const double signal = std::sqrt(alpha_bar);
   const double noise = std::sqrt(1.0 - alpha_bar);
+  SamplerStep step = {.signal_level = signal, .noise_level = noise};
   switch (prediction_type) {
     case PredictionType::kEpsilon:
-      return {.x0_from_sample = 1.0 / signal, .x0_from_output = -noise / signal};
+      step.x0_from_sample = 1.0 / signal;
+      step.x0_from_output = -noise / signal;
+      return step;
     case PredictionType::kSample:
-      return {.x0_from_sample = 0.0, .x0_from_output = 1.0};
+      step.x0_from_output = 1.0;
+      return step;
     case PredictionType::kVPrediction:
-      return {.x0_from_sample = signal, .x0_from_output = -noise};
+      step.x0_from_sample = signal;
+      step.x0_from_output = -noise;
+      return step;
   }
   throw InternalError("unknown prediction_type");
 }

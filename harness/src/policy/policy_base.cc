@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <utility>
+#include <vector>
 
 #include "core/errors.h"
 #include "policy/obs_check.h"
@@ -16,6 +17,13 @@ void Policy::LearnFrom(Policy& /*teacher*/, Policy& /*average*/) {
   throw ConfigError(
       "training.teacher: expected policies that can learn from one another, found a plugin without "
       "this ability");
+}
+
+torch::Tensor Policy::ContinueAction(const TensorMap& /*obs*/, const ChunkPrefix& /*prefix*/,
+                                     NoiseSource& /*noise*/) {
+  throw ConfigError(
+      "expected a policy whose plans can be guided, found a plugin without this ability; set "
+      "env_runner.chunking.method to naive or bid");
 }
 
 namespace policy {
@@ -67,7 +75,42 @@ torch::Tensor PolicyBase::PredictAction(const TensorMap& obs, NoiseSource& noise
   const EvaluationMode evaluation(*module_);
   normalizer();
   const std::int64_t n_rows = CheckObs(obs, spec_, spec_.horizons.n_obs_steps);
-  const torch::Tensor sequence = PredictSequence(obs, noise);
+  return ChunkOf(PredictSequence(obs, noise), n_rows);
+}
+
+torch::Tensor PolicyBase::ContinueAction(const TensorMap& obs, const ChunkPrefix& prefix,
+                                         NoiseSource& noise) {
+  const torch::NoGradGuard no_grad;
+  const EvaluationMode evaluation(*module_);
+  const std::int64_t n_rows = CheckObs(obs, spec_, spec_.horizons.n_obs_steps);
+  const std::vector<std::int64_t> wanted = {n_rows, spec_.horizons.n_action_steps, action_dim()};
+  if (prefix.actions.sizes() != wanted ||
+      prefix.weights.sizes() != prefix.actions.sizes().slice(0, 2)) {
+    throw ShapeError(
+        "the actions in execution: expected {}, and weights without the last, found "
+        "{} and {}",
+        ToString(wanted), ToString(prefix.actions.sizes()), ToString(prefix.weights.sizes()));
+  }
+  // from the steps of the chunk to those of the sequence
+  const std::int64_t before = spec_.horizons.n_obs_steps - 1;
+  const std::int64_t behind = spec_.horizons.horizon - before - spec_.horizons.n_action_steps;
+  ChunkPrefix of_sequence = prefix;
+  of_sequence.actions = torch::constant_pad_nd(normalizer().Normalize("action", prefix.actions),
+                                               {0, 0, before, behind});
+  of_sequence.weights = torch::constant_pad_nd(prefix.weights, {before, behind});
+  return ChunkOf(ContinueSequence(obs, of_sequence, noise), n_rows);
+}
+
+torch::Tensor PolicyBase::ContinueSequence(const TensorMap& /*obs*/, const ChunkPrefix& /*prefix*/,
+                                           NoiseSource& /*noise*/) {
+  throw ConfigError(
+      "{} cannot guide its plans towards the actions in execution; set env_runner.chunking.method "
+      "to naive or bid",
+      name_);
+}
+
+// The executed steps of a predicted sequence, in raw units.
+torch::Tensor PolicyBase::ChunkOf(const torch::Tensor& sequence, std::int64_t n_rows) const {
   const std::vector<std::int64_t> wanted = {n_rows, spec_.horizons.horizon, action_dim()};
   if (!sequence.defined() || sequence.sizes() != wanted) {
     throw ShapeError("PredictSequence: expected normalized actions [B, T, Da] = {}, found {}",

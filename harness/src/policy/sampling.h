@@ -28,6 +28,10 @@ struct SamplerStep {
   double next_from_last_x0 = 0.0;
   double next_from_last_sample = 0.0;  // not 0: corrects the step before (Heun's method)
   double noise = 0.0;
+
+  // x is about signal_level * (the sequence that is sought) + noise_level * N(0, 1)
+  double signal_level = 0.0;
+  double noise_level = 1.0;
 };
 
 /// From the first sequence to the last, which is the plan.

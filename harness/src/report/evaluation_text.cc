@@ -206,14 +206,6 @@ std::string EffectsTable(const run::PerturbationEffects& effects) {
   return Render("effects.txt", EffectsJson(effects));
 }
 
-std::string RealtimeTable(nlohmann::json rows) {
-  for (Json& row : rows) {
-    const auto n_steps = row.at("n_steps").get<double>();
-    row["stale_share"] = n_steps > 0.0 ? row.at("n_stale_steps").get<double>() / n_steps : 0.0;
-  }
-  return Render("realtime.txt", Json::object({{"rows", std::move(rows)}}));
-}
-
 std::string LatencyTable(const run::PolicyLatencySummary& latency) {
   return Render("latency.txt", LatencyJson(latency));
 }

@@ -22,9 +22,6 @@ std::string ResultTable(const run::RunResult& result);
 /// notes.
 std::string EffectsTable(const run::PerturbationEffects& effects);
 
-/// One row per planning time of `eval --latencies`, the rows of realtime.json.
-std::string RealtimeTable(nlohmann::json rows);
-
 /// Percentiles of chunks and stages, and the share of late chunks.
 std::string LatencyTable(const run::PolicyLatencySummary& latency);
 

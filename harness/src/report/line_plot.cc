@@ -160,6 +160,20 @@ std::string SeriesSvg(const std::vector<run::CurvePoint>& points, std::size_t in
   return svg;
 }
 
+// Drawn only where all points are.
+std::string IntervalsSvg(const PlotSeries& series, std::size_t index, const Axis& x,
+                         const Axis& y) {
+  std::string strokes;
+  for (std::size_t i = 0; i < std::min(series.points.size(), series.intervals.size()); ++i) {
+    const auto& [low, high] = series.intervals[i];
+    strokes +=
+        fmt::format("M{:.1f} {:.1f}V{:.1f}", x.At(series.points[i].epoch), y.At(low), y.At(high));
+  }
+  return strokes.empty()
+             ? ""
+             : fmt::format(R"(<path class="interval series-{}" d="{}"/>)", index, strokes);
+}
+
 }  // namespace
 
 std::string LinePlotSvg(const LinePlot& plot) {
@@ -177,6 +191,10 @@ std::string LinePlotSvg(const LinePlot& plot) {
       Cover(point.epoch, &x);
       Cover(y.ToPlot(point.value), &y);
     }
+    for (const auto& [low, high] : series.intervals) {
+      Cover(y.ToPlot(low), &y);
+      Cover(y.ToPlot(high), &y);
+    }
   }
   if (x.low > x.high) return "";
   for (const double mark : plot.x_marks) Cover(mark, &x);
@@ -193,7 +211,9 @@ std::string LinePlotSvg(const LinePlot& plot) {
       fmt::format(R"(<svg class="plot" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">)",
                   plot.width, plot.height, EscapeHtml(plot.title));
   svg += AxesSvg(x, y, plot.x_label) + MarksSvg(plot.x_marks, x, y);
-  for (std::size_t i = 0; i < drawn.size(); ++i) svg += SeriesSvg(drawn[i], i, x, y, plot.x_label);
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    svg += IntervalsSvg(plot.series[i], i, x, y) + SeriesSvg(drawn[i], i, x, y, plot.x_label);
+  }
   return svg + "</svg>";
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "run/run_folder.h"
@@ -11,7 +12,8 @@ namespace dp_bench::report {
 
 struct PlotSeries {
   std::string label;
-  std::vector<run::CurvePoint> points;  // by epoch, ascending
+  std::vector<run::CurvePoint> points;                    // by epoch, ascending
+  std::vector<std::pair<double, double>> intervals = {};  // from low to high, of each point, if any
 };
 
 struct LinePlot {

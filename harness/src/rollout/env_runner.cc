@@ -21,8 +21,9 @@
 namespace dp_bench::rollout {
 namespace {
 
-int StaleSteps(const control::EnvRunnerConfig& config, double control_hz) {
-  if (config.realtime == 0.0) return 0;
+// The control steps that a plan takes.
+int DelaySteps(const control::EnvRunnerConfig& config, double control_hz) {
+  if (config.realtime == 0.0) return config.chunking.delay;
   if (config.realtime_latency_ms == 0.0) {
     throw ConfigError(
         "env_runner.realtime needs env_runner.realtime_latency_ms, the time that a plan takes; "
@@ -32,6 +33,17 @@ int StaleSteps(const control::EnvRunnerConfig& config, double control_hz) {
   constexpr double kRounding = 1e-9;
   const double steps = 1e-3 * config.realtime_latency_ms * control_hz * config.realtime;
   return static_cast<int>(std::ceil(steps - kRounding));
+}
+
+// The control steps from one plan to the next.
+int ExecuteSteps(const control::ChunkingConfig& chunking, int n_action_steps, int delay) {
+  if (chunking.execute > n_action_steps) {
+    throw ConfigError(
+        "env_runner.chunking.execute: expected at most n_action_steps = {}, the length of a chunk, "
+        "found {}",
+        n_action_steps, chunking.execute);
+  }
+  return chunking.execute > 0 ? chunking.execute : std::max(1, n_action_steps - delay);
 }
 
 // Hands out the env that the spec was read from first, because creating an env may mean starting a
@@ -127,6 +139,7 @@ EnvRunner::EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_fact
   if (max_steps < 1) {
     throw EnvError("the env allows {} steps per episode; give env_runner.max_steps", max_steps);
   }
+  const int delay = DelaySteps(config, spec.control_hz);
   plan_ = std::make_unique<RolloutPlan>(
       RolloutPlan{.config = config,
                   .env_factory = StartingWith(std::move(env), std::move(env_factory)),
@@ -136,7 +149,8 @@ EnvRunner::EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_fact
                   .horizons = horizons,
                   .max_steps = max_steps,
                   .score_metric = FindScoreMetric(config, spec),
-                  .n_stale_steps = StaleSteps(config, spec.control_hz),
+                  .delay = delay,
+                  .execute = ExecuteSteps(config.chunking, horizons.n_action_steps, delay),
                   .output_dir = std::move(output_dir)});
   AppendSplit("train", config.n_train, config.train_start_seed, config.n_videos, &jobs_);
   AppendSplit("test", config.n_test, config.test_start_seed, config.n_videos, &jobs_);

@@ -14,7 +14,7 @@ EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
     : plan_(plan),
       history_(plan.shape_meta.obs, plan.horizons.n_obs_steps),
       actions_(plan.horizons.n_action_steps, static_cast<std::size_t>(plan.shape_meta.action_dim()),
-               plan.n_stale_steps, plan.horizons.temporal_ensemble_coeff),
+               plan.execute, plan.horizons.temporal_ensemble_coeff),
       course_(plan.shape_meta.obs, plan.obs_ranges) {
   // keys that the policy does not use are written, and never read
   const std::vector<KeySpec>& keys = plan.env.shape_meta.obs;
@@ -33,8 +33,10 @@ void EpisodeSlot::Start(const run::EpisodeJob& job) {
   record_ = {.episode = job.episode, .split = job.split, .seed = job.seed};
   is_terminated_ = false;
   actions_.Clear();
-  actions_.Ask();
+  actions_.Ask(plan_.delay);
   course_.Start();
+  jerk_.Start();
+  n_plans_ = 0;
   state_ = State::kAwaitsPlan;
   recording_.reset();
   if (plan_.records_steps && job.split == "test") recording_.emplace(plan_.env);
@@ -57,6 +59,7 @@ void EpisodeSlot::ResetEnv() {
 void EpisodeSlot::ExecuteChunk() {
   DPB_ASSERT(awaits_plan());
   actions_.Take();
+  ++n_plans_;
   const int n_steps = actions_.n_steps();
   if (film_ != nullptr) film_->AddPlan(actions_.chunk(), actions_.steps(), env_.get());
 
@@ -67,13 +70,15 @@ void EpisodeSlot::ExecuteChunk() {
     const int step = record_.n_steps;
     CatchAll([&] { Step(actions_.action(i), /*is_observed=*/i >= first_observed); },
              [&](std::string_view why) { Fail(fmt::format("step {}: {}", step, why)); });
-    record_.n_stale_steps += actions_.is_stale(i) ? 1 : 0;
     if (!awaits_plan()) return;
+    const bool is_stale = actions_.is_stale(i);
+    record_.n_stale_steps += is_stale ? 1 : 0;
+    jerk_.Add(actions_.action(i), n_plans_ - (is_stale ? 1 : 0));
   }
   if (is_terminated_ || record_.n_steps >= plan_.max_steps) {
     End();
   } else {
-    actions_.Ask();
+    actions_.Ask(plan_.delay);
   }
 }
 
@@ -169,6 +174,8 @@ void EpisodeSlot::End() {
   }
   record_.trace_hash = trace_hash_.HexDigest();
   record_.course = course_.course();
+  record_.jerk_at_seams = jerk_.mean_at_seams();
+  record_.jerk_elsewhere = jerk_.mean_elsewhere();
   if (plan_.config.record_traces) {
     const auto file = plan_.output_dir / run::TraceFile(record_.split, record_.seed);
     std::filesystem::create_directories(file.parent_path());
@@ -190,7 +197,10 @@ run::EpisodeRecord EpisodeSlot::TakeRecord() {
 }
 
 control::PlanRow EpisodeSlot::plan_row() const {
-  return {.seed = record_.seed, .env_step = static_cast<std::uint64_t>(record_.n_steps)};
+  return {.seed = record_.seed,
+          .env_step = static_cast<std::uint64_t>(record_.n_steps),
+          .committed = actions_.committed(),
+          .delay = plan_.delay};
 }
 
 }  // namespace dp_bench::rollout

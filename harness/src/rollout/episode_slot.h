@@ -16,6 +16,7 @@
 #include "core/sha256.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
+#include "rollout/action_jerk.h"
 #include "rollout/episode_film.h"
 #include "rollout/episode_recording.h"
 #include "rollout/rollout_plan.h"
@@ -74,6 +75,8 @@ class EpisodeSlot {
   run::EpisodeRecord record_;
   bool is_terminated_ = false;
   run::EpisodeCourseKeeper course_;
+  ActionJerk jerk_;
+  int n_plans_ = 0;
   core::Sha256 trace_hash_;
   run::EpisodeTrace trace_;  // empty unless traces are recorded
   std::chrono::steady_clock::time_point start_time_;

@@ -102,9 +102,12 @@ struct EpisodeRecord {
   std::uint64_t seed = 0;
   // highest reward of any step, or the metric env_runner.score_metric; 0 if the episode failed
   double score = 0.0;
-  bool success = false;         // any step reported success, and the episode did not fail
-  int n_steps = 0;              // executed
-  int n_stale_steps = 0;        // of these, during planning; see EnvRunnerConfig::realtime
+  bool success = false;   // any step reported success, and the episode did not fail
+  int n_steps = 0;        // executed
+  int n_stale_steps = 0;  // of these, during planning; see EnvRunnerConfig::realtime
+  // mean jerk of the actions where chunks follow one another, and of the others; see ActionJerk
+  double jerk_at_seams = 0.0;
+  double jerk_elsewhere = 0.0;
   std::string trace_hash;       // SHA-256 of actions, rewards, flags, metrics and observations
   std::vector<double> metrics;  // aggregated as in EnvSpec::metrics; empty if no step was executed
   std::optional<std::string> failure_reason;

@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kShownNames = 4;
 
 // In order of removal.
-constexpr std::array kEvaluationFiles = {kEpisodesFile, kEvalLogFile,  kLatencyFile, kReportFile,
-                                         kEffectsFile,  kRealtimeFile, kShardFile};
+constexpr std::array kEvaluationFiles = {kEpisodesFile, kEvalLogFile, kLatencyFile, kReportFile,
+                                         kEffectsFile,  kDelaysFile,  kShardFile};
 constexpr std::array<std::string_view, 4> kEpisodeFolders = {kMediaFolder, "traces", kPlansFolder,
                                                              kRecordingFolder};
 constexpr const char* kLatencyPrefix = "latency_";

@@ -12,7 +12,7 @@ Session::Session(const PolicySpec& spec)
       input_(spec_.shape_meta.obs),
       history_(spec_.shape_meta.obs, spec_.horizons.n_obs_steps),
       queue_(spec_.horizons.n_action_steps, static_cast<std::size_t>(spec_.shape_meta.action_dim()),
-             /*n_stale=*/0, spec_.horizons.temporal_ensemble_coeff) {}
+             spec_.horizons.n_action_steps, spec_.horizons.temporal_ensemble_coeff) {}
 
 void Session::Reset(std::optional<std::uint64_t> seed) {
   if (n_observed_ > 0) ++n_episodes_;
@@ -59,7 +59,7 @@ std::span<const float> Session::NextAction() {
 }
 
 void Session::SetChunk(std::span<const float> chunk) {
-  queue_.Ask();
+  queue_.Ask(/*n_steps=*/0);
   std::ranges::copy(chunk, queue_.chunk().begin());
   queue_.Take();
   next_ = 0;

@@ -41,7 +41,7 @@ class RemotePolicy final : public Policy {
     std::vector<Question> questions;
     std::vector<std::size_t> question_of_row;
     for (const NoiseKey& key : noise.rows()) {
-      const auto [found, is_new] = asked.try_emplace({key.seed, key.major}, questions.size());
+      const auto [found, is_new] = asked.try_emplace({SeedOf(key), key.major}, questions.size());
       if (is_new) questions.push_back(MakeQuestion(obs, question_of_row.size(), key));
       question_of_row.push_back(found->second);
     }
@@ -64,8 +64,13 @@ class RemotePolicy final : public Policy {
 
  private:
   // Images come as [B, To, C, H, W], and servers get [To, H, W, C].
+  // Several samples of one plan differ in the seed that the server draws with.
+  static std::uint64_t SeedOf(const NoiseKey& key) {
+    return key.seed ^ (static_cast<std::uint64_t>(key.minor) << 40U);
+  }
+
   Question MakeQuestion(const TensorMap& obs, std::size_t row, const NoiseKey& key) const {
-    Question question{.seed = key.seed, .step = key.major};
+    Question question{.seed = SeedOf(key), .step = key.major};
     for (const KeySpec& spec : spec_.shape_meta.obs) {
       torch::Tensor window = obs.find(spec.name)->second[static_cast<std::int64_t>(row)];
       if (spec.is_image()) window = window.permute({0, 2, 3, 1});

@@ -23,10 +23,10 @@ constexpr int kActionSteps = 8;
 // Plan number p has the actions 10 p, 10 p + 1, ... Returns the executed actions, plan after plan,
 // with stale ones negative.
 std::vector<std::vector<float>> Execute(int n_stale, int n_plans) {
-  ActionQueue queue(kActionSteps, /*action_dim=*/1, n_stale);
+  ActionQueue queue(kActionSteps, /*action_dim=*/1, std::max(1, kActionSteps - n_stale));
   std::vector<std::vector<float>> executed;
   for (int plan = 0; plan < n_plans; ++plan) {
-    queue.Ask();
+    queue.Ask(n_stale);
     for (int i = 0; i < kActionSteps; ++i) {
       queue.chunk()[static_cast<std::size_t>(i)] = static_cast<float>(10 * (plan + 1) + i);
     }
@@ -62,11 +62,30 @@ TEST(ActionQueue, HoldsTheLastActionWhereNoneIsLeft) {
                                   {-27, -27, -27, -27, -27, -27, -27, -27, -27}}));
 }
 
+TEST(ActionQueue, PlansAsOftenAsItIsTold) {
+  ActionQueue queue(kActionSteps, /*action_dim=*/1, /*n_execute=*/3);
+  queue.Ask(2);
+  EXPECT_TRUE(queue.committed().empty());
+  std::iota(queue.chunk().begin(), queue.chunk().end(), 10.0F);
+  queue.Take();
+  EXPECT_THAT(queue.steps(), ElementsAre(10, 11, 12));
+  queue.Ask(2);
+  EXPECT_THAT(queue.committed(), ElementsAre(13, 14, 15, 16, 17));
+  std::iota(queue.chunk().begin(), queue.chunk().end(), 20.0F);
+  queue.Take();
+  EXPECT_THAT(queue.steps(), ElementsAre(13, 14, 22));  // old[0:d] and new[d:s]
+  queue.Ask(4);  // longer than 3 steps: the next plan follows at once
+  EXPECT_THAT(queue.committed(), ElementsAre(23, 24, 25, 26, 27));
+  std::iota(queue.chunk().begin(), queue.chunk().end(), 30.0F);
+  queue.Take();
+  EXPECT_THAT(queue.steps(), ElementsAre(23, 24, 25, 26));
+}
+
 // A queue that executes the actions 10, 11, ... and has asked for the next plan, 20, 21, ...
 ActionQueue QueueAtItsSecondPlan(int n_stale) {
-  ActionQueue queue(kActionSteps, /*action_dim=*/1, n_stale);
+  ActionQueue queue(kActionSteps, /*action_dim=*/1, std::max(1, kActionSteps - n_stale));
   for (const float plan : {10.0F, 20.0F}) {
-    queue.Ask();
+    queue.Ask(n_stale);
     std::iota(queue.chunk().begin(), queue.chunk().end(), plan);
     if (plan == 10.0F) queue.Take();
   }
@@ -93,7 +112,7 @@ TEST(ActionQueue, ALatePlanBeginsAtTheActionForItsTime) {
   for (int i = 0; i < 6; ++i) queue.Hold();
   queue.Take();  // nothing of it is left
   EXPECT_EQ(queue.n_steps(), 9);
-  queue.Ask();
+  queue.Ask(3);
   EXPECT_THAT(queue.steps(), ElementsAre(27, 27, 27));
 }
 
@@ -101,18 +120,18 @@ TEST(ActionQueue, AFailedPlanLeavesThePreviousChunk) {
   ActionQueue queue = QueueAtItsSecondPlan(3);
   queue.Abandon();
   EXPECT_EQ(queue.n_steps(), 0);
-  queue.Ask();
+  queue.Ask(3);
   EXPECT_THAT(queue.steps(), ElementsAre(17, 17, 17));
 }
 
 TEST(ActionQueue, AnEpisodeBeginsWithItsFirstChunk) {
-  ActionQueue queue(kActionSteps, 1, 2);
-  queue.Ask();
+  ActionQueue queue(kActionSteps, 1, 6);
+  queue.Ask(2);
   EXPECT_FALSE(queue.can_hold());
   queue.Take();
   EXPECT_TRUE(queue.can_hold());
   queue.Clear();
-  queue.Ask();
+  queue.Ask(2);
   EXPECT_EQ(queue.n_steps(), 0);
   queue.Take();
   EXPECT_EQ(queue.n_steps(), 6);
@@ -124,11 +143,13 @@ TEST(ActionQueue, AnEpisodeBeginsWithItsFirstChunk) {
 class Ensemble {
  public:
   Ensemble(double coeff, int n_stale)
-      : coeff_(coeff), queue_(kActionSteps, /*action_dim=*/1, n_stale, coeff) {}
+      : coeff_(coeff),
+        n_stale_(n_stale),
+        queue_(kActionSteps, /*action_dim=*/1, kActionSteps - n_stale, coeff) {}
 
   // Executes the steps until the next plan. The plan's actions are those of `plan`.
   void Execute(const std::vector<float>& plan, int n_holds = 0) {
-    queue_.Ask();
+    queue_.Ask(n_stale_);
     plans_.push_back({.step = step_, .actions = plan});
     for (int i = 0; i < n_holds; ++i) queue_.Hold();
     std::ranges::copy(plan, queue_.chunk().begin());
@@ -163,6 +184,7 @@ class Ensemble {
   }
 
   double coeff_;
+  int n_stale_;
   ActionQueue queue_;
   std::vector<TimedPlan> plans_;
   int step_ = 0;
@@ -194,15 +216,15 @@ TEST(ActionQueue, AnEnsembleWithLatencyPlansAsOftenAsItCan) {
 }
 
 TEST(ActionQueue, AnEnsembleForgetsTheLastEpisodeAndFailedPlans) {
-  ActionQueue queue(kActionSteps, 1, /*n_stale=*/0, 0.0);
+  ActionQueue queue(kActionSteps, 1, kActionSteps, 0.0);
   const auto execute = [&](float value) {
-    queue.Ask();
+    queue.Ask(0);
     std::ranges::fill(queue.chunk(), value);
     queue.Take();
     return queue.action(0)[0];
   };
   EXPECT_EQ(execute(1.0F), 1.0F);
-  queue.Ask();
+  queue.Ask(0);
   std::ranges::fill(queue.chunk(), 9.0F);
   queue.Abandon();
   EXPECT_EQ(execute(2.0F), 1.5F);
@@ -230,9 +252,9 @@ TEST(ActionQueue, AnEnsembleIsThatOfLerobot) {
                                     {"ensemble.0.0", 0.0},
                                     {"ensemble.-0.5", -0.5}}) {
     SCOPED_TRACE(name);
-    ActionQueue queue(n_steps, action_dim, /*n_stale=*/0, coeff);
+    ActionQueue queue(n_steps, action_dim, n_steps, coeff);
     for (std::size_t p = 0; p < static_cast<std::size_t>(chunks.shape()[0]); ++p) {
-      queue.Ask();
+      queue.Ask(0);
       std::ranges::copy(chunks.as<float>().subspan(p * chunk_size, chunk_size),
                         queue.chunk().begin());
       queue.Take();

@@ -31,6 +31,10 @@ class DPB_API PolicyBase : public Policy {
   /// Returns the Ta steps from the current one on, in raw units. Throws like ComputeLoss.
   torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) final;
 
+  /// Checks both, then ContinueSequence. Throws like ComputeLoss.
+  torch::Tensor ContinueAction(const TensorMap& obs, const ChunkPrefix& prefix,
+                               NoiseSource& noise) final;
+
  protected:
   /// `name`: of the plugin, for messages.
   PolicyBase(std::string name, const PolicySpec& spec);
@@ -43,12 +47,19 @@ class DPB_API PolicyBase : public Policy {
   /// begins at the oldest observation; the current step is index To - 1.
   virtual torch::Tensor PredictSequence(const TensorMap& obs, NoiseSource& noise) = 0;
 
+  /// Like PredictSequence, guided. `prefix` has normalized actions [B, T, Da] and weights [B, T] in
+  /// place of those of a chunk. Overridden together with can_continue_chunks.
+  virtual torch::Tensor ContinueSequence(const TensorMap& obs, const ChunkPrefix& prefix,
+                                         NoiseSource& noise);
+
   /// Throws Error{kData} before SetNormalizer.
   const Normalizer& normalizer() const;
 
   std::int64_t action_dim() const { return spec_.shape_meta.action_dim(); }
 
  private:
+  torch::Tensor ChunkOf(const torch::Tensor& sequence, std::int64_t n_rows) const;
+
   std::string name_;
   PolicySpec spec_;
   std::shared_ptr<torch::nn::Module> module_;

@@ -10,6 +10,7 @@
 #include "dp_bench/stage_trace.h"
 #include "policy/device.h"
 #include "policy/guarded_policy.h"
+#include "policy/guidance.h"
 #include "policy/kernels/loop_tensors.h"
 #include "policy/networks/loss_weights.h"
 #include "policy/objectives/objective.h"
@@ -182,28 +183,61 @@ Tensor DiffusionPolicy::ConditionOf(const Tensor& features) const {
 
 Tensor DiffusionPolicy::PredictSequence(const TensorMap& obs, NoiseSource& noise) {
   const Tensor features = EncodeObs(obs, /*augment=*/nullptr);
+  return ActionOf(ConditionalSample(features, InitialSample(features, noise), noise));
+}
+
+Tensor DiffusionPolicy::ContinueSequence(const TensorMap& obs, const ChunkPrefix& prefix,
+                                         NoiseSource& noise) {
+  const Tensor features = EncodeObs(obs, /*augment=*/nullptr);
+  const SamplingPlan plan = sampling_plan();
+  const std::vector<Tensor> inputs =
+      SamplingInputs(plan, features, InitialSample(features, noise), noise);
+  // observations that are denoised beside the action are not guided
+  const std::int64_t n_obs_channels = model_.channels.sample - action_dim();
+  const auto widened = [&](const Tensor& of_action) {
+    return torch::constant_pad_nd(of_action, {0, n_obs_channels}).to(features.options());
+  };
+  const Guidance guidance = {
+      .target = widened(prefix.actions),
+      .weights = widened(prefix.weights.unsqueeze(-1).expand_as(prefix.actions)),
+      .max_weight = prefix.max_guidance_weight};
+  return ActionOf(prefix.has_full_jacobian ? DenoiseThroughNetwork(plan, inputs, guidance)
+                                           : Denoise(plan, inputs, &guidance));
+}
+
+// [B, T, Da], with inpainting Da + Do.
+Tensor DiffusionPolicy::InitialSample(const Tensor& features, NoiseSource& noise) const {
   const std::vector<std::int64_t> shape = {features.size(0), spec().horizons.horizon,
                                            model_.channels.sample};
   const Tensor initial = objective_->starts_from_noise()
                              ? noise.Randn(StreamId::kPolicyNoise, shape)
                              : torch::zeros(shape);
-  return ActionOf(ConditionalSample(features, initial.to(features.options()), noise));
+  return initial.to(features.options());
 }
 
 Tensor DiffusionPolicy::ConditionalSample(const Tensor& features, const Tensor& initial,
                                           NoiseSource& noise) {
   const SamplingPlan plan = sampling_plan();
+  return denoising_->Run(
+      SamplingInputs(plan, features, initial, noise),
+      [&](const std::vector<Tensor>& tensors) { return Denoise(plan, tensors); });
+}
+
+// The features, the initial noise and the noise of each step that adds some.
+std::vector<Tensor> DiffusionPolicy::SamplingInputs(const SamplingPlan& plan,
+                                                    const Tensor& features, const Tensor& initial,
+                                                    NoiseSource& noise) const {
   std::vector<Tensor> inputs = {features, initial};
   for (const SamplerStep& step : plan.steps) {
     if (step.noise == 0.0) continue;
     inputs.push_back(noise.Randn(StreamId::kPolicyNoise, initial.sizes()).to(initial.options()));
   }
-  return denoising_->Run(
-      inputs, [&](const std::vector<Tensor>& tensors) { return Denoise(plan, tensors); });
+  return inputs;
 }
 
-// Runs `plan`. inputs: the features, the initial noise and the noise of each step that adds some.
-Tensor DiffusionPolicy::Denoise(const SamplingPlan& plan, const std::vector<Tensor>& inputs) {
+// Runs `plan` with SamplingInputs.
+Tensor DiffusionPolicy::Denoise(const SamplingPlan& plan, const std::vector<Tensor>& inputs,
+                                const Guidance* guidance) {
   std::vector<double> times;
   for (const SamplerStep& step : plan.steps) times.push_back(step.time);
   const Tensor& features = inputs[0];
@@ -216,14 +250,40 @@ Tensor DiffusionPolicy::Denoise(const SamplingPlan& plan, const std::vector<Tens
       RECORD_USER_SCOPE("conditioning");
       return model_.denoiser->Condition(times, ConditionOf(features));
     }();
-    sequence = RunSamplingPlan(
-        plan, inputs[1], features,
-        {.denoise = [&](const Tensor& at,
-                        std::size_t i) { return predict(at, static_cast<std::int64_t>(i)); },
-         .draw_noise = [next = inputs.begin() + 2]() mutable { return *next++; },
-         .time_unit = objective_->time_unit()});
+    const auto denoise = [&](const Tensor& at, std::size_t i) {
+      Tensor output = predict(at, static_cast<std::int64_t>(i));
+      if (guidance == nullptr) return output;
+      const SamplerStep& step = plan.steps[i];
+      return GuidedOutput(step, output, GuidanceError(step, at, output, *guidance),
+                          guidance->max_weight);
+    };
+    sequence =
+        RunSamplingPlan(plan, inputs[1], features,
+                        {.denoise = denoise,
+                         .draw_noise = [next = inputs.begin() + 2]() mutable { return *next++; },
+                         .time_unit = objective_->time_unit()});
   }
   return sequence.clone();
+}
+
+// The same with guidance through the network, which needs its gradient.
+Tensor DiffusionPolicy::DenoiseThroughNetwork(const SamplingPlan& plan,
+                                              const std::vector<Tensor>& inputs,
+                                              const Guidance& guidance) {
+  const Tensor& features = inputs[0];
+  const Tensor cond = ConditionOf(features);
+  const auto denoise = [&](const Tensor& at, std::size_t i) {
+    const SamplerStep& step = plan.steps[i];
+    const Tensor times = torch::full({at.size(0)}, step.time, features.options());
+    const auto forward = [&](const Tensor& sample) {
+      return FullPrecision(model_.denoiser->Forward(sample, times, cond, /*noise=*/nullptr));
+    };
+    return OutputGuidedThrough(forward, step, at, guidance);
+  };
+  return RunSamplingPlan(plan, inputs[1], features,
+                         {.denoise = denoise,
+                          .draw_noise = [next = inputs.begin() + 2]() mutable { return *next++; },
+                          .time_unit = objective_->time_unit()});
 }
 
 SamplingPlan DiffusionPolicy::sampling_plan() const {

@@ -172,7 +172,9 @@ std::vector<SamplerStep> ConsistencyObjective::steps() const {
          .x0_from_output = level.of_output,
          .clip = config.clip_sample ? std::optional(config.clip_sample_range) : std::nullopt,
          .next_from_x0 = is_last ? 1.0 : visited(i + 1).signal,
-         .noise = is_last ? 0.0 : visited(i + 1).noise});
+         .noise = is_last ? 0.0 : visited(i + 1).noise,
+         .signal_level = level.signal,
+         .noise_level = level.noise});
   }
   return steps;
 }

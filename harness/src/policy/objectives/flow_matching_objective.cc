@@ -120,7 +120,9 @@ std::vector<SamplerStep> FlowMatchingObjective::steps() const {
                      .x0_from_sample = 1.0,
                      .x0_from_output = -sign * level,
                      .next_from_sample = 1.0,
-                     .next_from_output = -sign * step});
+                     .next_from_output = -sign * step,
+                     .signal_level = done,
+                     .noise_level = level});
     if (!config_.is_heun) continue;
     // half of the step is done with the first velocity, half with that at its end
     const double done_after = static_cast<double>(i + 1) / n;
@@ -129,7 +131,9 @@ std::vector<SamplerStep> FlowMatchingObjective::steps() const {
                      .x0_from_output = -sign * (level - step),
                      .next_from_sample = 0.5,
                      .next_from_output = -0.5 * sign * step,
-                     .next_from_last_sample = 0.5});
+                     .next_from_last_sample = 0.5,
+                     .signal_level = done_after,
+                     .noise_level = level - step});
   }
   return steps;
 }

@@ -39,11 +39,12 @@ class MipObjective final : public Objective {
   double time_unit() const override { return kNetworkTime; }
 
   std::vector<SamplerStep> steps() const override {
-    std::vector<SamplerStep> steps;
-    for (const double time : {0.0, t_star_ * kNetworkTime}) {
-      steps.push_back({.time = time, .x0_from_output = 1.0, .next_from_x0 = 1.0});
-    }
-    return steps;
+    return {{.time = 0.0, .x0_from_output = 1.0, .next_from_x0 = 1.0},
+            {.time = t_star_ * kNetworkTime,
+             .x0_from_output = 1.0,
+             .next_from_x0 = 1.0,
+             .signal_level = 1.0,
+             .noise_level = 1.0 - t_star_}};
   }
 
  private:

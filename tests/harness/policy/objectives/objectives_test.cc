@@ -16,6 +16,7 @@
 #include "support/error_of.h"
 #include "support/golden.h"
 #include "support/small_policy.h"
+#include "support/tanh_policy.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -29,59 +30,6 @@ constexpr double kRelativeTolerance = 1e-5;
 
 torch::Tensor ObjectiveGolden(const std::string& name) {
   return ToTensor(Golden("objectives").tensors.at(name));
-}
-
-class StateEncoder : public ObsEncoder {
- public:
-  explicit StateEncoder(torch::nn::Module& module) {
-    module.register_parameter("gain", torch::ones({1}));
-  }
-  std::int64_t feature_dim() const override { return 2; }
-  torch::Tensor Encode(const TensorMap& obs, const Normalizer&, NoiseSource*) override {
-    return obs.find("agent_pos")->second;
-  }
-  void set_gradient_checkpointing(bool) override {}
-};
-
-// The network of the reference. Keeps the sequences and times that it got.
-class TanhDenoiser : public Denoiser {
- public:
-  torch::Tensor Forward(const torch::Tensor& noisy, const torch::Tensor& times,
-                        const torch::Tensor& cond, NoiseSource*) override {
-    seen.push_back(noisy);
-    const torch::Tensor shift =
-        cond.numel() == 0 ? torch::zeros({1}) : 0.5 * cond.mean(c10::IntArrayRef{1, 2});
-    return torch::tanh(0.8 * noisy + (0.01 * times.to(torch::kFloat32) + shift).view({-1, 1, 1}));
-  }
-  ConditionedDenoiser Condition(const std::vector<double>& times,
-                                const torch::Tensor& cond) override {
-    conditioned_times = times;
-    return [this, times, cond](const torch::Tensor& sequence, std::int64_t i) {
-      const double time = times.at(static_cast<std::size_t>(i));
-      return Forward(sequence, torch::full({sequence.size(0)}, time, torch::kFloat32), cond, {});
-    };
-  }
-  void DropCaches() override {}
-  void set_gradient_checkpointing(bool) override {}
-
-  std::vector<torch::Tensor> seen;
-  std::vector<double> conditioned_times;
-};
-
-std::unique_ptr<DiffusionPolicy> MakePolicy(const std::string& params) {
-  DiffusionPolicy::Model model;
-  model.obs_encoder = std::make_unique<StateEncoder>(*model.module);
-  model.denoiser = std::make_unique<TanhDenoiser>();
-  const Config config = Config::FromJson(params, "policy.json");
-  model.channels = DenoiserChannels::FromConfig(config, SmallSpec(), 2);
-  auto policy = std::make_unique<DiffusionPolicy>("test", config, SmallSpec(), std::move(model));
-  config.RejectUnread();
-  policy->SetNormalizer(SmallNormalizer());
-  return policy;
-}
-
-TanhDenoiser& DenoiserOf(DiffusionPolicy& policy) {
-  return dynamic_cast<TanhDenoiser&>(policy.denoiser());
 }
 
 Batch GoldenBatch() {
@@ -115,7 +63,8 @@ TEST(Objectives, LossesEqualThoseOfTheReference) {
     if (!name.starts_with("loss.")) continue;
     SCOPED_TRACE(params);
     NoiseSource noise = NoiseOfRows(3);
-    const double loss = MakePolicy(params)->ComputeLoss(GoldenBatch(), noise).loss.item<double>();
+    const double loss =
+        MakeTanhPolicy(params)->ComputeLoss(GoldenBatch(), noise).loss.item<double>();
     const double expected = ObjectiveGolden(name).item<double>();
     EXPECT_NEAR(loss, expected, kRelativeTolerance * expected);
     ++n_cases;
@@ -128,7 +77,7 @@ TEST(Objectives, SampledSequencesEqualThoseOfTheReference) {
   for (const auto& [name, params] : Golden("objectives").metadata) {
     if (!name.starts_with("path.")) continue;
     SCOPED_TRACE(params);
-    const auto policy = MakePolicy(params);
+    const auto policy = MakeTanhPolicy(params);
     const Sampled sampled = SampleWith(*policy, GoldenBatch().obs);
     const torch::Tensor expected = ObjectiveGolden(name);
     ASSERT_EQ(std::ssize(sampled.samples), expected.size(0));
@@ -139,7 +88,7 @@ TEST(Objectives, SampledSequencesEqualThoseOfTheReference) {
 }
 
 TEST(Objectives, AFlowStepNotesTheActionToWhichItsVelocityLeads) {
-  const auto policy = MakePolicy(R"({"objective": "flow_matching",
+  const auto policy = MakeTanhPolicy(R"({"objective": "flow_matching",
                                      "flow_matching": {"num_inference_steps": 4}})");
   const Sampled sampled = SampleWith(*policy, GoldenBatch().obs);
   EXPECT_THAT(sampled.times, testing::ElementsAre(1.0, 0.75, 0.5, 0.25));
@@ -147,7 +96,7 @@ TEST(Objectives, AFlowStepNotesTheActionToWhichItsVelocityLeads) {
 }
 
 TEST(Objectives, MipPlansInTwoPassesWithoutNoise) {
-  const auto policy = MakePolicy(R"({"objective": "mip"})");
+  const auto policy = MakeTanhPolicy(R"({"objective": "mip"})");
   const auto plan = [&](std::uint64_t major) {
     NoiseSource noise = NoiseOfRows(3, major);
     return policy->PredictAction(GoldenBatch().obs, noise);
@@ -158,7 +107,7 @@ TEST(Objectives, MipPlansInTwoPassesWithoutNoise) {
 }
 
 TEST(Objectives, RegressionPlansInOnePassFromZeros) {
-  const auto policy = MakePolicy(R"({"objective": "regression"})");
+  const auto policy = MakeTanhPolicy(R"({"objective": "regression"})");
   const auto plan = [&](std::uint64_t major) {
     NoiseSource noise = NoiseOfRows(3, major);
     return policy->PredictAction(GoldenBatch().obs, noise);
@@ -175,7 +124,7 @@ TEST(Objectives, RegressionPlansInOnePassFromZeros) {
 }
 
 TEST(Objectives, TheLossOfRegressionIsTheSquaredErrorOfItsPlanWhateverTheNoise) {
-  const auto policy = MakePolicy(R"({"objective": "regression"})");
+  const auto policy = MakeTanhPolicy(R"({"objective": "regression"})");
   NoiseSource noise = NoiseOfRows(3);
   const double loss = policy->ComputeLoss(GoldenBatch(), noise).loss.item<double>();
   const Batch batch = GoldenBatch();
@@ -189,9 +138,9 @@ TEST(Objectives, TheLossOfRegressionIsTheSquaredErrorOfItsPlanWhateverTheNoise) 
 // The network sees every row at its own time of training, between 0 and 100.
 TEST(Objectives, FlowMatchingTrainsAtTimesOfTheWholeRange) {
   for (const char* distribution : {"beta", "uniform", "logit_normal"}) {
-    const auto policy = MakePolicy(R"({"objective": "flow_matching", "flow_matching":
+    const auto policy = MakeTanhPolicy(R"({"objective": "flow_matching", "flow_matching":
                                        {"time_distribution": ")" +
-                                   std::string(distribution) + "\"}}");
+                                       std::string(distribution) + "\"}}");
     torch::Tensor times;
     {
       const StageRecorder recorder([&](std::string_view name, const torch::Tensor& tensor) {
@@ -217,10 +166,10 @@ TEST(Objectives, AllInpaintObservations) {
   for (const char* objective : {"diffusion", "flow_matching", "mip", "regression"}) {
     SCOPED_TRACE(objective);
     const auto policy =
-        MakePolicy(R"({"obs_as_global_cond": false, "flow_matching": {"sampler": "heun"},
+        MakeTanhPolicy(R"({"obs_as_global_cond": false, "flow_matching": {"sampler": "heun"},
                        "noise_scheduler": {"type": "heun", "num_inference_steps": 4},
                        "objective": ")" +
-                   std::string(objective) + "\"}");
+                       std::string(objective) + "\"}");
     Batch batch = GoldenBatch();
     batch.obs["agent_pos"] = torch::linspace(-0.9, 0.9, 3 * 8 * 2).view({3, 8, 2});
     const torch::Tensor observed = batch.obs["agent_pos"].slice(1, 0, 2);
@@ -237,8 +186,8 @@ TEST(Objectives, AllInpaintObservations) {
 // a padded step counts as zero, whatever the objective
 TEST(Objectives, AllLeavePaddedStepsOutOfTheLoss) {
   for (const char* objective : {"diffusion", "flow_matching", "mip", "regression"}) {
-    const auto policy = MakePolicy(R"({"do_mask_loss_for_padding": true, "objective": ")" +
-                                   std::string(objective) + "\"}");
+    const auto policy = MakeTanhPolicy(R"({"do_mask_loss_for_padding": true, "objective": ")" +
+                                       std::string(objective) + "\"}");
     Batch batch = GoldenBatch();
     batch.is_pad.fill_(true);
     NoiseSource noise = NoiseOfRows(3);
@@ -250,20 +199,21 @@ TEST(Objectives, SectionsOfOthersMayStayAndAreChecked) {
   const std::string all = R"("noise_scheduler": {"num_train_timesteps": 20},
                              "flow_matching": {"num_inference_steps": 3}, "mip": {"t_star": 0.8}})";
   for (const char* objective : {"diffusion", "flow_matching", "mip", "regression"}) {
-    EXPECT_NO_THROW(MakePolicy("{\"objective\": \"" + std::string(objective) + "\"," + all));
+    EXPECT_NO_THROW(MakeTanhPolicy("{\"objective\": \"" + std::string(objective) + "\"," + all));
   }
   EXPECT_THAT(
-      MessageOf(ErrorCode::kConfig, [] { MakePolicy(R"({"flow_matching": {"steps": 3}})"); }),
+      MessageOf(ErrorCode::kConfig, [] { MakeTanhPolicy(R"({"flow_matching": {"steps": 3}})"); }),
       HasSubstr("flow_matching.steps"));
   EXPECT_THAT(
-      MessageOf(ErrorCode::kConfig,
-                [] { MakePolicy(R"({"objective": "mip", "noise_scheduler": {"type": "ddpn"}})"); }),
+      MessageOf(
+          ErrorCode::kConfig,
+          [] { MakeTanhPolicy(R"({"objective": "mip", "noise_scheduler": {"type": "ddpn"}})"); }),
       HasSubstr("noise_scheduler.type"));
 }
 
 TEST(Objectives, SettingsThatAnObjectiveDoesNotHaveAreRefusedByName) {
   const auto error_of = [](const char* params) {
-    return MessageOf(ErrorCode::kConfig, [&] { MakePolicy(params); });
+    return MessageOf(ErrorCode::kConfig, [&] { MakeTanhPolicy(params); });
   };
   EXPECT_THAT(error_of(R"({"objective": "flow_matching", "loss_weighting": "min_snr"})"),
               HasSubstr("loss_weighting: expected none with objective flow_matching, found "

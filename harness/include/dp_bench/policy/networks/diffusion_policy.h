@@ -18,6 +18,7 @@
 
 namespace dp_bench::policy {
 
+struct Guidance;
 class Objective;
 class RepeatedWork;
 struct SamplingPlan;
@@ -62,6 +63,8 @@ class DiffusionPolicy final : public PolicyBase {
   torch::Tensor ConditionalSample(const torch::Tensor& features, const torch::Tensor& initial,
                                   NoiseSource& noise);
 
+  bool can_continue_chunks() const override { return true; }
+
   /// The features of each observation step of `obs`, [B, To, Do]. Augments if `augment` is not
   /// null.
   torch::Tensor EncodeObs(const TensorMap& obs, NoiseSource* augment);
@@ -75,8 +78,17 @@ class DiffusionPolicy final : public PolicyBase {
  private:
   LossOutput BatchLoss(const Batch& batch, NoiseSource& noise) override;
   torch::Tensor PredictSequence(const TensorMap& obs, NoiseSource& noise) override;
+  torch::Tensor ContinueSequence(const TensorMap& obs, const ChunkPrefix& prefix,
+                                 NoiseSource& noise) override;
+  torch::Tensor InitialSample(const torch::Tensor& features, NoiseSource& noise) const;
+  std::vector<torch::Tensor> SamplingInputs(const SamplingPlan& plan, const torch::Tensor& features,
+                                            const torch::Tensor& initial, NoiseSource& noise) const;
   torch::Tensor FeaturesOf(const TensorMap& obs, NoiseSource* regularizing);
-  torch::Tensor Denoise(const SamplingPlan& plan, const std::vector<torch::Tensor>& inputs);
+  torch::Tensor Denoise(const SamplingPlan& plan, const std::vector<torch::Tensor>& inputs,
+                        const Guidance* guidance = nullptr);
+  torch::Tensor DenoiseThroughNetwork(const SamplingPlan& plan,
+                                      const std::vector<torch::Tensor>& inputs,
+                                      const Guidance& guidance);
 
   torch::Tensor LossOf(const TrainingPass& pass, const torch::Tensor& features,
                        const torch::Tensor& is_pad, NoiseSource* regularizing);

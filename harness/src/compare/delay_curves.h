@@ -1,0 +1,66 @@
+// Success against the time that a plan takes: finished evaluations that differ in delay, in the
+// steps from plan to plan, and in the method that joins chunks (the grid of Black et al. 2025).
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compare/intervals.h"
+#include "compare/success_over_time.h"
+#include "run/episode_record.h"
+
+namespace dp_bench::compare {
+
+/// One evaluation of the grid.
+struct DelayPoint {
+  std::string method;              // of env_runner.chunking, or a label for a curve
+  std::optional<int> delay;        // [control steps] that a plan takes
+  std::optional<double> delay_ms;  // the same as time; one of the two is set
+  int execute = 0;                 // [control steps] from plan to plan; 0: as many as there are
+  std::filesystem::path folder;    // of the run
+
+  bool waits() const { return delay.value_or(0) == 0 && delay_ms.value_or(0.0) == 0.0; }
+};
+
+/// The difference of success rates on shared seeds, with McNemar's exact p.
+struct PairedEffect {
+  double difference = 0.0;
+  double low = 0.0;
+  double high = 0.0;
+  double p = 1.0;
+  int n_pairs = 0;
+};
+
+struct DelayPointResult {
+  DelayPoint point;
+  run::SplitSummary test;
+  RateInterval success_rate;                 // Wilson, 95 %
+  std::optional<SuccessOverTime> over_time;  // none without a success
+  double control_hz = 0.0;
+  double jerk_at_seams = 0.0;  // means over the episodes; see rollout/action_jerk.h
+  double jerk_elsewhere = 0.0;
+  std::optional<PairedEffect> against_naive;    // of the same delay and execute
+  std::optional<PairedEffect> against_waiting;  // of the same method and execute, at delay 0
+  std::string letters;  // methods of the same delay and execute that share one do not differ
+};
+
+/// Reads the folders of `points`. Throws Error{kData} naming one that is not a finished evaluation,
+/// or that has other seeds than the others.
+std::vector<DelayPointResult> CompareDelays(std::span<const DelayPoint> points);
+
+/// A row: method, delay, delay_ms, execute, folder (relative to `base`), n_episodes, n_success,
+/// n_failed, success_rate, low, high, mean_score, n_steps, n_stale_steps, stale_share, over_time
+/// (see success_over_time.h; null without a success), jerk_at_seams, jerk_elsewhere, against_naive
+/// and against_waiting {difference, low, high, p, n_pairs} or null, letters.
+nlohmann::json ToJson(const DelayPointResult& result, const std::filesystem::path& base);
+
+/// The points of `text`, a delays.json in `folder`. Throws Error{kData} naming `origin`.
+std::vector<DelayPoint> ReadDelayPoints(std::string_view text, const std::filesystem::path& folder,
+                                        const std::string& origin);
+
+}  // namespace dp_bench::compare

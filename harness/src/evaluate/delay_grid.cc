@@ -1,0 +1,230 @@
+#include "evaluate/delay_grid.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "compare/delay_curves.h"
+#include "control/chunking_config.h"
+#include "control/env_runner_config.h"
+#include "core/atomic_file.h"
+#include "core/console.h"
+#include "core/errors.h"
+#include "core/exit_code.h"
+#include "core/json.h"
+#include "dp_bench/policy.h"
+#include "report/delay_page.h"
+#include "run/run_files.h"
+#include "task/key_check.h"
+#include "task/output_folder.h"
+#include "task/sweep.h"
+
+namespace dp_bench::evaluate {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxGridBytes = std::size_t{64} << 20;
+constexpr std::string_view kEnsembling = "temporal_ensembling";
+constexpr const char* kEnsembleCoeff = "0.01";  // of Zhao et al. 2023
+
+control::EnvRunnerConfig RunnerOf(const task::Experiment& experiment) {
+  return control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+}
+
+template <class T>
+std::vector<T> OrOne(const std::vector<T>& values, T value) {
+  return values.empty() ? std::vector<T>{value} : values;
+}
+
+void RequireMethods(const std::vector<std::string>& methods) {
+  std::vector<std::string> known = control::ChunkingMethodNames();
+  known.emplace_back(kEnsembling);
+  for (const std::string& method : methods) {
+    if (std::ranges::find(known, method) != known.end()) continue;
+    throw UsageError("--chunking: expected some of {}, found '{}'", fmt::join(known, ", "), method);
+  }
+}
+
+// The folder of a point is named by what differs.
+std::string FolderOf(const compare::DelayPoint& point) {
+  std::string name = point.delay ? fmt::format("{}_delay_{}", point.method, *point.delay)
+                                 : fmt::format("{}_latency_{:g}", point.method, *point.delay_ms);
+  if (point.execute > 0) name += fmt::format("_execute_{}", point.execute);
+  return name;
+}
+
+std::vector<std::string> OverridesOf(const compare::DelayPoint& point, double factor) {
+  std::vector<std::string> overrides;
+  if (point.method == kEnsembling) {
+    overrides.push_back(fmt::format("temporal_ensemble_coeff={}", kEnsembleCoeff));
+  } else {
+    overrides.push_back("env_runner.chunking.method=" + point.method);
+  }
+  if (point.delay) {
+    overrides.push_back(fmt::format("env_runner.chunking.delay={}", *point.delay));
+  } else {
+    const double realtime = *point.delay_ms > 0.0 ? factor : 0.0;
+    overrides.push_back(fmt::format("env_runner.realtime={:g}", realtime));
+    overrides.push_back(fmt::format("env_runner.realtime_latency_ms={:g}", *point.delay_ms));
+  }
+  if (point.execute > 0) {
+    overrides.push_back(fmt::format("env_runner.chunking.execute={}", point.execute));
+  }
+  return overrides;
+}
+
+std::vector<compare::DelayPoint> PointsOf(const DelayGrid& grid,
+                                          const control::EnvRunnerConfig& config,
+                                          const fs::path& folder) {
+  const std::string method(Name(config.chunking.method));
+  std::vector<compare::DelayPoint> points;
+  const auto add = [&](compare::DelayPoint point) {
+    point.folder = folder / FolderOf(point);
+    points.push_back(std::move(point));
+  };
+  for (const std::string& name : OrOne(grid.methods, method)) {
+    for (const int execute : OrOne(grid.execute, config.chunking.execute)) {
+      for (const int delay : grid.delays) {
+        if (execute > 0 && execute < delay) continue;
+        add({.method = name, .delay = delay, .execute = execute});
+      }
+      for (const double latency_ms : grid.latencies_ms) {
+        add({.method = name, .delay_ms = latency_ms, .execute = execute});
+      }
+    }
+  }
+  if (points.empty()) {
+    throw UsageError(
+        "the grid has no point: a plan that takes more steps than are executed between two plans "
+        "is left out");
+  }
+  return points;
+}
+
+// Locks the folder of the grid and checks checkpoint and keys, which all its evaluations share.
+std::unique_ptr<task::OutputFolder> BeginGrid(const CheckpointEvaluationOptions& options,
+                                              const task::Experiment& experiment,
+                                              core::Communicator& ranks) {
+  if (!options.resume.empty()) {
+    return std::make_unique<task::OutputFolder>(options.resume, task::OldRun::kContinue, ranks);
+  }
+  const task::OldRun old_run =
+      options.overwrites ? task::OldRun::kOverwrite : task::OldRun::kMayOverwrite;
+  auto output = options.output.empty()
+                    ? std::make_unique<task::OutputFolder>(experiment, ranks)
+                    : std::make_unique<task::OutputFolder>(options.output, old_run, ranks);
+  experiment.LoadPolicy(options.checkpoint, options.weights);
+  task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  output->Begin();
+  return output;
+}
+
+// What a resumed grid evaluates.
+nlohmann::json SubjectOf(const CheckpointEvaluationOptions& options) {
+  const task::ExperimentOptions& experiment = options.experiment;
+  const fs::path& checkpoint = options.checkpoint;
+  return {{"checkpoint", checkpoint.empty() ? "" : fs::absolute(checkpoint).string()},
+          {"weights", options.weights},
+          {"policy", experiment.policy},
+          {"env", experiment.env},
+          {"obs", experiment.obs},
+          {"task", experiment.task},
+          {"overrides", experiment.overrides}};
+}
+
+void TakeSubject(const fs::path& folder, CheckpointEvaluationOptions* options) {
+  task::ExperimentOptions& experiment = options->experiment;
+  if (!experiment.overrides.empty()) {
+    throw UsageError("--resume continues a grid with its own config; found {}",
+                     fmt::join(experiment.overrides, " "));
+  }
+  const fs::path file = folder / run::kDelaysFile;
+  const nlohmann::json grid = core::ReadJsonFile(file, kMaxGridBytes);
+  const std::string origin = file.string();
+  const core::JsonView subject = core::JsonView(grid, origin).At("of");
+  options->checkpoint = subject.Get<std::string>("checkpoint");
+  options->weights = subject.Get<std::string>("weights");
+  experiment.policy = subject.Get<std::string>("policy");
+  experiment.env = subject.Get<std::string>("env");
+  experiment.obs = subject.Get<std::string>("obs");
+  experiment.task = subject.Get<std::string>("task");
+  experiment.overrides = subject.Get<std::vector<std::string>>("overrides");
+}
+
+nlohmann::json PointJson(const compare::DelayPoint& point, const fs::path& folder) {
+  return {{"method", point.method},
+          {"delay", point.delay ? nlohmann::json(*point.delay) : nlohmann::json()},
+          {"delay_ms", point.delay_ms ? nlohmann::json(*point.delay_ms) : nlohmann::json()},
+          {"execute", point.execute},
+          {"folder", point.folder.lexically_proximate(folder).string()}};
+}
+
+void WriteGrid(const fs::path& folder, const nlohmann::json& subject,
+               const std::vector<compare::DelayPoint>& points, const nlohmann::json& rows) {
+  nlohmann::json grid = {{"of", subject}, {"points", nlohmann::json::array()}, {"rows", rows}};
+  for (const compare::DelayPoint& point : points) {
+    grid["points"].push_back(PointJson(point, folder));
+  }
+  core::WriteFileAtomically(folder / run::kDelaysFile, std::string_view(grid.dump(2) + "\n"));
+}
+
+}  // namespace
+
+int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid,
+                      core::Communicator& ranks) {
+  RequireMethods(grid.methods);
+  const bool is_resumed = !options.resume.empty();
+  if (is_resumed) TakeSubject(options.resume, &options);
+  const nlohmann::json subject = SubjectOf(options);
+  const task::Experiment experiment(WithConfig(options));
+  const std::unique_ptr<task::OutputFolder> output = BeginGrid(options, experiment, ranks);
+  const control::EnvRunnerConfig runner = RunnerOf(experiment);
+  const std::vector<compare::DelayPoint> points = PointsOf(grid, runner, output->path());
+  if (ranks.is_root()) WriteGrid(output->path(), subject, points, nlohmann::json::array());
+
+  std::vector<task::SweepRun> runs;
+  for (const compare::DelayPoint& point : points) {
+    runs.push_back(
+        {.title = "\n" + point.folder.filename().string(),
+         .folder = point.folder,
+         .overrides = OverridesOf(point, runner.realtime > 0.0 ? runner.realtime : 1.0)});
+  }
+  const auto evaluate = [&](const task::SweepRun& run, task::SweepProgress progress) {
+    CheckpointEvaluationOptions of_point = options;
+    of_point.resume.clear();
+    if (progress == task::SweepProgress::kBegun && is_resumed) {
+      of_point.resume = run.folder;
+      of_point.checkpoint.clear();
+      of_point.experiment = {.plugin_dirs = options.experiment.plugin_dirs};
+    } else {
+      std::ranges::copy(run.overrides, std::back_inserter(of_point.experiment.overrides));
+      of_point.output = run.folder;
+    }
+    return CheckpointEvaluation(of_point, ranks).RunToItsEnd();
+  };
+  const int exit_code = task::RunSweep(
+      runs, is_resumed ? task::DoneRuns::kSkip : task::DoneRuns::kRepeat, ranks, evaluate);
+  if (exit_code == core::kExitInterrupted) {
+    core::PrintResult("the other points: repeat the command with --resume {}\n",
+                      output->path().string());
+  }
+  if (exit_code == core::kExitInterrupted || !ranks.is_root()) return exit_code;
+  nlohmann::json rows = nlohmann::json::array();
+  for (const compare::DelayPointResult& result : compare::CompareDelays(points)) {
+    rows.push_back(compare::ToJson(result, output->path()));
+  }
+  WriteGrid(output->path(), subject, points, rows);
+  const fs::path page = output->path() / run::kDelaysPage;
+  report::WriteDelayPage(rows, /*is_quasi_static=*/false, page);
+  core::PrintResult("\n{}{}\n", report::DelayTable(rows), page.string());
+  return exit_code;
+}
+
+}  // namespace dp_bench::evaluate

@@ -1,0 +1,121 @@
+// For what it looks like see delays.*.mustache.
+#include "report/delay_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "core/output_file.h"
+#include "report/line_plot.h"
+#include "report/render.h"
+
+namespace dp_bench::report {
+namespace {
+
+using Json = nlohmann::json;
+
+bool IsInMs(const Json& row) { return row.at("delay").is_null(); }
+
+double DelayOf(const Json& row) {
+  return IsInMs(row) ? row.at("delay_ms").get<double>() : row.at("delay").get<double>();
+}
+
+// Texts for cells that a template cannot make.
+void AddTexts(Json* rows) {
+  for (Json& row : *rows) {
+    row["delay_text"] =
+        IsInMs(row) ? fmt::format("{:g} ms", DelayOf(row)) : fmt::format("{:g}", DelayOf(row));
+    const int execute = row.at("execute");
+    row["execute_text"] = execute > 0 ? fmt::format("{}", execute) : "all";
+    row["link"] = LinkBelow(row.at("folder").get<std::string>() + "/report.html");
+  }
+}
+
+bool HasLetters(const Json& rows) {
+  return std::ranges::any_of(rows, [](const Json& row) { return row.at("letters") != ""; });
+}
+
+// A curve of each method, over the rows with one number of executed steps.
+struct DelayPlot {
+  const char* title;
+  double (*value)(const Json& row);
+  bool is_rate = false;
+};
+
+double MeanOf(const Json& row, const char* member, const char* number) {
+  const Json& over_time = row.at("over_time");
+  if (over_time.is_null() || over_time.at(member).is_null()) return 0.0;
+  return over_time.at(member).at(number);
+}
+
+const std::vector<DelayPlot>& DelayPlots() {
+  static const std::vector<DelayPlot> plots = {
+      {"Success rate", [](const Json& row) { return row.at("success_rate").get<double>(); },
+       /*is_rate=*/true},
+      {"Mean time to success [steps]",
+       [](const Json& row) { return MeanOf(row, "restricted_mean", "mean"); }},
+      {"Successes per hour", [](const Json& row) { return MeanOf(row, "per_hour", "rate"); }},
+      {"Share of stale steps", [](const Json& row) { return row.at("stale_share").get<double>(); }},
+      {"Jerk at seams", [](const Json& row) { return row.at("jerk_at_seams").get<double>(); }},
+  };
+  return plots;
+}
+
+LinePlot PlotOf(const DelayPlot& choice, const std::vector<const Json*>& rows) {
+  LinePlot plot = {.title = choice.title,
+                   .unit_range = choice.is_rate,
+                   .from_zero = true,
+                   .x_label = IsInMs(*rows.front()) ? "delay [ms]" : "delay [steps]"};
+  for (const Json* row : rows) {
+    const std::string method = row->at("method");
+    auto series = std::ranges::find(plot.series, method, &PlotSeries::label);
+    if (series == plot.series.end()) {
+      series = plot.series.insert(plot.series.end(), {.label = method, .points = {}});
+    }
+    series->points.push_back({.epoch = DelayOf(*row), .value = choice.value(*row)});
+    if (choice.is_rate) series->intervals.push_back({row->at("low"), row->at("high")});
+  }
+  return plot;
+}
+
+Json PlotGroups(const Json& rows) {
+  std::map<std::pair<bool, int>, std::vector<const Json*>> by_execute;
+  for (const Json& row : rows) by_execute[{IsInMs(row), row.at("execute")}].push_back(&row);
+  Json groups = Json::array();
+  for (auto& [place, members] : by_execute) {
+    std::ranges::stable_sort(
+        members, [](const Json* a, const Json* b) { return DelayOf(*a) < DelayOf(*b); });
+    Json plots = Json::array();
+    for (const DelayPlot& choice : DelayPlots()) AppendPlot(PlotOf(choice, members), &plots);
+    groups.push_back(
+        {{"title", place.second > 0 ? fmt::format("A plan every {} steps", place.second)
+                                    : std::string("Chunks executed to their end")},
+         {"plots", plots}});
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::string DelayTable(Json rows) {
+  AddTexts(&rows);
+  const bool has_letters = HasLetters(rows);
+  return Render("delays.txt",
+                Json::object({{"rows", std::move(rows)}, {"has_letters", has_letters}}));
+}
+
+void WriteDelayPage(Json rows, bool is_quasi_static, const std::filesystem::path& file) {
+  AddTexts(&rows);
+  const Json page = {{"n_points", rows.size()},
+                     {"is_quasi_static", is_quasi_static},
+                     {"has_letters", HasLetters(rows)},
+                     {"groups", PlotGroups(rows)},
+                     {"rows", rows}};
+  core::WriteOutput(file, Render("delays.html", page));
+}
+
+}  // namespace dp_bench::report

@@ -1,0 +1,143 @@
+// Real-time chunking compared with LeRobot's, and what holds for every objective.
+#include "policy/guidance.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "control/chunking_config.h"
+#include "dp_bench/policy/networks/diffusion_policy.h"
+#include "support/difference.h"
+#include "support/golden.h"
+#include "support/small_policy.h"
+#include "support/tanh_policy.h"
+
+namespace dp_bench::policy {
+namespace {
+
+constexpr int kPrefixDelay = 2;  // as in tests/golden/generate/rtc.py
+constexpr double kGuidanceTolerance = 1e-6;
+
+torch::Tensor RtcGolden(const std::string& name) {
+  return ToTensor(Golden("rtc").tensors.at(name));
+}
+
+control::PrefixSchedule ScheduleOf(const std::string& name) {
+  if (name == "zeros") return control::PrefixSchedule::kZeros;
+  if (name == "ones") return control::PrefixSchedule::kOnes;
+  if (name == "linear") return control::PrefixSchedule::kLinear;
+  return control::PrefixSchedule::kExponential;
+}
+
+// The committed actions of the reference, behind which a chunk of SmallSpec has nothing.
+ChunkPrefix PrefixWith(const std::string& schedule, bool has_full_jacobian) {
+  const torch::Tensor committed = RtcGolden("input.committed");
+  const int n_steps = SmallSpec().horizons.n_action_steps;
+  const auto n_committed = static_cast<int>(committed.size(1));
+  const std::vector<float> weights =
+      control::PrefixWeights(kPrefixDelay, n_committed, n_steps, ScheduleOf(schedule));
+  return {.actions = torch::constant_pad_nd(committed, {0, 0, 0, n_steps - n_committed}),
+          .weights = torch::tensor(weights).expand({committed.size(0), n_steps}).contiguous(),
+          .max_guidance_weight = 5.0,
+          .has_full_jacobian = has_full_jacobian};
+}
+
+torch::Tensor ContinuedPlan(Policy& policy, const ChunkPrefix& prefix) {
+  NoiseSource noise = NoiseOfRows(3);
+  return policy.ContinueAction({{"agent_pos", RtcGolden("input.condition")}}, prefix, noise);
+}
+
+TEST(Guidance, PrefixWeightsAreThoseOfLerobot) {
+  int n_cases = 0;
+  for (const auto& [name, weights] : Golden("rtc").tensors) {
+    if (!name.starts_with("weights.")) continue;
+    SCOPED_TRACE(name);
+    const std::size_t of_start = name.find('.', 8);
+    const std::string schedule = name.substr(8, of_start - 8);
+    const int start = name[of_start + 1] - '0';
+    const int end = name[of_start + 3] - '0';
+    const auto expected = ToTensor(weights);
+    const std::vector<float> found = control::PrefixWeights(
+        start, end, static_cast<int>(expected.size(0)), ScheduleOf(schedule));
+    EXPECT_LE(Difference(torch::tensor(found), expected), kGuidanceTolerance);
+    ++n_cases;
+  }
+  EXPECT_EQ(n_cases, 24);
+}
+
+TEST(Guidance, PlansEqualThoseOfTheReference) {
+  const auto policy = MakeTanhPolicy(R"({"objective": "flow_matching",
+      "flow_matching": {"num_inference_steps": 5, "convention": "noise_at_one"}})");
+  for (const std::string schedule : {"zeros", "ones", "linear", "exponential"}) {
+    for (const bool is_full : {false, true}) {
+      const std::string name = (is_full ? "plan.full." : "plan.identity.") + schedule;
+      SCOPED_TRACE(name);
+      const torch::Tensor plan = ContinuedPlan(*policy, PrefixWith(schedule, is_full));
+      const torch::Tensor expected = RtcGolden(name).narrow(1, 1, plan.size(1));
+      EXPECT_LE(Difference(plan, expected), kGuidanceTolerance);
+    }
+  }
+}
+
+// What each objective samples with, one per family.
+const std::vector<std::string>& SamplersOfAllObjectives() {
+  static const std::vector<std::string> params = {
+      R"({})",
+      R"({"noise_scheduler": {"type": "ddim", "num_inference_steps": 10,
+                              "prediction_type": "v_prediction"}})",
+      R"({"noise_scheduler": {"type": "ddim", "num_inference_steps": 10,
+                              "prediction_type": "sample", "clip_sample": false}})",
+      R"({"noise_scheduler": {"type": "dpmsolver++", "num_inference_steps": 10}})",
+      R"({"objective": "flow_matching", "flow_matching": {"sampler": "heun"}})",
+      R"({"objective": "mip"})",
+      R"({"objective": "regression"})",
+  };
+  return params;
+}
+
+TEST(Guidance, AWeightOfZeroChangesNothing) {
+  for (const std::string& params : SamplersOfAllObjectives()) {
+    SCOPED_TRACE(params);
+    const auto policy = MakeTanhPolicy(params);
+    ChunkPrefix prefix = PrefixWith("exponential", /*has_full_jacobian=*/false);
+    prefix.weights.zero_();
+    NoiseSource noise = NoiseOfRows(3);
+    const torch::Tensor plan =
+        policy->PredictAction({{"agent_pos", RtcGolden("input.condition")}}, noise);
+    EXPECT_TRUE(torch::equal(ContinuedPlan(*policy, prefix), plan));
+  }
+}
+
+TEST(Guidance, TheCommittedStepsComeCloserToWhatIsExecuted) {
+  for (const std::string& params : SamplersOfAllObjectives()) {
+    for (const bool is_full : {false, true}) {
+      SCOPED_TRACE(params + (is_full ? " full" : " identity"));
+      const auto policy = MakeTanhPolicy(params);
+      const ChunkPrefix prefix = PrefixWith("exponential", is_full);
+      const torch::Tensor target = 0.3 * prefix.actions.narrow(1, 0, kPrefixDelay);
+      ChunkPrefix reachable = prefix;  // within what tanh can answer
+      reachable.actions = 0.3 * prefix.actions;
+      const auto distance = [&](const torch::Tensor& plan) {
+        return (plan.narrow(1, 0, kPrefixDelay) - target).abs().mean().item<double>();
+      };
+      ChunkPrefix without = reachable;
+      without.weights = torch::zeros_like(reachable.weights);
+      const torch::Tensor plan = ContinuedPlan(*policy, reachable);
+      EXPECT_TRUE(torch::isfinite(plan).all().item<bool>());
+      EXPECT_LT(distance(plan), 0.9 * distance(ContinuedPlan(*policy, without)));
+    }
+  }
+}
+
+TEST(Guidance, NoStepMovesBeyondTheTarget) {
+  // one step from noise to action: a share of more than 1 would overshoot
+  const SamplerStep jump = {.x0_from_output = 1.0, .next_from_x0 = 1.0};
+  EXPECT_EQ(GuidanceShare(jump, /*max_weight=*/100.0), 1.0);
+  EXPECT_EQ(GuidanceShare(jump, /*max_weight=*/0.5), 0.5);
+  EXPECT_EQ(GuidanceShare({.x0_from_output = 1.0, .signal_level = 1.0, .noise_level = 0.0}, 5.0),
+            0.0);
+}
+
+}  // namespace
+}  // namespace dp_bench::policy
