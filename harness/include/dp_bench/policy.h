@@ -37,6 +37,8 @@ struct ChunkPrefix {
   torch::Tensor actions;  // [B, Ta, Da] float32 in raw units: the rest of the chunk in execution,
                           // whose first action belongs to the current step; 0 behind its end
   torch::Tensor weights;  // [B, Ta] float32: how closely the plan follows them, 0 behind the end
+  bool is_given = false;  // the plan contains the actions with weight 1 (a policy that was trained
+                          // with prefixes, see Policy::max_prefix); false: it is guided
   double max_guidance_weight = 5.0;
   bool has_full_jacobian = false;  // guidance goes back through the network; false: its Jacobian
                                    // counts as 1
@@ -65,11 +67,14 @@ class DPB_API Policy {
   /// only on obs row i and noise row i. Runs without gradient, in evaluation mode.
   virtual torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) = 0;
 
-  /// Like PredictAction, but the plan is guided towards the actions of `prefix`. Only if
+  /// Like PredictAction, but the plan takes account of the actions of `prefix`. Only if
   /// can_continue_chunks().
   virtual torch::Tensor ContinueAction(const TensorMap& obs, const ChunkPrefix& prefix,
                                        NoiseSource& noise);
   virtual bool can_continue_chunks() const { return false; }
+
+  /// The actions at the beginning of a chunk that ChunkPrefix may give.
+  virtual int max_prefix() const { return 0; }
 
   /// Parameters and buffers; the owner moves it between devices and loads its weights.
   virtual torch::nn::Module& module() = 0;

@@ -25,6 +25,8 @@ enum class StreamId : std::uint32_t {
   kCrop = 6,
   kAugment = 7,
   kDropout = 9,
+  kPrefixLength = 10,
+  kLatency = 11,
 };
 
 /// A stream of draws identified by (seed, id, major, minor): for example (episode seed,

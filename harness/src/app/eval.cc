@@ -117,8 +117,8 @@ void AddGridOptions(CLI::App* app, evaluate::DelayGrid* grid,
           ->check(CLI::Range(1, 10'000));
   CLI::Option* methods =
       AddList(app, "--chunking", &grid->methods,
-              "With --delays: for each of these ways to join chunks: naive, hard_prefix, rtc, bid, "
-              "temporal_ensembling");
+              "With --delays: for each of these ways to join chunks: naive, hard_prefix, rtc, "
+              "training_time_rtc, state_roll_forward, bid, temporal_ensembling");
   for (CLI::Option* option : {delays, latencies, execute, methods}) {
     for (CLI::Option* other : refused) option->excludes(other);
   }

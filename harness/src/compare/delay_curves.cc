@@ -118,6 +118,9 @@ nlohmann::json ToJson(const DelayPointResult& result, const std::filesystem::pat
           {"n_steps", test.n_steps},
           {"n_stale_steps", test.n_stale_steps},
           {"stale_share", static_cast<double>(test.n_stale_steps) / n_steps},
+          {"late_share", test.n_plans > 0 ? static_cast<double>(test.n_late_plans) /
+                                                static_cast<double>(test.n_plans)
+                                          : 0.0},
           {"over_time",
            result.over_time ? ToJson(*result.over_time, result.control_hz) : nlohmann::json()},
           {"jerk_at_seams", result.jerk_at_seams},

@@ -54,9 +54,9 @@ struct DelayPointResult {
 std::vector<DelayPointResult> CompareDelays(std::span<const DelayPoint> points);
 
 /// A row: method, delay, delay_ms, execute, folder (relative to `base`), n_episodes, n_success,
-/// n_failed, success_rate, low, high, mean_score, n_steps, n_stale_steps, stale_share, over_time
-/// (see success_over_time.h; null without a success), jerk_at_seams, jerk_elsewhere, against_naive
-/// and against_waiting {difference, low, high, p, n_pairs} or null, letters.
+/// n_failed, success_rate, low, high, mean_score, n_steps, n_stale_steps, stale_share, late_share,
+/// over_time (see success_over_time.h; null without a success), jerk_at_seams, jerk_elsewhere,
+/// against_naive and against_waiting {difference, low, high, p, n_pairs} or null, letters.
 nlohmann::json ToJson(const DelayPointResult& result, const std::filesystem::path& base);
 
 /// The points of `text`, a delays.json in `folder`. Throws Error{kData} naming `origin`.

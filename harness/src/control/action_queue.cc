@@ -7,8 +7,11 @@
 namespace dp_bench::control {
 
 ActionQueue::ActionQueue(int n_action_steps, std::size_t action_dim, int n_execute,
-                         std::optional<double> ensemble_coeff)
-    : n_action_steps_(n_action_steps), action_dim_(action_dim), n_execute_(n_execute) {
+                         std::optional<double> ensemble_coeff, bool starts_on_arrival)
+    : n_action_steps_(n_action_steps),
+      action_dim_(action_dim),
+      n_execute_(n_execute),
+      starts_on_arrival_(starts_on_arrival) {
   const auto n_steps = static_cast<std::size_t>(n_action_steps);
   chunk_.resize(n_steps * action_dim);
   previous_.resize(n_steps * action_dim);
@@ -45,12 +48,13 @@ std::span<const float> ActionQueue::committed() const {
 }
 
 void ActionQueue::Take() {
-  const int first = std::min(n_from_previous_, n_action_steps_);
+  const int n_passed = starts_on_arrival_ ? 0 : n_from_previous_;
+  const int first = std::min(n_passed, n_action_steps_);
   if (is_ensembling()) {
     AverageWithPrevious();
     end_of_chunk_ = std::min(first + 1, n_action_steps_);
   } else {
-    end_of_chunk_ = std::max(n_execute_, first);
+    end_of_chunk_ = std::max(n_execute_ - (n_from_previous_ - n_passed), first);
   }
   n_from_chunk_ = end_of_chunk_ - first;
   has_previous_ = true;

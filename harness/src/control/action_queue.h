@@ -26,8 +26,10 @@ namespace dp_bench::control {
 class ActionQueue {
  public:
   /// `n_execute` is at least 1. `ensemble_coeff`: none for no ensembling.
+  /// `starts_on_arrival`: action 0 of a chunk is meant for the step in which it is there, not for
+  /// that of its observation (state roll-forward).
   ActionQueue(int n_action_steps, std::size_t action_dim, int n_execute,
-              std::optional<double> ensemble_coeff = std::nullopt);
+              std::optional<double> ensemble_coeff = std::nullopt, bool starts_on_arrival = false);
 
   /// To be called before an episode, which has no previous chunk.
   void Clear();
@@ -71,6 +73,7 @@ class ActionQueue {
   int n_action_steps_;
   std::size_t action_dim_;
   int n_execute_;
+  bool starts_on_arrival_;
   std::vector<double> shares_;  // of the n-th plan in a mean of n plans; empty: no ensembling
   bool has_previous_ = false;
   int next_of_previous_ = 0;  // the action to execute in step 0

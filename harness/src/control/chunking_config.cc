@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
 
 namespace dp_bench::control {
@@ -19,6 +20,8 @@ const std::vector<std::pair<std::string, ChunkingMethod>>& Methods() {
       {"naive", ChunkingMethod::kNaive},
       {"hard_prefix", ChunkingMethod::kHardPrefix},
       {"rtc", ChunkingMethod::kRtc},
+      {"training_time_rtc", ChunkingMethod::kTrainingTimeRtc},
+      {"state_roll_forward", ChunkingMethod::kStateRollForward},
       {"bid", ChunkingMethod::kBid},
   };
   return methods;
@@ -57,7 +60,15 @@ ChunkingConfig ChunkingConfig::FromConfig(const Config& section) {
   keys("max_guidance_weight", &c.max_guidance_weight, 0.0, 1000.0,
        "rtc and hard_prefix: bound of the guidance, about the number of denoising steps");
   keys("n_samples", &c.n_samples, 1, kMostSamples, "bid: chunks of which the best is executed");
-  if (c.method == ChunkingMethod::kHardPrefix) c.schedule = PrefixSchedule::kZeros;
+  c.followed = ReadFollowedActions(section.Sub("followed_actions"));
+  c.latency = LatencyModel::FromConfig(section.Sub("latency"));
+  if (c.latency.is_random() && c.delay > 0) {
+    throw ConfigError("{} and {}: expected one of them, found both", section.Where("delay"),
+                      section.Where("latency.distribution"));
+  }
+  const bool is_hard =
+      c.method == ChunkingMethod::kHardPrefix || c.method == ChunkingMethod::kTrainingTimeRtc;
+  if (is_hard) c.schedule = PrefixSchedule::kZeros;
   return c;
 }
 

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "control/latency_model.h"
+#include "control/roll_forward.h"
 #include "dp_bench/config.h"
 
 namespace dp_bench::control {
@@ -15,8 +17,12 @@ enum class ChunkingMethod {
   kNaive,       // the new chunk replaces the old one as soon as it is there
   kHardPrefix,  // guidance towards the actions that are executed in any case, and no others
   kRtc,         // real-time chunking (Black et al. 2025, arXiv 2506.07339): guidance that fades
-  kBid,         // bidirectional decoding (Liu et al. 2024, arXiv 2408.17355): the sample that
-                // continues the old chunk best
+  kTrainingTimeRtc,   // the plan begins with the actions that are executed in any case, which the
+                      // policy learned to continue (Black et al. 2025, arXiv 2512.05964)
+  kStateRollForward,  // the plan is made for the moment in which it will be there (VLASH, arXiv
+                      // 2512.01031); see roll_forward.h
+  kBid,               // bidirectional decoding (Liu et al. 2024, arXiv 2408.17355): the sample that
+                      // continues the old chunk best
 };
 
 std::string_view Name(ChunkingMethod method);
@@ -35,13 +41,16 @@ struct ChunkingConfig {
   PrefixSchedule schedule = PrefixSchedule::kExponential;
   double max_guidance_weight = 5.0;
 
-  int n_samples = 16;  // of BID
+  int n_samples = 16;        // of BID
+  FollowedActions followed;  // of state_roll_forward
+  LatencyModel latency;      // instead of `delay`
 
   static ChunkingConfig FromConfig(const Config& section);
 
   /// Whether a plan is computed from the actions that are executed meanwhile.
-  bool guides_plans() const {
-    return method == ChunkingMethod::kRtc || method == ChunkingMethod::kHardPrefix;
+  bool continues_chunks() const {
+    return method == ChunkingMethod::kRtc || method == ChunkingMethod::kHardPrefix ||
+           method == ChunkingMethod::kTrainingTimeRtc;
   }
 };
 

@@ -74,10 +74,11 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   keys("realtime_latency_ms", &c.realtime_latency_ms, 0.0, kMaxLatency,
        "how long one plan takes, in ms; 0 = measured by `eval`");
   c.chunking = ChunkingConfig::FromConfig(config.Sub("chunking"));
-  if (c.realtime > 0.0 && c.chunking.delay > 0) {
+  if (c.realtime > 0.0 && (c.chunking.delay > 0 || c.chunking.latency.is_random())) {
     throw ConfigError(
-        "{} and {}: expected one of them, found both; each says how long a plan takes",
-        config.Where("realtime"), config.Where("chunking.delay"));
+        "{} and {}: each says how long a plan takes; expected one of them, found both",
+        config.Where("realtime"),
+        config.Where(c.chunking.delay > 0 ? "chunking.delay" : "chunking.latency"));
   }
   keys("crf", &c.crf, 0, 51, "H.264 quality of films: 0 lossless, 51 worst");
 

@@ -106,7 +106,8 @@ int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std:
 
 /// With env_runner.realtime and no env_runner.realtime_latency_ms: measures the planning time at
 /// batch 1 (median) and adds it to the overrides. So it is in the run's config.json, and outcomes
-/// remain a function of checkpoint, env, seed and config.
+/// remain a function of checkpoint, env, seed and config. The numbers in
+/// env_runner.chunking.latency.file get there too.
 void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communicator& ranks);
 
 /// Rolls out the baseline's seeds block by block and judges after each block. Writes a run folder

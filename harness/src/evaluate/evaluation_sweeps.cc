@@ -350,6 +350,18 @@ bool IsDecided(const compare::GateResult& result, const compare::GateRolloutPlan
          result.status != compare::GateStatus::kInfra;
 }
 
+// At most as many quantiles as a config should have.
+std::vector<double> Thinned(std::vector<double> samples) {
+  constexpr std::size_t kMost = 1001;
+  std::ranges::sort(samples);
+  if (samples.size() <= kMost) return samples;
+  std::vector<double> quantiles;
+  for (std::size_t i = 0; i < kMost; ++i) {
+    quantiles.push_back(samples[i * (samples.size() - 1) / (kMost - 1)]);
+  }
+  return quantiles;
+}
+
 }  // namespace
 
 int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std::string>& texts,
@@ -360,6 +372,12 @@ int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std:
 void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communicator& ranks) {
   const task::Experiment experiment(WithConfig(*options));
   const control::EnvRunnerConfig runner = RunnerConfig(experiment);
+  if (const auto& file = runner.chunking.latency.file) {
+    const std::vector<double> samples = Thinned(run::ReadLatencySamples(*file));
+    options->experiment.overrides.push_back(
+        fmt::format("env_runner.chunking.latency.samples_ms=[{:.6g}]", fmt::join(samples, ",")));
+    options->experiment.overrides.emplace_back("env_runner.chunking.latency.file=null");
+  }
   if (runner.realtime == 0.0 || runner.realtime_latency_ms > 0.0) return;
   if (options->shard) {
     throw UsageError(

@@ -158,6 +158,12 @@ Json SamplerAsJson(const PolicyGraphs& graphs) {
 PolicyGraphs MakePolicyGraphs(Policy& policy, const Normalizer& normalizer) {
   policy::DiffusionPolicy& diffusion = AsDiffusionPolicy(policy);
   diffusion.module().eval();
+  if (diffusion.max_prefix() > 0) {
+    throw ConfigError(
+        "policy.params.max_prefix: expected 0, found {}: an exported policy cannot be given a "
+        "prefix",
+        diffusion.max_prefix());
+  }
   PolicyGraphs graphs;
   graphs.spec = diffusion.spec();
   std::set<std::string> taken;

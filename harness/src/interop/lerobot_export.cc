@@ -66,6 +66,7 @@ void RequireWithinDiffusion(const Json& settings, const LerobotPolicyConfig& con
   if (!coeff.is_null()) Refuse("temporal_ensemble_coeff", coeff.dump(), "null");
   require("objective", {"diffusion"});
   require("obs_as_global_cond", {true});
+  require("max_prefix", {0});
   require("noise_scheduler/type", {"ddpm", "ddim"});
   require("noise_scheduler/prediction_type", {"epsilon", "sample"});
   require("noise_scheduler/beta_schedule", {"squaredcos_cap_v2", "linear", "scaled_linear"});

@@ -14,7 +14,14 @@ PolicyPlanner::PolicyPlanner(Policy& policy, torch::Device device, int micro_bat
                              const control::ChunkingConfig& chunking)
     : policy_(policy), device_(device), micro_batch_(micro_batch), chunking_(chunking) {
   DPB_ASSERT(micro_batch >= 1);
-  if (!chunking.guides_plans() || policy.can_continue_chunks()) return;
+  const bool is_given = chunking.method == control::ChunkingMethod::kTrainingTimeRtc;
+  if (is_given && policy.max_prefix() < std::max(1, chunking.delay)) {
+    throw ConfigError(
+        "env_runner.chunking.method=training_time_rtc with a delay of {} steps: expected a policy "
+        "trained with policy.params.max_prefix of at least that, found {}",
+        chunking.delay, policy.max_prefix());
+  }
+  if (!chunking.continues_chunks() || policy.can_continue_chunks()) return;
   throw ConfigError(
       "env_runner.chunking.method={}: expected a policy whose plans can be guided, such as "
       "unet_hybrid or transformer, found one without this ability; set it to naive or bid",
@@ -34,8 +41,8 @@ void PolicyPlanner::Plan(const control::ObsBatch& obs, std::span<const control::
   const torch::NoGradGuard no_grad;
   const TensorMap on_device = policy::ObsToDevice(obs, policy_.spec().shape_meta, device_);
   const torch::Tensor chunk =
-      (chunking_.guides_plans() ? policy_.ContinueAction(on_device, PrefixOf(rows), noise)
-                                : policy_.PredictAction(on_device, noise))
+      (chunking_.continues_chunks() ? policy_.ContinueAction(on_device, PrefixOf(rows), noise)
+                                    : policy_.PredictAction(on_device, noise))
           .to(torch::kCPU, torch::kFloat32)
           .contiguous();
 
@@ -57,6 +64,7 @@ ChunkPrefix PolicyPlanner::PrefixOf(std::span<const control::PlanRow> rows) cons
   const std::int64_t action_dim = spec.shape_meta.action_dim();
   torch::Tensor actions = torch::zeros({micro_batch_, n_steps, action_dim});
   torch::Tensor weights = torch::zeros({micro_batch_, n_steps});
+  const bool is_given = chunking_.method == control::ChunkingMethod::kTrainingTimeRtc;
   for (int i = 0; i < micro_batch_; ++i) {
     const control::PlanRow& row = rows[static_cast<std::size_t>(i) < rows.size() ? i : 0];
     std::ranges::copy(row.committed, actions[i].mutable_data_ptr<float>());
@@ -66,6 +74,7 @@ ChunkPrefix PolicyPlanner::PrefixOf(std::span<const control::PlanRow> rows) cons
   }
   return {.actions = actions.to(device_),
           .weights = weights.to(device_),
+          .is_given = is_given,
           .max_guidance_weight = chunking_.max_guidance_weight,
           .has_full_jacobian = chunking_.has_full_jacobian};
 }

@@ -118,6 +118,7 @@ class GuardedPolicy final : public Policy {
     });
   }
   bool can_continue_chunks() const override { return policy_->can_continue_chunks(); }
+  int max_prefix() const override { return policy_->max_prefix(); }
   torch::nn::Module& module() override {
     return GuardTorchCall(place_, "module",
                           [&]() -> torch::nn::Module& { return policy_->module(); });

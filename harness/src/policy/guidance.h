@@ -14,6 +14,7 @@ struct Guidance {
   torch::Tensor target;   // [B, T, D], normalized
   torch::Tensor weights;  // [B, T, 1] or [B, T, D] in [0, 1]
   double max_weight = 5.0;
+  bool is_given = false;  // see ChunkPrefix
 };
 
 /// How far a step moves x_0 towards the target, as a share of the weighted error. With tau =

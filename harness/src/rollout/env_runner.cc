@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -21,18 +20,17 @@
 namespace dp_bench::rollout {
 namespace {
 
-// The control steps that a plan takes.
+// The control steps that a plan takes, or half of the plans at most.
 int DelaySteps(const control::EnvRunnerConfig& config, double control_hz) {
+  const control::LatencyModel& latency = config.chunking.latency;
+  if (latency.is_random()) return control::ControlSteps(latency.MedianMs(), control_hz);
   if (config.realtime == 0.0) return config.chunking.delay;
   if (config.realtime_latency_ms == 0.0) {
     throw ConfigError(
         "env_runner.realtime needs env_runner.realtime_latency_ms, the time that a plan takes; "
         "only `dp_bench eval` measures it if it is 0");
   }
-  // a latency of whole steps is not rounded up to one more
-  constexpr double kRounding = 1e-9;
-  const double steps = 1e-3 * config.realtime_latency_ms * control_hz * config.realtime;
-  return static_cast<int>(std::ceil(steps - kRounding));
+  return control::ControlSteps(config.realtime_latency_ms * config.realtime, control_hz);
 }
 
 // The control steps from one plan to the next.
@@ -138,6 +136,9 @@ EnvRunner::EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_fact
   const int max_steps = config.max_steps > 0 ? config.max_steps : spec.max_steps;
   if (max_steps < 1) {
     throw EnvError("the env allows {} steps per episode; give env_runner.max_steps", max_steps);
+  }
+  if (config.chunking.method == control::ChunkingMethod::kStateRollForward) {
+    control::RequireFits(config.chunking.followed, shape_meta);
   }
   const int delay = DelaySteps(config, spec.control_hz);
   plan_ = std::make_unique<RolloutPlan>(

@@ -5,16 +5,25 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/latency_model.h"
 #include "core/errors.h"
 #include "rollout/catch_all.h"
 #include "run/safetensors.h"
 
 namespace dp_bench::rollout {
+namespace {
+
+// Black et al. 2025, Alg. 1: a plan expects the longest of the last delays.
+constexpr std::size_t kRememberedDelays = 10;
+
+}  // namespace
+
 EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
     : plan_(plan),
       history_(plan.shape_meta.obs, plan.horizons.n_obs_steps),
       actions_(plan.horizons.n_action_steps, static_cast<std::size_t>(plan.shape_meta.action_dim()),
-               plan.execute, plan.horizons.temporal_ensemble_coeff),
+               plan.execute, plan.horizons.temporal_ensemble_coeff,
+               plan.config.chunking.method == control::ChunkingMethod::kStateRollForward),
       course_(plan.shape_meta.obs, plan.obs_ranges) {
   // keys that the policy does not use are written, and never read
   const std::vector<KeySpec>& keys = plan.env.shape_meta.obs;
@@ -33,7 +42,8 @@ void EpisodeSlot::Start(const run::EpisodeJob& job) {
   record_ = {.episode = job.episode, .split = job.split, .seed = job.seed};
   is_terminated_ = false;
   actions_.Clear();
-  actions_.Ask(plan_.delay);
+  delays_.clear();
+  AskForPlan();
   course_.Start();
   jerk_.Start();
   n_plans_ = 0;
@@ -78,8 +88,28 @@ void EpisodeSlot::ExecuteChunk() {
   if (is_terminated_ || record_.n_steps >= plan_.max_steps) {
     End();
   } else {
-    actions_.Ask(plan_.delay);
+    AskForPlan();
   }
+}
+
+void EpisodeSlot::AskForPlan() {
+  const control::LatencyModel& latency = plan_.config.chunking.latency;
+  int delay = plan_.delay;
+  if (latency.is_random() && record_.n_steps > 0) {
+    const auto step = static_cast<std::uint64_t>(record_.n_steps);
+    delay = control::ControlSteps(latency.DrawMs(record_.seed, step), plan_.env.control_hz);
+  }
+  actions_.Ask(delay);
+  expected_delay_ = delays_.empty() ? plan_.delay : std::ranges::max(delays_);
+  const std::size_t n_left = actions_.committed().size();
+  const auto action_dim = static_cast<std::size_t>(plan_.shape_meta.action_dim());
+  const bool takes_time = plan_.delay > 0 || latency.is_random();
+  if (record_.n_steps == 0 || !takes_time) return;  // nothing moves before the first plan
+  record_.n_late_plans += static_cast<std::size_t>(delay) * action_dim > n_left ? 1 : 0;
+  ++record_.n_plans;
+  if (!latency.is_random()) return;
+  delays_.push_back(delay);
+  if (delays_.size() > kRememberedDelays) delays_.pop_front();
 }
 
 void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
@@ -200,7 +230,7 @@ control::PlanRow EpisodeSlot::plan_row() const {
   return {.seed = record_.seed,
           .env_step = static_cast<std::uint64_t>(record_.n_steps),
           .committed = actions_.committed(),
-          .delay = plan_.delay};
+          .delay = expected_delay_};
 }
 
 }  // namespace dp_bench::rollout

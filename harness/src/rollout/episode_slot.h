@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -59,6 +60,7 @@ class EpisodeSlot {
   enum class State { kIdle, kAwaitsPlan, kEnded };
 
   void ResetEnv();
+  void AskForPlan();
   void Step(std::span<const float> action, bool is_observed);
   void Observe();
   double ScoreAfter(double reward) const;
@@ -77,6 +79,8 @@ class EpisodeSlot {
   run::EpisodeCourseKeeper course_;
   ActionJerk jerk_;
   int n_plans_ = 0;
+  int expected_delay_ = 0;  // [control steps] that a plan is made for
+  std::deque<int> delays_;  // of the last plans of this episode, if they are random
   core::Sha256 trace_hash_;
   run::EpisodeTrace trace_;  // empty unless traces are recorded
   std::chrono::steady_clock::time_point start_time_;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "control/roll_forward.h"
 #include "core/clock.h"
 #include "core/errors.h"
 #include "rollout/catch_all.h"
@@ -156,8 +157,8 @@ void RolloutLoop::WaitForWorkers() {
 void RolloutLoop::PlanBatch() {
   rows_.clear();
   for (const EpisodeSlot* slot : batch_) {
-    slot->history().CopyWindows(rows_.size(), &obs_);
     rows_.push_back(slot->plan_row());
+    CopyObservations(*slot, rows_.size() - 1);
   }
   control::RepeatFirstRow(rows_.size(), &obs_);
 
@@ -172,6 +173,15 @@ void RolloutLoop::PlanBatch() {
   for (std::size_t row = 0; row < batch_.size(); ++row) {
     HandOut(batch_[row], row);
   }
+}
+
+// The observations of a slot's next plan become a row of the batch.
+void RolloutLoop::CopyObservations(const EpisodeSlot& slot, std::size_t place) {
+  slot.history().CopyWindows(place, &obs_);
+  const control::ChunkingConfig& chunking = plan_.config.chunking;
+  if (chunking.method != control::ChunkingMethod::kStateRollForward) return;
+  control::RollForward(chunking.followed, slot.plan_row(), plan_.shape_meta.action_dim(), place,
+                       &obs_);
 }
 
 bool RolloutLoop::TryPlan(std::span<const control::PlanRow> rows, std::string* why) {
@@ -189,7 +199,7 @@ bool RolloutLoop::TryPlan(std::span<const control::PlanRow> rows, std::string* w
 // The other rows get the same actions as before.
 void RolloutLoop::PlanOneByOne() {
   for (std::size_t i = 0; i < batch_.size(); ++i) {
-    batch_[i]->history().CopyWindows(0, &obs_);
+    CopyObservations(*batch_[i], 0);
     control::RepeatFirstRow(1, &obs_);
     std::string why;
     if (TryPlan(std::span(rows_).subspan(i, 1), &why)) {

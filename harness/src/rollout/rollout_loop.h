@@ -46,6 +46,7 @@ class RolloutLoop {
   bool IsStopped() const { return hooks_.stop != nullptr && hooks_.stop->load(); }
   void WaitForWorkers();
   void PlanBatch();
+  void CopyObservations(const EpisodeSlot& slot, std::size_t place);
   bool TryPlan(std::span<const control::PlanRow> rows, std::string* why);
   void PlanOneByOne();
   void HandOut(EpisodeSlot* slot, std::size_t row);

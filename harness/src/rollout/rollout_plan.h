@@ -27,7 +27,8 @@ struct RolloutPlan {
   run::ObsRanges obs_ranges;  // of the policy's training data; see EnvRunner::SetObsRanges
   int max_steps = 0;
   std::optional<std::size_t> score_metric;  // index into env.metrics; none: the highest reward
-  int delay = 0;                            // [control steps] that a plan takes
+  int delay = 0;                            // [control steps] that a plan takes; with a random
+                                            // latency, the median
   int execute = 1;                          // [control steps] from one plan to the next
   std::filesystem::path output_dir;
   bool records_steps = false;  // see EnvRunner::RecordSteps

@@ -98,6 +98,8 @@ void VisitRecord(const core::JsonFields& fields, EpisodeRecord* c) {
   fields("success", &c->success);
   fields("n_steps", &c->n_steps);
   fields.IfSet("n_stale_steps", &c->n_stale_steps);
+  fields.IfSet("n_plans", &c->n_plans);
+  fields.IfSet("n_late_plans", &c->n_late_plans);
   fields.IfSet("jerk_at_seams", &c->jerk_at_seams);
   fields.IfSet("jerk_elsewhere", &c->jerk_elsewhere);
   fields.Lenient("trace_hash", &c->trace_hash);

@@ -18,7 +18,8 @@
 namespace dp_bench::run {
 
 /// One JSON object without a line end: episode, split, seed, score, success, n_steps, trace_hash,
-/// failure_reason and video (null if there is none), metrics; n_stale_steps if not 0, course (the
+/// failure_reason and video (null if there is none), metrics; n_stale_steps, n_plans,
+/// n_late_plans, jerk_at_seams and jerk_elsewhere if not 0, course (the
 /// fields of EpisodeCourse that are present), video_error if filming failed.
 std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names);
 

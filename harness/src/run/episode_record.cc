@@ -79,6 +79,8 @@ SplitSummary Summarize(std::span<const EpisodeRecord> records, std::string_view 
     summary.n_policy_faults += IsPolicyFault(record.failure_reason.value_or("")) ? 1 : 0;
     summary.n_steps += record.n_steps;
     summary.n_stale_steps += record.n_stale_steps;
+    summary.n_plans += record.n_plans;
+    summary.n_late_plans += record.n_late_plans;
     score_sum += record.score;
   }
   if (summary.n_episodes > 0) {

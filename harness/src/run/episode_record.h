@@ -105,6 +105,8 @@ struct EpisodeRecord {
   bool success = false;   // any step reported success, and the episode did not fail
   int n_steps = 0;        // executed
   int n_stale_steps = 0;  // of these, during planning; see EnvRunnerConfig::realtime
+  int n_plans = 0;        // after the first, which the world waits for
+  int n_late_plans = 0;   // of these, after the old chunk had ended: its last action was held
   // mean jerk of the actions where chunks follow one another, and of the others; see ActionJerk
   double jerk_at_seams = 0.0;
   double jerk_elsewhere = 0.0;
@@ -130,6 +132,8 @@ struct SplitSummary {
   int n_policy_faults = 0;  // of those, because a remote policy gave no actions
   std::int64_t n_steps = 0;
   std::int64_t n_stale_steps = 0;
+  std::int64_t n_plans = 0;
+  std::int64_t n_late_plans = 0;
   double mean_score = 0.0;    // 0 without episodes
   double success_rate = 0.0;  // n_success / n_episodes
 };

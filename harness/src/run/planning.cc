@@ -1,9 +1,11 @@
 #include "run/planning.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
@@ -15,6 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::size_t kMaxLatencyBytes = std::size_t{64} << 20;
 constexpr const char* kOfRollouts = "of the rollouts";
 
 PlanningSummary SummarizePlanning(const PlanningLatency& planning, double deadline_s) {
@@ -23,6 +26,11 @@ PlanningSummary SummarizePlanning(const PlanningLatency& planning, double deadli
                              .share_late = ShareLate(planning.chunk_s, deadline_s)};
   for (const auto& [name, seconds] : planning.stage_s) {
     summary.stages[name] = SummarizeLatency(seconds);
+  }
+  std::vector<double> ascending = planning.chunk_s;
+  std::ranges::sort(ascending);
+  for (std::size_t percent = 0; percent <= 100 && !ascending.empty(); ++percent) {
+    summary.quantiles_s.push_back(ascending[percent * (ascending.size() - 1) / 100]);
   }
   return summary;
 }
@@ -99,6 +107,8 @@ PolicyLatencySummary Summarize(const PolicyLatency& latency) {
 
 Json ToJson(const PolicyLatencySummary& latency) {
   Json alone = ToJson(latency.alone);
+  alone["quantiles_ms"] = Json::array();
+  for (const double s : latency.alone.quantiles_s) alone["quantiles_ms"].push_back(1e3 * s);
   alone["observations"] = latency.is_of_recorded_obs ? kOfRollouts : "random numbers";
   Json json = {{"control_hz", latency.control_hz},
                {"deadline_ms", 1e3 * latency.deadline_s},
@@ -125,6 +135,37 @@ PolicyLatencySummary ParseLatency(std::string_view text, const std::string& orig
                     .n_processors = view.Get<int>("n_processors")};
   }
   return latency;
+}
+
+std::vector<double> ReadLatencySamples(const std::filesystem::path& file) {
+  const std::string origin = file.string();
+  const std::string text = core::ReadTextFile(file, kMaxLatencyBytes);
+  if (text.starts_with('{')) {
+    const Json json = core::ParseJson(text, origin);
+    const auto samples =
+        core::JsonView(json, origin).At("batch_1").Get<std::vector<double>>("quantiles_ms");
+    if (!samples.empty()) return samples;
+    throw DataError("{}: it has no measured plans", origin);
+  }
+  std::vector<double> samples;
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty()) continue;
+    double ms = 0.0;
+    const auto [stop, fault] = std::from_chars(line.data(), line.data() + line.size(), ms);
+    const bool is_number = fault == std::errc() && stop == line.data() + line.size();
+    if (is_number && ms >= 0.0 && std::isfinite(ms)) {
+      samples.push_back(ms);
+    } else if (number > 1 || is_number) {
+      throw DataError("{}, line {}: expected a time in ms of at least 0, found '{}'", origin,
+                      number, line);
+    }
+  }
+  if (samples.empty())
+    throw DataError("{}: expected a time in ms on each line, found none", origin);
+  return samples;
 }
 
 void WriteLatency(const std::filesystem::path& folder, const PolicyLatency& latency) {

@@ -54,6 +54,7 @@ struct PlanningSummary {
   LatencySummary chunk;
   double share_late = 0.0;                       // of the chunks
   std::map<std::string, LatencySummary> stages;  // by the policy's stage name
+  std::vector<double> quantiles_s = {};          // of the chunk at 0, 1, ..., 100 %
 };
 
 /// The summary that latency.json, the terminal and report.html show.
@@ -68,12 +69,17 @@ struct PolicyLatencySummary {
 
 PolicyLatencySummary Summarize(const PolicyLatency& latency);
 
-/// {control_hz, deadline_ms, batch_1: {batch_size, observations, chunk, share_late, stages},
-/// rollouts: the same or null, load_average, n_processors}; chunk and each stage as above.
+/// {control_hz, deadline_ms, batch_1: {batch_size, observations, chunk, share_late, stages,
+/// quantiles_ms (of the chunk at 0, 1, ..., 100 %)}, rollouts: the same or null, load_average,
+/// n_processors}; chunk and each stage as above.
 nlohmann::json ToJson(const PolicyLatencySummary& latency);
 
 /// The inverse of ToJson. Throws Error{kData} naming `origin` if the text is not a latency.json.
 PolicyLatencySummary ParseLatency(std::string_view text, const std::string& origin);
+
+/// Times in ms of a text with one on each line (a first line without a number is a heading), or of
+/// the quantiles of a latency.json. Throws Error{kData} naming file and line, Error{kIo}.
+std::vector<double> ReadLatencySamples(const std::filesystem::path& file);
 
 /// Writes latency.json. Without rollouts it does not overwrite an existing one. Throws Error{kIo}.
 void WriteLatency(const std::filesystem::path& folder, const PolicyLatency& latency);

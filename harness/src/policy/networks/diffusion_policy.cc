@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/errors.h"
+#include "dp_bench/config_keys.h"
 #include "dp_bench/stage_trace.h"
 #include "policy/device.h"
 #include "policy/guarded_policy.h"
@@ -27,9 +28,22 @@ DenoiserChannels DenoiserChannels::FromConfig(const Config& params, const Policy
       "obs_as_global_cond", true,
       "observations condition the network; false: inpainting, the network denoises them together "
       "with the action, and the first n_obs_steps are put back before each denoising step");
+  int max_prefix = 0;
+  const ConfigKeys keys(params);
+  keys("max_prefix", &max_prefix, 0, spec.horizons.n_action_steps - 1,
+       "train with up to this many first actions of the chunk given, so that a plan "
+       "can continue the actions that are executed while it is computed "
+       "(training-time RTC); 0 = off");
   const std::int64_t action_dim = spec.shape_meta.action_dim();
-  if (is_global) return {.sample = action_dim, .cond = obs_feature_dim, .task = task_dim};
-  return {.inpaints_obs = true, .sample = action_dim + obs_feature_dim};
+  if (!is_global) {
+    if (max_prefix == 0) return {.inpaints_obs = true, .sample = action_dim + obs_feature_dim};
+    throw ConfigError("{}: expected 0 with obs_as_global_cond=false, found {}",
+                      params.Where("max_prefix"), max_prefix);
+  }
+  return {.sample = action_dim + (max_prefix > 0 ? 1 : 0),
+          .cond = obs_feature_dim,
+          .task = task_dim,
+          .max_prefix = max_prefix};
 }
 
 DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec,
@@ -89,22 +103,26 @@ LossOutput DiffusionPolicy::BatchLoss(const Batch& batch, NoiseSource& noise) {
   const bool inpaints = model_.channels.inpaints_obs;
   const Tensor x_0 = inpaints ? torch::cat({naction, features.detach()}, /*dim=*/2) : naction;
 
+  const Tensor prefix = DrawPrefix(noise, naction);
   const auto answer_of = [&](DiffusionPolicy* policy) {
     return [&, policy](const Tensor& sequence, const Tensor& times) {
-      const Tensor input = inpaints ? Inpaint(sequence, features) : sequence;
+      const Tensor input =
+          inpaints ? Inpaint(sequence, features) : WithPrefix(sequence, x_0, prefix);
       const Tensor cond = ConditionOf(features);
-      return FullPrecision(policy->model_.denoiser->Forward(input.detach(), times, cond.detach(),
-                                                            /*noise=*/nullptr))
+      return AnswerOf(policy->model_.denoiser->Forward(input.detach(), times, cond.detach(),
+                                                       /*noise=*/nullptr))
           .detach();
     };
   };
   TrainingInputs inputs = {
       .x_0 = x_0, .noise = noise, .average = answer_of(average_ != nullptr ? average_ : this)};
   if (teacher_ != nullptr) inputs.teacher = answer_of(teacher_);
-  const std::vector<TrainingPass> passes = objective_->Corrupt(inputs);
+  std::vector<TrainingPass> passes = objective_->Corrupt(inputs);
   TraceStage("normalized action", naction);
   Tensor loss;
-  for (const TrainingPass& pass : passes) {
+  for (TrainingPass& pass : passes) {
+    pass.noisy = WithPrefix(pass.noisy, x_0, prefix);
+    pass.is_given = prefix;
     const Tensor of_pass = LossOf(pass, features, batch.is_pad, regularizing);
     loss = loss.defined() ? loss + of_pass : of_pass;
   }
@@ -117,6 +135,11 @@ void DiffusionPolicy::LearnFrom(Policy& teacher, Policy& average) {
   average_ = Find(average);
   if (other == nullptr || average_ == nullptr) {
     throw ConfigError("training.teacher: expected a policy of the same kind, found another one");
+  }
+  if (other->max_prefix() != max_prefix()) {
+    throw ConfigError(
+        "training.teacher: expected policy.params.max_prefix={} as the student, found {}",
+        max_prefix(), other->max_prefix());
   }
   objective_->LearnFrom(*other->objective_);
   teacher_ = other;
@@ -141,7 +164,7 @@ Tensor DiffusionPolicy::LossOf(const TrainingPass& pass, const Tensor& features,
   const Tensor output =
       model_.denoiser->Forward(noisy, pass.times, ConditionOf(features), regularizing);
   TraceStage("network output", output);
-  const Tensor prediction = FullPrecision(output);
+  const Tensor prediction = AnswerOf(output);
   TraceStage(objective_->prediction_name(), ActionOf(prediction));
   return WeightedLoss(prediction, pass, is_pad);
 }
@@ -150,13 +173,14 @@ Tensor DiffusionPolicy::WeightedLoss(const Tensor& prediction, const TrainingPas
                                      const Tensor& is_pad) const {
   const bool inpaints = model_.channels.inpaints_obs;
   if (!mask_loss_for_padding_ && !chunk_weights_.defined() && !pass.row_weights.defined() &&
-      !inpaints) {
+      !inpaints && !pass.is_given.defined()) {
     return torch::mse_loss(prediction, pass.target);
   }
   Tensor squares = torch::square(prediction - pass.target);  // [B, T, Da or Da + Do]
   if (mask_loss_for_padding_) squares = squares * is_pad.logical_not().unsqueeze(-1);
   if (chunk_weights_.defined()) squares = squares * chunk_weights_.to(squares.device());
   if (pass.row_weights.defined()) squares = squares * pass.row_weights.view({-1, 1, 1});
+  if (pass.is_given.defined()) squares = squares * (1.0 - pass.is_given);
   if (inpaints) squares = Inpaint(squares, torch::zeros_like(squares.slice(2, action_dim())));
   return squares.mean();
 }
@@ -176,6 +200,37 @@ Tensor DiffusionPolicy::ActionOf(const Tensor& sequence) const {
   return model_.channels.inpaints_obs ? sequence.slice(2, 0, action_dim()) : sequence;
 }
 
+// The network's output without the channel of the prefix, which means nothing.
+Tensor DiffusionPolicy::AnswerOf(const Tensor& output) const {
+  const Tensor answer = FullPrecision(output);
+  return max_prefix() > 0 ? answer.slice(2, 0, action_dim()) : answer;
+}
+
+Tensor DiffusionPolicy::DrawPrefix(NoiseSource& noise, const Tensor& like) const {
+  if (max_prefix() == 0) return {};
+  const Tensor lengths =
+      (noise.Uniform(StreamId::kPrefixLength, {like.size(0)}) * (max_prefix() + 1)).floor();
+  const Tensor steps =
+      torch::arange(spec().horizons.horizon, torch::kFloat32) - (spec().horizons.n_obs_steps - 1);
+  const Tensor is_given = steps.ge(0).logical_and(steps.lt(lengths.unsqueeze(1)));
+  return is_given.to(like.options()).unsqueeze(2);
+}
+
+Tensor DiffusionPolicy::WithPrefix(const Tensor& sequence, const Tensor& given,
+                                   const Tensor& is_given) const {
+  if (max_prefix() == 0) return sequence;
+  return torch::cat({torch::where(is_given.gt(0.5), given, sequence), is_given}, /*dim=*/2);
+}
+
+Tensor DiffusionPolicy::WithPrefix(const Tensor& sequence, const Guidance* guidance) const {
+  if (max_prefix() == 0) return sequence;
+  const bool is_given = guidance != nullptr && guidance->is_given;
+  const Tensor steps =
+      is_given ? guidance->weights.slice(2, 0, 1).eq(1.0).to(sequence.options())
+               : torch::zeros({sequence.size(0), sequence.size(1), 1}, sequence.options());
+  return WithPrefix(sequence, is_given ? guidance->target : sequence, steps);
+}
+
 // What the denoiser gets beside the sequence: the features, or with inpainting no channels of them.
 Tensor DiffusionPolicy::ConditionOf(const Tensor& features) const {
   return model_.channels.inpaints_obs ? features.slice(2, 0, 0) : features;
@@ -193,14 +248,16 @@ Tensor DiffusionPolicy::ContinueSequence(const TensorMap& obs, const ChunkPrefix
   const std::vector<Tensor> inputs =
       SamplingInputs(plan, features, InitialSample(features, noise), noise);
   // observations that are denoised beside the action are not guided
-  const std::int64_t n_obs_channels = model_.channels.sample - action_dim();
+  const std::int64_t n_obs_channels =
+      model_.channels.inpaints_obs ? model_.channels.sample - action_dim() : 0;
   const auto widened = [&](const Tensor& of_action) {
     return torch::constant_pad_nd(of_action, {0, n_obs_channels}).to(features.options());
   };
   const Guidance guidance = {
       .target = widened(prefix.actions),
       .weights = widened(prefix.weights.unsqueeze(-1).expand_as(prefix.actions)),
-      .max_weight = prefix.max_guidance_weight};
+      .max_weight = prefix.max_guidance_weight,
+      .is_given = prefix.is_given};
   return ActionOf(prefix.has_full_jacobian ? DenoiseThroughNetwork(plan, inputs, guidance)
                                            : Denoise(plan, inputs, &guidance));
 }
@@ -208,7 +265,7 @@ Tensor DiffusionPolicy::ContinueSequence(const TensorMap& obs, const ChunkPrefix
 // [B, T, Da], with inpainting Da + Do.
 Tensor DiffusionPolicy::InitialSample(const Tensor& features, NoiseSource& noise) const {
   const std::vector<std::int64_t> shape = {features.size(0), spec().horizons.horizon,
-                                           model_.channels.sample};
+                                           model_.channels.sample - (max_prefix() > 0 ? 1 : 0)};
   const Tensor initial = objective_->starts_from_noise()
                              ? noise.Randn(StreamId::kPolicyNoise, shape)
                              : torch::zeros(shape);
@@ -251,8 +308,9 @@ Tensor DiffusionPolicy::Denoise(const SamplingPlan& plan, const std::vector<Tens
       return model_.denoiser->Condition(times, ConditionOf(features));
     }();
     const auto denoise = [&](const Tensor& at, std::size_t i) {
-      Tensor output = predict(at, static_cast<std::int64_t>(i));
-      if (guidance == nullptr) return output;
+      const Tensor output =
+          AnswerOf(predict(WithPrefix(at, guidance), static_cast<std::int64_t>(i)));
+      if (guidance == nullptr || guidance->is_given) return output;
       const SamplerStep& step = plan.steps[i];
       return GuidedOutput(step, output, GuidanceError(step, at, output, *guidance),
                           guidance->max_weight);
@@ -276,7 +334,8 @@ Tensor DiffusionPolicy::DenoiseThroughNetwork(const SamplingPlan& plan,
     const SamplerStep& step = plan.steps[i];
     const Tensor times = torch::full({at.size(0)}, step.time, features.options());
     const auto forward = [&](const Tensor& sample) {
-      return FullPrecision(model_.denoiser->Forward(sample, times, cond, /*noise=*/nullptr));
+      return AnswerOf(model_.denoiser->Forward(WithPrefix(sample, nullptr), times, cond,
+                                               /*noise=*/nullptr));
     };
     return OutputGuidedThrough(forward, step, at, guidance);
   };

@@ -22,6 +22,8 @@ struct TrainingPass {
   torch::Tensor target;       // [B, T, D]: what the network should answer
   torch::Tensor noise;        // [B, T, D]: in `noisy`, for the stage trace; may be undefined
   torch::Tensor row_weights;  // [B]: what the rows count in the loss; undefined: 1
+  torch::Tensor is_given;     // [B, T, 1]: 1 for steps that are no part of the loss, because the
+                              // network is given their actions; undefined: none
 };
 
 /// The answer of a network to a sequence [B, T, D] at times [B], without gradient.

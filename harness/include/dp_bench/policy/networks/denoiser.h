@@ -20,11 +20,14 @@ namespace dp_bench::policy {
 struct DenoiserChannels {
   bool inpaints_obs =
       false;                // the denoised sequence has the observation features beside the action
-  std::int64_t sample = 0;  // of the denoised sequence: Da, with inpainting Da + Do
+  std::int64_t sample = 0;  // of the denoised sequence: Da, with inpainting Da + Do, with a prefix
+                            // Da + 1
   std::int64_t cond = 0;    // of the condition: Do, with inpainting 0
   std::int64_t task = 0;    // of these, the last ones: an embedding of the task
+  int max_prefix = 0;       // first actions of a chunk that may be given; their steps are 1 in the
+                            // last channel of the sequence
 
-  /// Reads obs_as_global_cond from `params`, the params of the policy.
+  /// Reads obs_as_global_cond and max_prefix from `params`, the params of the policy.
   static DenoiserChannels FromConfig(const Config& params, const PolicySpec& spec,
                                      std::int64_t obs_feature_dim, std::int64_t task_dim = 0);
 };

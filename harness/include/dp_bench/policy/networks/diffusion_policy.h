@@ -64,6 +64,7 @@ class DiffusionPolicy final : public PolicyBase {
                                   NoiseSource& noise);
 
   bool can_continue_chunks() const override { return true; }
+  int max_prefix() const override { return model_.channels.max_prefix; }
 
   /// The features of each observation step of `obs`, [B, To, Do]. Augments if `augment` is not
   /// null.
@@ -89,6 +90,17 @@ class DiffusionPolicy final : public PolicyBase {
   torch::Tensor DenoiseThroughNetwork(const SamplingPlan& plan,
                                       const std::vector<torch::Tensor>& inputs,
                                       const Guidance& guidance);
+
+  // Training-time RTC (Black et al. 2025, arXiv 2512.05964): the steps of a random number of first
+  // actions of the chunk are 1 in [B, T, 1]. Undefined for a policy without prefixes.
+  torch::Tensor DrawPrefix(NoiseSource& noise, const torch::Tensor& like) const;
+
+  // `sequence` as the network sees it: with the given actions in place, and their steps as a last
+  // channel. Without prefixes, as it is.
+  torch::Tensor WithPrefix(const torch::Tensor& sequence, const torch::Tensor& given,
+                           const torch::Tensor& is_given) const;
+  torch::Tensor WithPrefix(const torch::Tensor& sequence, const Guidance* guidance) const;
+  torch::Tensor AnswerOf(const torch::Tensor& output) const;
 
   torch::Tensor LossOf(const TrainingPass& pass, const torch::Tensor& features,
                        const torch::Tensor& is_pad, NoiseSource* regularizing);
