@@ -104,6 +104,7 @@ void PrintEnv() {
   DPB_FIELD(EnvSpec, control_hz);
   DPB_FIELD(EnvSpec, max_steps);
   DPB_FIELD(EnvSpec, metrics);
+  DPB_FIELD(EnvSpec, moves_without_actions);
   DPB_FIELD(EnvSpec, tasks);
   DPB_FIELD(EnvSpec, obs_modes);
   DPB_FIELD(EnvSpec, instruction);

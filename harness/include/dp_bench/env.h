@@ -61,6 +61,9 @@ struct EnvSpec {
   double control_hz = 0.0;          // env steps per simulated second [Hz]
   int max_steps = 0;                // the EnvRunner truncates the episode here
   std::vector<MetricSpec> metrics;  // e.g. {"coverage", Aggregate::kMax}
+  // the world changes even when no action changes it, so the time that a policy thinks costs
+  // something
+  bool moves_without_actions = false;
 
   std::vector<std::string> tasks;      // values of the param `task`; empty: there is one task
   std::vector<std::string> obs_modes;  // values of the param `obs`; empty: it has no such param

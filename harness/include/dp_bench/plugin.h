@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kPluginMagic = 0x44504250;  // "DPBP"
 
 /// The binary interface of the SDK. A plugin with the same number works with every later version of
 /// dp_bench; tests/abi checks it.
-inline constexpr std::uint32_t kAbiVersion = 7;
+inline constexpr std::uint32_t kAbiVersion = 8;
 
 enum class PluginKind : std::uint32_t { kEnv = 1, kDataset = 2, kPolicy = 3, kDatasetWriter = 4 };
 

@@ -443,6 +443,7 @@ std::string ToText(const EnvInspection& inspection) {
     perturbations.push_back(fmt::format("{} ({:g} to {:g})", kind.name, kind.low, kind.high));
   }
   add("metrics", metrics);
+  add("world", {spec.moves_without_actions ? "moves without actions" : "waits for actions"});
   add("tasks", spec.tasks);
   add("obs", spec.obs_modes);
   add("perturbations", perturbations);
@@ -468,6 +469,7 @@ nlohmann::json ToJson(const EnvInspection& inspection) {
           {"action_low", spec.action_low},
           {"action_high", spec.action_high},
           {"metrics", metrics},
+          {"moves_without_actions", spec.moves_without_actions},
           {"tasks", spec.tasks},
           {"obs_modes", spec.obs_modes},
           {"instruction", spec.instruction},

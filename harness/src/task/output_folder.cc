@@ -188,6 +188,9 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
         {"weights", checkpoint->weights},
         {"sha256", CheckpointHash(checkpoint->folder)}};
   }
+  if (experiment.has_env()) {
+    manifest["env"] = {{"moves_without_actions", experiment.DescribeEnv().moves_without_actions}};
+  }
   if (!provenance.empty()) manifest["policy"] = nlohmann::json::parse(provenance);
   manifest["seeds"] = run::ToJson(seeds);
   return manifest.dump(2) + "\n";

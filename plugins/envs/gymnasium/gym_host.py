@@ -208,6 +208,7 @@ class Host:
             "control_hz": float(control_hz),
             "max_steps": self.max_steps,
             "metrics": [{"name": name, "aggregate": LAST} for name in last],
+            "moves_without_actions": wanted["moves_without_actions"],
             "tasks": wanted.get("tasks", []),
             "obs_modes": [],
             "instruction": wanted["instruction"] or str(getattr(self.world.core, "task_description", "")),

@@ -145,6 +145,7 @@ Json ReadEpisode(const Config& params) {
   std::optional<int> max_steps;
   std::optional<double> control_hz;
   int action_repeat = 1;
+  bool moves_without_actions = false;
   const ConfigKeys keys(params);
   keys("success", &success,
        "expression over reward, return, terminated and parts of info, such as is_success, "
@@ -155,11 +156,14 @@ Json ReadEpisode(const Config& params) {
   keys("control_hz", &control_hz, 1.0e-3, 1.0e6,
        "steps per simulated second; null = from the env's time step, or else its render_fps");
   keys("action_repeat", &action_repeat, 1, 1000, "env steps for each action; rewards are added");
+  keys("moves_without_actions", &moves_without_actions,
+       "the world changes even when no action changes it, so a policy's thinking time matters");
   Json episode = {{"success", success},
                   {"success_hold", success_hold},
                   {"max_steps", Optional(max_steps)},
                   {"control_hz", Optional(control_hz)},
-                  {"action_repeat", action_repeat}};
+                  {"action_repeat", action_repeat},
+                  {"moves_without_actions", moves_without_actions}};
   episode["success_when"] = params.GetChoice(
       "success_when", {"any", "end"}, "any: at some step; end: at the last step of the episode");
   for (const char* bound : {"action_low", "action_high"}) {
