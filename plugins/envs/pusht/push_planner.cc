@@ -57,6 +57,11 @@ double Moved(const Pose& before, const Pose& after) {
          kTurnRadius * std::abs(after.angle - before.angle);
 }
 
+/// Where `block` would be if the goal were in its usual place; `goal` is its offset from there.
+Pose FromGoal(const Pose& block, const Point& goal) {
+  return {block.x - goal.x, block.y - goal.y, block.angle};
+}
+
 /// Rounded as the env receives it.
 Point Rounded(const Point& p) { return {static_cast<float>(p.x), static_cast<float>(p.y)}; }
 
@@ -66,9 +71,10 @@ PushPlanner::PushPlanner(double success_threshold) : success_threshold_(success_
   candidates_.reserve(kStretches);
 }
 
-bool PushPlanner::Plan(const PushtState& state, const Point& from, RandomStream random,
-                       std::vector<Point>* targets) {
-  const RouteMap routes(state.block, from, kClearance);
+bool PushPlanner::Plan(const PushtState& state, const Motion& motion, const Point& from,
+                       RandomStream random, std::vector<Point>* targets) {
+  motion_ = motion;
+  const RouteMap routes(state.block, MovedBy(from, motion.wind, -kLag), kClearance);
   SketchAll(state, routes, &random);
   Refine(state, routes, &random);
   const Candidate* best = nullptr;
@@ -108,22 +114,25 @@ bool PushPlanner::IsSolved(const Pose& block, double error) const {
   return error < kSolvableError && Coverage(block) > success_threshold_;
 }
 
-/// The cost of the simulation's current state, reached by `push` after `steps`.
-PushPlanner::Outcome PushPlanner::Judge(const Push& push, double steps) const {
-  const Pose& block = physics_.state().block;
+/// The cost of the simulation's current state, reached by `push` after `steps`, with the goal at
+/// this offset.
+PushPlanner::Outcome PushPlanner::Judge(const Push& push, double steps, const Point& goal) const {
+  const Pose block = FromGoal(physics_.state().block, goal);
   const double error = ErrorOf(block);
   const double turn = push.turn / kTurnSpread;
   const double bend = push.bend / kBendSpread;
   return {
       .effort = steps / kStepsPerEFold + kCrookedness * (turn * turn + bend * bend),
       .rest = std::log(IsSolved(block, error) ? kErrorSolved : error + kErrorFloor),
+      .steps = steps,
   };
 }
 
 /// Pushes as far as possible and picks the best length. The approach is not simulated: it is
-/// assumed not to move the block.
+/// assumed not to move the block. The sketch is of a world that moves with the wind, in which the
+/// block rests; `steps_before` have passed in it.
 PushPlanner::Candidate PushPlanner::Sketch(const PushtState& state, const RouteMap& routes,
-                                           Push push) {
+                                           double steps_before, Push push) {
   Candidate best = {.push = push, .outcome = {.rest = kInfinite}};
   const PushStart start = StartOf(push, state.block);
   const std::optional<Route> route = routes.To(start.point);
@@ -131,6 +140,8 @@ PushPlanner::Candidate PushPlanner::Sketch(const PushtState& state, const RouteM
   Route none;
   none.points[none.size++] = start.point;
   PushWalk walk(none, start.heading, push, kPushSpeed);
+  const Point goal_velocity = MovedBy(motion_.goal_velocity, motion_.wind, -1.0);
+  physics_.SetWind({});
   physics_.SetState(
       {.agent = start.point, .agent_velocity = {}, .block = state.block, .block_velocity = {}});
   double steps = kStartSteps + route->length / kFreeSpeed;
@@ -140,7 +151,8 @@ PushPlanner::Candidate PushPlanner::Sketch(const PushtState& state, const RouteM
     physics_.StepTowards(target);
     steps += 1.0;
     if (Moved(state.block, physics_.state().block) < kLeastMotion) continue;
-    const Outcome outcome = Judge(push, steps);
+    const Outcome outcome =
+        Judge(push, steps, MovedBy(motion_.goal, goal_velocity, kPeriod * (steps_before + steps)));
     if (outcome.cost() >= best.outcome.cost()) continue;
     // the agent lags behind its target
     const Point& agent = physics_.state().agent;
@@ -160,20 +172,24 @@ PushPlanner::Outcome PushPlanner::Try(const PushtState& state, const RouteMap& r
   if (!route) return impossible;
   if (targets != nullptr) targets->clear();
   PushWalk walk(*route, start.heading, push, kStartSpeed);
+  physics_.SetWind(motion_.wind);
   physics_.SetState(state);
   int steps = 0;
+  Point goal = motion_.goal;
   while (!walk.is_done()) {
-    const Point target = Rounded(walk.Next());
+    // the walk is in the world that moves with the wind
+    const Point target = Rounded(MovedBy(walk.Next(), motion_.wind, kPeriod * steps + kLag));
     const bool is_on_route = walk.is_on_route();
     if (steps == kMaxPlanSteps || (!is_on_route && !IsInsideWalls(target))) return impossible;
     if (targets != nullptr) targets->push_back(target);
     physics_.StepTowards(target);
     ++steps;
-    const Pose& block = physics_.state().block;
+    goal = MovedBy(motion_.goal, motion_.goal_velocity, kPeriod * steps);
+    const Pose block = FromGoal(physics_.state().block, goal);
     if (IsSolved(block, ErrorOf(block))) break;
   }
   if (Moved(state.block, physics_.state().block) < kLeastMotion) return impossible;
-  return Judge(push, steps);
+  return Judge(push, steps, goal);
 }
 
 /// Fills candidates_ with the best sketch for each stretch of the contour.
@@ -184,7 +200,7 @@ void PushPlanner::SketchAll(const PushtState& state, const RouteMap& routes, Ran
     Candidate best = {.push = {}, .outcome = {.rest = kInfinite}};
     for (int i = 0; i < kSamplesPerStretch; ++i) {
       const double contact = (stretch * kSamplesPerStretch + i + random->UniformDouble()) * spacing;
-      const Candidate candidate = Sketch(state, routes, Sample(contact, random));
+      const Candidate candidate = Sketch(state, routes, 0.0, Sample(contact, random));
       if (candidate.outcome.cost() < best.outcome.cost()) best = candidate;
     }
     if (best.outcome.rest < kInfinite) candidates_.push_back(best);
@@ -208,13 +224,19 @@ double PushPlanner::CostWithNext(const PushtState& state, const RouteMap& routes
                                  const Candidate& candidate, RandomStream* random) {
   if (candidate.outcome.rest == kInfinite) return kInfinite;
   Try(state, routes, candidate.push, nullptr);
-  const PushtState end = physics_.state();
-  if (IsSolved(end.block, ErrorOf(end.block))) return candidate.outcome.cost();
+  PushtState end = physics_.state();
+  const double steps = candidate.outcome.steps;
+  const Pose block =
+      FromGoal(end.block, MovedBy(motion_.goal, motion_.goal_velocity, kPeriod * steps));
+  if (IsSolved(block, ErrorOf(block))) return candidate.outcome.cost();
+  // back into the world that moves with the wind
+  end.block = FromGoal(end.block, MovedBy({}, motion_.wind, kPeriod * steps));
+  end.agent = MovedBy(end.agent, motion_.wind, -kPeriod * steps);
   const RouteMap next_routes(end.block, end.agent, kClearance);
   double rest = candidate.outcome.rest;
   for (int i = 0; i < kNextSamples; ++i) {
     const double contact = (i + random->UniformDouble()) * ContourLength() / kNextSamples;
-    rest = std::min(rest, Sketch(end, next_routes, Sample(contact, random)).outcome.cost());
+    rest = std::min(rest, Sketch(end, next_routes, steps, Sample(contact, random)).outcome.cost());
   }
   return candidate.outcome.effort + rest;
 }

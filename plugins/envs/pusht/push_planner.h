@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dp_bench/random.h"
+#include "motion.h"
 #include "push_walk.h"
 #include "pusht_physics.h"
 
@@ -21,8 +22,9 @@ class PushPlanner {
 
   /// Writes the targets of the agent [px] for the best push found, one per control period. There
   /// are at most kMaxPlanSteps, and float32 represents them exactly. `from` is the target of the
-  /// previous period. False if no push can be reached.
-  bool Plan(const PushtState& state, const Point& from, RandomStream random,
+  /// previous period. What moves by itself is expected to keep its velocity. False if no push can
+  /// be reached.
+  bool Plan(const PushtState& state, const Motion& motion, const Point& from, RandomStream random,
             std::vector<Point>* targets);
 
  private:
@@ -30,6 +32,7 @@ class PushPlanner {
   struct Outcome {
     double effort = 0.0;
     double rest = 0.0;
+    double steps = 0.0;
     double cost() const { return effort + rest; }
   };
   struct Candidate {
@@ -41,8 +44,8 @@ class PushPlanner {
   static Push Vary(const Push& push, double width, RandomStream* random);
 
   bool IsSolved(const Pose& block, double error) const;
-  Outcome Judge(const Push& push, double steps) const;
-  Candidate Sketch(const PushtState& state, const RouteMap& routes, Push push);
+  Outcome Judge(const Push& push, double steps, const Point& goal) const;
+  Candidate Sketch(const PushtState& state, const RouteMap& routes, double steps_before, Push push);
   Outcome Try(const PushtState& state, const RouteMap& routes, const Push& push,
               std::vector<Point>* targets);
   void SketchAll(const PushtState& state, const RouteMap& routes, RandomStream* random);
@@ -51,6 +54,7 @@ class PushPlanner {
                       RandomStream* random);
 
   double success_threshold_;
+  Motion motion_;
   PushtPhysics physics_;
   std::vector<Candidate> candidates_;
 };

@@ -33,37 +33,37 @@ constexpr std::array<Point, PushtEnv::kNumKeypoints> kKeypoints = {
 std::uint64_t SeedFrom(std::span<const double> halves) {
   for (const double half : halves) {
     if (half < 0.0 || half >= kTwoTo32 || half != std::floor(half)) {
-      throw Error(
-          ErrorCode::kEnv,
-          fmt::format(
-              "expected half of a seed at the end of the state of an env with perturb, found {}",
-              half));
+      throw Error(ErrorCode::kEnv,
+                  fmt::format("expected half of a seed at the end of the state, found {}", half));
     }
   }
   return (static_cast<std::uint64_t>(halves[0]) << 32) | static_cast<std::uint64_t>(halves[1]);
 }
 
 // What `obs` may list.
-std::vector<KeySpec> ObsKeys() {
-  return {{.name = "agent_pos", .shape = {2}},
-          {.name = "environment_state", .shape = {16}},
-          {.name = "image",
-           .type = KeyType::kRgb,
-           .shape = {3, kImageSize, kImageSize},
-           .dtype = DType::kUInt8},
-          {.name = "keypoint", .shape = {PushtEnv::kNumKeypoints, 2}},
-          {.name = "state", .shape = {5}}};
+std::vector<KeySpec> ObsKeys(const MotionParams& motion) {
+  std::vector<KeySpec> keys = {{.name = "agent_pos", .shape = {2}},
+                               {.name = "environment_state", .shape = {16}}};
+  if (motion.goal.is_given) keys.push_back({.name = "goal", .shape = {4}});
+  keys.push_back({.name = "image",
+                  .type = KeyType::kRgb,
+                  .shape = {3, kImageSize, kImageSize},
+                  .dtype = DType::kUInt8});
+  keys.push_back({.name = "keypoint", .shape = {PushtEnv::kNumKeypoints, 2}});
+  keys.push_back({.name = "state", .shape = {5}});
+  if (motion.wind.is_given) keys.push_back({.name = "wind", .shape = {2}});
+  return keys;
 }
 
-std::vector<std::string> ObsModes() {
+std::vector<std::string> ObsModes(const MotionParams& motion) {
   std::vector<std::string> names;
-  for (const KeySpec& key : ObsKeys()) names.push_back(key.name);
+  for (const KeySpec& key : ObsKeys(motion)) names.push_back(key.name);
   return names;
 }
 
 EnvSpec SpecOf(const PushtParams& params) {
   EnvSpec spec;
-  for (const KeySpec& key : ObsKeys()) {
+  for (const KeySpec& key : ObsKeys(params.motion)) {
     if (std::ranges::count(params.obs, key.name) > 0) spec.shape_meta.obs.push_back(key);
   }
   spec.shape_meta.action = {.name = "action", .shape = {2}};
@@ -71,15 +71,22 @@ EnvSpec SpecOf(const PushtParams& params) {
   spec.action_high = {static_cast<float>(kWorldSize), static_cast<float>(kWorldSize)};
   spec.control_hz = kControlHz;
   spec.max_steps = params.max_steps;
-  spec.metrics = {{"coverage", Aggregate::kMax}, {"final_coverage", Aggregate::kLast}};
-  spec.obs_modes = ObsModes();
-  spec.instruction = "Push the T-shaped block onto the T-shaped target.";
+  spec.moves_without_actions = params.motion.moves();
+  spec.obs_modes = ObsModes(params.motion);
+  if (params.motion.is_following) {
+    spec.metrics = {{"distance", Aggregate::kMean}, {"held_steps", Aggregate::kMax}};
+    spec.instruction = "Stay on the moving target.";
+  } else {
+    spec.metrics = {{"coverage", Aggregate::kMax}, {"final_coverage", Aggregate::kLast}};
+    spec.instruction = "Push the T-shaped block onto the T-shaped target.";
+  }
   spec.perturbations = PerturbationParams::Kinds();
-  spec.abilities = {
-      .state_size = params.perturb.is_given ? PushtEnv::kMaxStateSize : PushtEnv::kStateSize,
-      .has_expert = true,
-      .has_pointer_control = true,
-      .n_marks = 1};
+  spec.abilities = {.state_size = PushtEnv::kStateSize +
+                                  (params.has_draws() ? PushtEnv::kSeedSize : 0) +
+                                  (params.motion.is_given() ? PushtEnv::kMotionSize : 0),
+                    .has_expert = true,
+                    .has_pointer_control = true,
+                    .n_marks = 1};
   return spec;
 }
 
@@ -105,9 +112,11 @@ PushtState StartState(std::uint64_t seed, bool legacy_order) {
 PushtParams PushtParams::FromConfig(const Config& config) {
   PushtParams params;
   const ConfigKeys keys(config);
-  keys("obs", &params.obs,
-       "observations: agent_pos, environment_state (the corners of the block, as gym-pusht gives "
-       "them), image, keypoint, state");
+  keys(
+      "obs", &params.obs,
+      "observations: agent_pos, environment_state (the corners of the block, as gym-pusht gives "
+      "them), image, keypoint, state; with goal_motion also goal (its position and velocity), with "
+      "wind also wind (its velocity)");
   keys("max_steps", &params.max_steps, 1, 1000000,
        "maximum number of steps of an episode, at 10 Hz");
   keys("success_threshold", &params.success_threshold, 0.01, 1.0,
@@ -115,6 +124,7 @@ PushtParams PushtParams::FromConfig(const Config& config) {
   keys("legacy", &params.legacy,
        "start as in diffusion_policy's evaluation (legacy_test); false: as in its PushTEnv");
   params.perturb = PerturbationParams::FromConfig(config);
+  params.motion = MotionParams::FromConfig(config);
 
   const std::string where = config.Where("obs");
   std::ranges::sort(params.obs);
@@ -126,7 +136,7 @@ PushtParams PushtParams::FromConfig(const Config& config) {
   if (twice != params.obs.end()) {
     throw Error(ErrorCode::kConfig, fmt::format("{}: '{}' is listed twice", where, *twice));
   }
-  const std::vector<std::string> modes = ObsModes();
+  const std::vector<std::string> modes = ObsModes(params.motion);
   for (const std::string& name : params.obs) {
     if (std::ranges::count(modes, name) > 0) continue;
     throw Error(ErrorCode::kConfig,
@@ -141,12 +151,15 @@ EnvSpec PushtEnv::Describe(const Config& config) { return SpecOf(PushtParams::Fr
 PushtEnv::PushtEnv(const Config& config)
     : Env(Describe(config)),
       params_(PushtParams::FromConfig(config)),
-      expert_(params_.success_threshold) {}
+      expert_(params_.success_threshold),
+      motion_(params_.motion) {}
 
 void PushtEnv::BeginEpisode(std::uint64_t seed) {
   seed_ = seed;
   perturbation_ = Perturbation::Draw(params_.perturb, seed);
   physics_.SetSlide(perturbation_.slide);
+  motion_.Begin(seed);
+  n_held_ = 0;
   target_.reset();
 }
 
@@ -159,15 +172,44 @@ void PushtEnv::DoReset(std::uint64_t seed) {
 
 StepResult PushtEnv::DoStep(std::span<const float> action) {
   target_ = Point{action[0], action[1]};
+  physics_.SetWind(motion_.now().wind);
   physics_.StepTowards(*target_);
+  motion_.Advance();
+  return params_.motion.is_following ? ScoreFollowing() : ScoreBlock();
+}
 
-  const double coverage = Coverage(physics_.state().block);
+StepResult PushtEnv::ScoreBlock() {
+  const Point& goal = motion_.now().goal;
+  const Pose& block = physics_.state().block;
+  const double coverage = Coverage({block.x - goal.x, block.y - goal.y, block.angle});
   metrics_ = {coverage, coverage};
   const bool is_solved = coverage > params_.success_threshold;
   return {.reward = std::clamp(coverage / params_.success_threshold, 0.0, 1.0),
           .terminated = is_solved,
           .success = is_solved,
           .metrics = metrics_};
+}
+
+StepResult PushtEnv::ScoreFollowing() {
+  const MotionParams& task = params_.motion;
+  const Point& goal = motion_.now().goal;
+  const double distance =
+      Distance(physics_.state().agent, {kGoalPose.x + goal.x, kGoalPose.y + goal.y});
+  n_held_ = distance < task.follow_radius ? n_held_ + 1 : 0;
+  metrics_ = {distance, static_cast<double>(n_held_)};
+  const bool is_solved = n_held_ >= task.hold_steps;
+  return {.reward = std::min(1.0, static_cast<double>(n_held_) / task.hold_steps),
+          .terminated = is_solved,
+          .success = is_solved,
+          .metrics = metrics_};
+}
+
+void PushtEnv::DoAct(std::span<float> action) {
+  if (params_.motion.is_following) {
+    FollowGoal(motion_.now(), action);
+  } else {
+    expert_.Act(physics_.state(), motion_.now(), action);
+  }
 }
 
 void PushtEnv::DoObserve(const ObsWriter& obs) {
@@ -180,6 +222,17 @@ void PushtEnv::DoObserve(const ObsWriter& obs) {
     } else if (key == "environment_state") {
       std::ranges::transform(EnvironmentState(state.block), obs.Buffer<float>(key).begin(),
                              [](double number) { return static_cast<float>(number); });
+    } else if (key == "goal") {
+      const Motion& now = motion_.now();
+      const std::array numbers = {static_cast<float>(kGoalPose.x + now.goal.x),
+                                  static_cast<float>(kGoalPose.y + now.goal.y),
+                                  static_cast<float>(now.goal_velocity.x),
+                                  static_cast<float>(now.goal_velocity.y)};
+      std::ranges::copy(numbers, obs.Buffer<float>(key).begin());
+    } else if (key == "wind") {
+      const Point& wind = motion_.now().wind;
+      std::ranges::copy(std::array{static_cast<float>(wind.x), static_cast<float>(wind.y)},
+                        obs.Buffer<float>(key).begin());
     } else if (key == "image") {
       WriteImage(obs.Buffer<std::uint8_t>(key));
     } else if (key == "keypoint") {
@@ -194,7 +247,7 @@ void PushtEnv::DoObserve(const ObsWriter& obs) {
 }
 
 void PushtEnv::WriteImage(std::span<std::uint8_t> image) {
-  renderer_.RenderObservation(physics_.state(), image);
+  renderer_.RenderObservation(physics_.state(), image, VisibleGoal());
   perturbation_.Light(image);
 }
 
@@ -208,7 +261,7 @@ void PushtEnv::WriteKeypoints(std::span<float> keypoints) const {
 }
 
 void PushtEnv::DoRender(RgbImage* frame) {
-  RenderFrame(physics_.state(), target_ ? &*target_ : nullptr, frame);
+  RenderFrame(physics_.state(), target_ ? &*target_ : nullptr, frame, VisibleGoal());
   perturbation_.Light(frame->pixels);
 }
 
@@ -218,13 +271,20 @@ void PushtEnv::DoGetState(std::span<double> state) const {
       s.agent.x, s.agent.y,     s.agent_velocity.x, s.agent_velocity.y, s.block.x,
       s.block.y, s.block.angle, s.block_velocity.x, s.block_velocity.y, s.block_velocity.angle};
   std::copy(values.begin(), values.end(), state.begin());
-  if (!params_.perturb.is_given) return;
+  if (!params_.has_draws()) return;
   state[kStateSize] = static_cast<double>(seed_ >> 32);
   state[kStateSize + 1] = static_cast<double>(seed_ & 0xFFFFFFFFU);
+  if (!params_.motion.is_given()) return;
+  motion_.GetState(state.subspan(kStateSize + kSeedSize, WorldMotion::kStateSize));
+  state.back() = n_held_;
 }
 
 void PushtEnv::DoSetState(std::span<const double> state) {
-  BeginEpisode(params_.perturb.is_given ? SeedFrom(state.subspan(kStateSize)) : 0);
+  BeginEpisode(params_.has_draws() ? SeedFrom(state.subspan(kStateSize)) : 0);
+  if (params_.motion.is_given()) {
+    motion_.SetState(seed_, state.subspan(kStateSize + kSeedSize, WorldMotion::kStateSize));
+    n_held_ = static_cast<int>(std::clamp(state.back(), 0.0, 1.0e6));
+  }
   physics_.SetState({.agent = {state[0], state[1]},
                      .agent_velocity = {state[2], state[3]},
                      .block = {state[4], state[5], state[6]},

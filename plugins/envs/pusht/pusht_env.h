@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dp_bench/env.h"
+#include "motion.h"
 #include "perturbation.h"
 #include "pusht_expert.h"
 #include "pusht_physics.h"
@@ -28,6 +29,9 @@ struct PushtParams {
   double success_threshold = 0.95;  // coverage; reward is coverage / success_threshold in [0, 1]
   bool legacy = true;               // see StartState
   PerturbationParams perturb;
+  MotionParams motion;
+
+  bool has_draws() const { return perturb.is_given || motion.is_given(); }
 
   static PushtParams FromConfig(const Config& config);
 };
@@ -36,7 +40,8 @@ struct PushtParams {
 class PushtEnv final : public Env {
  public:
   static constexpr std::size_t kStateSize = 10;
-  static constexpr std::size_t kMaxStateSize = kStateSize + 2;  // with the param perturb
+  static constexpr std::size_t kSeedSize = 2;  // behind that, if anything is drawn after the start
+  static constexpr std::size_t kMotionSize = WorldMotion::kStateSize + 1;  // behind that, if any
   static constexpr std::size_t kNumKeypoints = 9;
 
   static EnvSpec Describe(const Config& config);
@@ -50,12 +55,13 @@ class PushtEnv final : public Env {
   void DoRender(RgbImage* frame) override;
 
   // Agent position and velocity, block pose (position of its origin, angle) and block velocity;
-  // with perturb also the upper and lower half of the seed.
+  // with perturb or motion also the upper and lower half of the seed; with motion also its state
+  // and for how many steps the agent has followed the goal.
   void DoGetState(std::span<double> state) const override;
   void DoSetState(std::span<const double> state) override;
 
   void DoBeginExpert(std::uint64_t seed) override { expert_.Begin(seed); }
-  void DoAct(std::span<float> action) override { expert_.Act(physics_.state(), action); }
+  void DoAct(std::span<float> action) override;
 
   // The agent moves towards the pointer.
   void DoPointerAction(double x, double y, std::span<float> action) const override;
@@ -65,6 +71,11 @@ class PushtEnv final : public Env {
                std::span<float> xy) const override;
 
   void BeginEpisode(std::uint64_t seed);
+  StepResult ScoreBlock();
+  StepResult ScoreFollowing();
+  Goal VisibleGoal() const {
+    return {motion_.now().goal, params_.motion.is_following ? params_.motion.follow_radius : 0.0};
+  }
   void WriteImage(std::span<std::uint8_t> image);
   void WriteKeypoints(std::span<float> keypoints) const;
 
@@ -76,6 +87,8 @@ class PushtEnv final : public Env {
   std::array<double, 2> metrics_ = {};
   std::uint64_t seed_ = 0;
   Perturbation perturbation_;  // of the episode
+  WorldMotion motion_;
+  int n_held_ = 0;  // steps on end on which the agent was on the goal
 };
 
 }  // namespace dp_bench::pusht

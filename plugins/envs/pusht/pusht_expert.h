@@ -21,14 +21,15 @@ class PushtExpert {
   void Begin(std::uint64_t seed);
 
   /// The action for `state`, [2]. Throws Error{kEnv} if walls prevent every push.
-  void Act(const PushtState& state, std::span<float> action);
+  void Act(const PushtState& state, const Motion& motion, std::span<float> action);
 
  private:
-  bool IsAsPlanned(const PushtState& state) const;
-  void Replan(const PushtState& state);
+  bool IsAsPlanned(const PushtState& state, const Motion& motion) const;
+  void Replan(const PushtState& state, const Motion& motion);
 
   PushPlanner planner_;
   PushtPhysics prediction_;     // the env's state if it follows the plan
+  Motion planned_;              // and the world's motion
   std::vector<Point> targets_;  // of the current push
   std::size_t next_ = 0;
   std::optional<Point> last_target_;  // none without a valid plan

@@ -231,14 +231,22 @@ void PaintTarget(Point target, SmoothPainter* painter) {
 
 }  // namespace
 
-void RenderFrame(const PushtState& state, const Point* target, RgbImage* frame) {
-  const BlockShape goal(kGoalPose);
+void RenderFrame(const PushtState& state, const Point* target, RgbImage* frame, const Goal& goal) {
+  const Point place = {kGoalPose.x + goal.offset.x, kGoalPose.y + goal.offset.y};
+  const BlockShape goal_block({place.x, place.y, kGoalPose.angle});
   const BlockShape block(state.block);
   const BlockShape shadow(
       {state.block.x + kShadowOffset.x, state.block.y + kShadowOffset.y, state.block.angle});
   SmoothPainter painter(frame);
   PaintRoom(&painter);
-  painter.PaintRimmed(goal.bounds(), kGoalColour, kGoalRimColour, kGoalRimWidth, goal);
+  if (goal.radius > 0.0) {
+    painter.PaintRimmed(Around(place, place, goal.radius), kGoalColour, kGoalRimColour,
+                        kGoalRimWidth,
+                        [&](Point p) { return pusht::Distance(p, place) - goal.radius; });
+  } else {
+    painter.PaintRimmed(goal_block.bounds(), kGoalColour, kGoalRimColour, kGoalRimWidth,
+                        goal_block);
+  }
   painter.Paint(shadow.bounds(), kShadowColour, kShadowOpacity, kShadowBlur, shadow);
   painter.PaintRimmed(block.bounds(), kBlockColour, kBlockRimColour, kBlockRimWidth, block);
   if (target != nullptr) {

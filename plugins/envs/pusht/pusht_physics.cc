@@ -101,12 +101,15 @@ void PushtPhysics::Substep() {
 
 void PushtPhysics::SlowDownBlock() {
   if (slide_ == 0.0) {
-    state_.block_velocity = {};
+    state_.block_velocity = {wind_.x, wind_.y, 0.0};
     return;
   }
   state_.block_velocity.x *= slide_;
   state_.block_velocity.y *= slide_;
   state_.block_velocity.angle *= slide_;
+  if (wind_.x == 0.0 && wind_.y == 0.0) return;
+  state_.block_velocity.x += (1.0 - slide_) * wind_.x;
+  state_.block_velocity.y += (1.0 - slide_) * wind_.y;
 }
 
 /// Derives the inputs of the contact search from the block's pose.

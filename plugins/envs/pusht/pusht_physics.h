@@ -15,10 +15,12 @@
 
 namespace dp_bench::pusht {
 
-inline constexpr double kSubstep = 0.01;          // [s]
-inline constexpr int kSubstepsPerControl = 10;    // 10 Hz control
-inline constexpr double kAgentStiffness = 100.0;  // kp [1/s^2]
-inline constexpr double kAgentDamping = 20.0;     // kv [1/s]
+inline constexpr double kSubstep = 0.01;                           // [s]
+inline constexpr int kSubstepsPerControl = 10;                     // 10 Hz control
+inline constexpr double kPeriod = kSubstep * kSubstepsPerControl;  // [s]
+inline constexpr double kAgentStiffness = 100.0;                   // kp [1/s^2]
+inline constexpr double kAgentDamping = 20.0;                      // kv [1/s]
+inline constexpr double kLag = kAgentDamping / kAgentStiffness;    // behind a moving target [s]
 
 /// Advances a PushtState. It keeps only the state between calls, so equal states continue with
 /// equal bits regardless of history. differs: pymunk warm-starts its solver with the impulses of
@@ -33,6 +35,9 @@ class PushtPhysics {
   /// The share of its velocity that the block keeps per substep, in [0, 1): it keeps sliding after
   /// a push. 0, as in the task, stops it at once.
   void SetSlide(double share) { slide_ = share; }
+
+  /// The velocity of a block that nothing touches [px/s]. Zero, as in the task, leaves it in place.
+  void SetWind(const Point& wind) { wind_ = wind; }
 
   /// One substep with a constant velocity of the agent.
   void Substep();
@@ -70,6 +75,7 @@ class PushtPhysics {
 
   PushtState state_;
   double slide_ = 0.0;
+  Point wind_;
 
   // derived from the block's pose
   Frame cog_;  // the block's frame, moved to its centre of gravity

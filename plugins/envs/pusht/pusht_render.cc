@@ -229,15 +229,34 @@ void DrawContacts(const PushtState& state, SmoothMarks* marks) {
 
 }  // namespace
 
-PushtRenderer::PushtRenderer() : resize_(kPalette) {
-  for (const Corners& corners : BlockCorners(kGoalPose)) background_.FillConvex(corners, kGoal);
+PushtRenderer::PushtRenderer() : resize_(kPalette) { DrawBackground({}); }
+
+void PushtRenderer::DrawBackground(const Goal& goal) {
+  drawn_ = goal;
+  background_ = {};
+  const Point place = {kGoalPose.x + goal.offset.x, kGoalPose.y + goal.offset.y};
+  if (goal.radius > 0.0) {
+    std::array<Pixel, 24> rim;
+    for (std::size_t i = 0; i < rim.size(); ++i) {
+      const double angle = 2.0 * kPi * static_cast<double>(i) / rim.size();
+      rim[i] = {Round(place.x + goal.radius * std::cos(angle)),
+                Round(place.y + goal.radius * std::sin(angle))};
+    }
+    background_.FillConvex(rim, kGoal);
+  } else {
+    for (const Corners& corners : BlockCorners({place.x, place.y, kGoalPose.angle})) {
+      background_.FillConvex(corners, kGoal);
+    }
+  }
   DrawWalls(&background_);
   canvas_ = background_;
   resize_.Run(background_, {{0, 0}, {kImageSize, kImageSize}}, background_image_);
 }
 
-void PushtRenderer::RenderObservation(const PushtState& state, std::span<std::uint8_t> image) {
+void PushtRenderer::RenderObservation(const PushtState& state, std::span<std::uint8_t> image,
+                                      const Goal& goal) {
   DPB_ASSERT(image.size() == background_image_.size());
+  if (goal != drawn_) DrawBackground(goal);
   std::copy(background_image_.begin(), background_image_.end(), image.begin());
 
   // the block first, then the agent

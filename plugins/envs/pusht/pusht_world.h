@@ -11,6 +11,8 @@ namespace dp_bench::pusht {
 struct Point {
   double x = 0.0;
   double y = 0.0;
+
+  bool operator==(const Point&) const = default;
 };
 
 /// An axis-parallel box in the block's own frame, by two opposite corners.
@@ -55,6 +57,10 @@ struct Frame {
   double cos = 1.0;
   double sin = 0.0;
 };
+
+inline Point MovedBy(const Point& p, const Point& velocity, double seconds) {
+  return {p.x + velocity.x * seconds, p.y + velocity.y * seconds};
+}
 
 inline constexpr double kWorldSize = 512.0;
 inline constexpr double kPi = 3.141592653589793;

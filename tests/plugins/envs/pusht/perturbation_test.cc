@@ -115,7 +115,7 @@ TEST(PushtPerturbation, IsAFunctionOfTheSeed) {
 TEST(PushtPerturbation, StateHasTheSeedThatItIsDrawnFrom) {
   PushtEnv env = Make(kFriction);
   PushtEnv other = Make(kFriction);
-  EXPECT_EQ(env.spec().abilities.state_size, PushtEnv::kMaxStateSize);
+  EXPECT_EQ(env.spec().abilities.state_size, PushtEnv::kStateSize + PushtEnv::kSeedSize);
   EXPECT_EQ(Make(kPlain).spec().abilities.state_size, PushtEnv::kStateSize);
   AfterPush(env, (std::uint64_t{9} << 32) + 5);
   std::vector<double> state(env.spec().abilities.state_size);
