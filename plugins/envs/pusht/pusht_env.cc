@@ -280,7 +280,7 @@ void PushtEnv::DoGetState(std::span<double> state) const {
 }
 
 void PushtEnv::DoSetState(std::span<const double> state) {
-  BeginEpisode(params_.has_draws() ? SeedFrom(state.subspan(kStateSize)) : 0);
+  BeginEpisode(params_.has_draws() ? SeedFrom(state.subspan(kStateSize, kSeedSize)) : 0);
   if (params_.motion.is_given()) {
     motion_.SetState(seed_, state.subspan(kStateSize + kSeedSize, WorldMotion::kStateSize));
     n_held_ = static_cast<int>(std::clamp(state.back(), 0.0, 1.0e6));
