@@ -159,6 +159,7 @@ void PushtEnv::BeginEpisode(std::uint64_t seed) {
   perturbation_ = Perturbation::Draw(params_.perturb, seed);
   physics_.SetSlide(perturbation_.slide);
   motion_.Begin(seed);
+  physics_.SetWind(motion_.now().wind);
   n_held_ = 0;
   target_.reset();
 }
