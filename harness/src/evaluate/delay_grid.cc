@@ -186,6 +186,11 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
   const task::Experiment experiment(WithConfig(options));
   const std::unique_ptr<task::OutputFolder> output = BeginGrid(options, experiment, ranks);
   const control::EnvRunnerConfig runner = RunnerOf(experiment);
+  const bool is_quasi_static = !task::Task(WithConfig(options)).DescribeEnv().moves_without_actions;
+  if (is_quasi_static) {
+    core::PrintResult("note: env '{}' does not move without actions, so delays cost little there\n",
+                      experiment.env_name());
+  }
   const std::vector<compare::DelayPoint> points = PointsOf(grid, runner, output->path());
   if (ranks.is_root()) WriteGrid(output->path(), subject, points, nlohmann::json::array());
 
@@ -222,7 +227,7 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
   }
   WriteGrid(output->path(), subject, points, rows);
   const fs::path page = output->path() / run::kDelaysPage;
-  report::WriteDelayPage(rows, /*is_quasi_static=*/false, page);
+  report::WriteDelayPage(rows, is_quasi_static, page);
   core::PrintResult("\n{}{}\n", report::DelayTable(rows), page.string());
   return exit_code;
 }
