@@ -81,6 +81,21 @@ TEST(ActionQueue, PlansAsOftenAsItIsTold) {
   EXPECT_THAT(queue.steps(), ElementsAre(23, 24, 25, 26));
 }
 
+TEST(ActionQueue, AChunkForItsArrivalIsExecutedFromItsFirstAction) {
+  ActionQueue queue(kActionSteps, /*action_dim=*/1, /*n_execute=*/5, std::nullopt,
+                    /*starts_on_arrival=*/true);
+  queue.Ask(3);
+  std::iota(queue.chunk().begin(), queue.chunk().end(), 10.0F);
+  queue.Take();
+  EXPECT_THAT(queue.steps(), ElementsAre(10, 11, 12, 13, 14));
+  queue.Ask(3);
+  std::iota(queue.chunk().begin(), queue.chunk().end(), 20.0F);
+  queue.Take();
+  EXPECT_THAT(queue.steps(), ElementsAre(15, 16, 17, 20, 21));
+  queue.Ask(3);
+  EXPECT_THAT(queue.committed(), ElementsAre(22, 23, 24, 25, 26, 27));
+}
+
 // A queue that executes the actions 10, 11, ... and has asked for the next plan, 20, 21, ...
 ActionQueue QueueAtItsSecondPlan(int n_stale) {
   ActionQueue queue(kActionSteps, /*action_dim=*/1, std::max(1, kActionSteps - n_stale));

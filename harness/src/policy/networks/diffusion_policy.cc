@@ -258,8 +258,13 @@ Tensor DiffusionPolicy::ContinueSequence(const TensorMap& obs, const ChunkPrefix
       .weights = widened(prefix.weights.unsqueeze(-1).expand_as(prefix.actions)),
       .max_weight = prefix.max_guidance_weight,
       .is_given = prefix.is_given};
-  return ActionOf(prefix.has_full_jacobian ? DenoiseThroughNetwork(plan, inputs, guidance)
-                                           : Denoise(plan, inputs, &guidance));
+  if (prefix.has_full_jacobian && !prefix.is_given) {
+    return ActionOf(DenoiseThroughNetwork(plan, inputs, guidance));
+  }
+  const Tensor sequence = ActionOf(Denoise(plan, inputs, &guidance));
+  if (!prefix.is_given) return sequence;
+  return torch::where(prefix.weights.eq(1.0).unsqueeze(-1), prefix.actions.to(sequence.options()),
+                      sequence);
 }
 
 // [B, T, Da], with inpainting Da + Do.

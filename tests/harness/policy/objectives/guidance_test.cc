@@ -1,10 +1,13 @@
 // Real-time chunking compared with LeRobot's, and what holds for every objective.
 #include "policy/guidance.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "control/chunking_config.h"
 #include "dp_bench/policy/networks/diffusion_policy.h"
@@ -128,6 +131,49 @@ TEST(Guidance, TheCommittedStepsComeCloserToWhatIsExecuted) {
       EXPECT_LT(distance(plan), 0.9 * distance(ContinuedPlan(*policy, without)));
     }
   }
+}
+
+// training-time RTC
+constexpr const char* kWithPrefix = R"({"objective": "flow_matching", "max_prefix": 3})";
+
+TEST(Prefix, TheNetworkSeesTheFirstActionsOfTheChunkAsTheyAre) {
+  const auto policy = MakeTanhPolicy(kWithPrefix);
+  EXPECT_EQ(policy->max_prefix(), 3);
+  std::set<std::int64_t> lengths;
+  for (std::uint64_t step = 0; step < 8; ++step) {
+    NoiseSource noise = NoiseOfRows(3, step);
+    const Batch batch = {.obs = {{"agent_pos", RtcGolden("input.condition")}},
+                         .action = torch::linspace(-0.9, 0.7, 48).view({3, 8, 2}),
+                         .is_pad = torch::zeros({3, 8}, torch::kBool)};
+    EXPECT_TRUE(torch::isfinite(policy->ComputeLoss(batch, noise).loss).item<bool>());
+    const torch::Tensor seen = DenoiserOf(*policy).seen.back();
+    ASSERT_EQ(seen.sizes(), (std::vector<std::int64_t>{3, 8, 3}));
+    for (std::int64_t row = 0; row < 3; ++row) {
+      const torch::Tensor is_given = seen[row].slice(1, 2, 3);
+      const auto length = is_given.sum().item<std::int64_t>();
+      lengths.insert(length);
+      // from the current step on, which is step 1 of the sequence
+      EXPECT_EQ(is_given.slice(0, 1, 1 + length).sum().item<std::int64_t>(), length);
+      EXPECT_TRUE(torch::equal(seen[row].slice(1, 0, 2).slice(0, 1, 1 + length),
+                               batch.action[row].slice(0, 1, 1 + length)));
+    }
+  }
+  EXPECT_THAT(lengths, testing::ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Prefix, APlanBeginsWithTheGivenActions) {
+  const auto policy = MakeTanhPolicy(kWithPrefix);
+  ChunkPrefix prefix = PrefixWith("zeros", /*has_full_jacobian=*/false);
+  prefix.is_given = true;
+  const torch::Tensor plan = ContinuedPlan(*policy, prefix);
+  EXPECT_TRUE(
+      torch::equal(plan.slice(1, 0, kPrefixDelay), prefix.actions.slice(1, 0, kPrefixDelay)));
+  const torch::Tensor seen = DenoiserOf(*policy).seen.back();
+  EXPECT_EQ(seen.slice(2, 2, 3).sum().item<int>(), 3 * kPrefixDelay);
+  // without a prefix it plans like any other policy
+  NoiseSource noise = NoiseOfRows(3);
+  policy->PredictAction({{"agent_pos", RtcGolden("input.condition")}}, noise);
+  EXPECT_EQ(DenoiserOf(*policy).seen.back().slice(2, 2, 3).sum().item<int>(), 0);
 }
 
 TEST(Guidance, NoStepMovesBeyondTheTarget) {

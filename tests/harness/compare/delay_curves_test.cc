@@ -1,0 +1,118 @@
+// Success against the time that a plan takes, from finished runs.
+#include "compare/delay_curves.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "harness/compare/run_folders.h"
+#include "report/delay_page.h"
+#include "support/error_of.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench::compare {
+namespace {
+
+using testing::HasSubstr;
+
+class DelayCurvesTest : public testing::Test {
+ protected:
+  // A run with these outcomes from seed 1 on, at a place of the grid.
+  void Add(const std::string& method, int delay, const std::string& outcomes, int execute = 8) {
+    const auto folder = scratch_.path() / (method + std::to_string(delay));
+    WriteSmallRun(folder, outcomes, 1);
+    points_.push_back({.method = method, .delay = delay, .execute = execute, .folder = folder});
+  }
+
+  nlohmann::json Rows() const {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const DelayPointResult& result : CompareDelays(points_)) {
+      rows.push_back(ToJson(result, scratch_.path()));
+    }
+    return rows;
+  }
+
+  ScratchFolder scratch_;
+  std::vector<DelayPoint> points_;
+};
+
+TEST_F(DelayCurvesTest, MethodsAreComparedWithNaiveAtTheSamePlace) {
+  Add("rtc", 4, "sssssssfff");
+  Add("naive", 4, "ssssffffff");
+  Add("naive", 0, "ssssssssss");
+  const auto results = CompareDelays(points_);
+  ASSERT_TRUE(results[0].against_naive.has_value());
+  EXPECT_DOUBLE_EQ(results[0].against_naive->difference, 0.3);
+  EXPECT_EQ(results[0].against_naive->n_pairs, 10);
+  EXPECT_DOUBLE_EQ(results[0].against_naive->p, 0.25);  // 3 of 3 discordant pairs, two-sided
+  EXPECT_FALSE(results[1].against_naive.has_value());
+  EXPECT_FALSE(results[2].against_naive.has_value());
+}
+
+TEST_F(DelayCurvesTest, ADelayIsComparedWithTheSameMethodWhoseWorldWaits) {
+  Add("naive", 0, "ssssssssss");
+  Add("naive", 4, "ssssffffff");
+  Add("rtc", 4, "ssssffffff");
+  const auto results = CompareDelays(points_);
+  EXPECT_FALSE(results[0].against_waiting.has_value());
+  ASSERT_TRUE(results[1].against_waiting.has_value());
+  EXPECT_DOUBLE_EQ(results[1].against_waiting->difference, -0.6);
+  EXPECT_FALSE(results[2].against_waiting.has_value());  // rtc was not evaluated at delay 0
+}
+
+TEST_F(DelayCurvesTest, MethodsThatDifferShareNoLetter) {
+  const std::string good(60, 's');
+  Add("naive", 4, std::string(60, 'f'));
+  Add("rtc", 4, good);
+  Add("bid", 4, good);
+  const auto results = CompareDelays(points_);
+  EXPECT_EQ(results[1].letters, results[2].letters);
+  EXPECT_NE(results[0].letters, results[1].letters);
+}
+
+TEST_F(DelayCurvesTest, TheTableAndThePageShowThePoints) {
+  Add("naive", 0, "ssssssssss");
+  Add("naive", 4, "ssssffffff");
+  Add("rtc", 4, "sssssssfff");
+  const nlohmann::json rows = Rows();
+  const std::string table = report::DelayTable(rows);
+  EXPECT_THAT(table, HasSubstr("70.0 %"));
+  EXPECT_THAT(table, HasSubstr("+30.0"));
+
+  const auto file = scratch_.path() / "delays.html";
+  report::WriteDelayPage(rows, /*is_quasi_static=*/true, file);
+  const std::string page = core::ReadTextFile(file, std::size_t{1} << 20);
+  EXPECT_THAT(page, HasSubstr("3 evaluations on the same seeds"));
+  EXPECT_THAT(page, HasSubstr("does not move without actions"));
+  EXPECT_THAT(page, HasSubstr("A plan every 8 steps"));
+  EXPECT_THAT(page, HasSubstr(R"(href="./rtc4/report.html")"));
+  EXPECT_THAT(page, HasSubstr("class=\"interval series-1\""));
+}
+
+TEST_F(DelayCurvesTest, ARunWithoutResultsIsAnError) {
+  Add("naive", 0, "ss");
+  points_[0].folder = scratch_.path() / "none";
+  EXPECT_THAT([this] { CompareDelays(points_); }, testing::Throws<Error>());
+}
+
+TEST(DelayPoints, AreReadAsTheyWereWritten) {
+  const auto points = ReadDelayPoints(
+      R"({"points": [{"method": "rtc", "delay": null, "delay_ms": 40.5, "execute": 0,
+                      "folder": "rtc_latency_40.5"}]})",
+      "grid", "delays.json");
+  ASSERT_EQ(points.size(), 1U);
+  EXPECT_EQ(points[0].delay, std::nullopt);
+  EXPECT_EQ(points[0].delay_ms, 40.5);
+  EXPECT_EQ(points[0].folder, std::filesystem::path("grid/rtc_latency_40.5"));
+  EXPECT_FALSE(points[0].waits());
+  EXPECT_THAT(MessageOf(ErrorCode::kData,
+                        [] { ReadDelayPoints(R"({"points": [{}]})", "grid", "delays.json"); }),
+              HasSubstr("delays.json"));
+}
+
+}  // namespace
+}  // namespace dp_bench::compare
