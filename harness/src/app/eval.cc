@@ -118,7 +118,7 @@ void AddGridOptions(CLI::App* app, evaluate::DelayGrid* grid,
   CLI::Option* methods =
       AddList(app, "--chunking", &grid->methods,
               "With --delays: for each of these ways to join chunks: naive, hard_prefix, rtc, "
-              "training_time_rtc, state_roll_forward, bid, temporal_ensembling");
+              "training_time_rtc, state_roll_forward, a2c2, bid, temporal_ensembling");
   for (CLI::Option* option : {delays, latencies, execute, methods}) {
     for (CLI::Option* other : refused) option->excludes(other);
   }

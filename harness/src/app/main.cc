@@ -89,6 +89,8 @@ int Main(int argc, char** argv) {
         Entry{"import", "Make a checkpoint of a LeRobot policy", &AddImport},
         Entry{"distill", "Teach a policy to plan in one or two network evaluations", &AddDistill,
               true},
+        Entry{"correct", "Train a head that corrects a policy's chunks at every step", &AddCorrect,
+              true},
         Entry{"diagnose", "Find out why a training or sampling does not work", &AddDiagnose},
         Entry{"doctor", "Show what this machine offers and what is missing", &AddDoctor},
         Entry{"inspect", "Show a policy's shapes, parameters and memory", &AddInspect},

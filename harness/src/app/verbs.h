@@ -29,6 +29,7 @@ Verb AddDataset(CLI::App* app);
 Verb AddExport(CLI::App* app);
 Verb AddDiagnose(CLI::App* app);
 Verb AddDistill(CLI::App* app);
+Verb AddCorrect(CLI::App* app);
 Verb AddDoctor(CLI::App* app);
 Verb AddImport(CLI::App* app);
 Verb AddInspect(CLI::App* app);

@@ -84,12 +84,15 @@ void ActionQueue::Abandon() {
   n_from_chunk_ = 0;
 }
 
-std::span<const float> ActionQueue::action(int i) const {
-  const std::vector<float>& chunk = is_stale(i) ? previous_ : chunk_;
+int ActionQueue::place(int i) const {
   // fresh actions end at end_of_chunk_, with the last step
   const int index = is_stale(i) ? next_of_previous_ + i : end_of_chunk_ - n_steps() + i;
-  const auto row = static_cast<std::size_t>(std::min(index, n_action_steps_ - 1));
-  return std::span(chunk).subspan(row * action_dim_, action_dim_);
+  return std::min(index, n_action_steps_ - 1);
+}
+
+std::span<const float> ActionQueue::action(int i) const {
+  const std::vector<float>& chunk = is_stale(i) ? previous_ : chunk_;
+  return std::span(chunk).subspan(static_cast<std::size_t>(place(i)) * action_dim_, action_dim_);
 }
 
 std::vector<float> ActionQueue::steps() const {

@@ -60,6 +60,9 @@ class ActionQueue {
   /// The action of step `i`, [Da].
   std::span<const float> action(int i) const;
 
+  /// The place of that action in its chunk, from 0.
+  int place(int i) const;
+
   /// Whether that action is from the previous chunk, executed while the policy computes.
   bool is_stale(int i) const { return i < n_from_previous_; }
 

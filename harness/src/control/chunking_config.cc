@@ -22,6 +22,7 @@ const std::vector<std::pair<std::string, ChunkingMethod>>& Methods() {
       {"rtc", ChunkingMethod::kRtc},
       {"training_time_rtc", ChunkingMethod::kTrainingTimeRtc},
       {"state_roll_forward", ChunkingMethod::kStateRollForward},
+      {"a2c2", ChunkingMethod::kA2c2},
       {"bid", ChunkingMethod::kBid},
   };
   return methods;
@@ -60,6 +61,12 @@ ChunkingConfig ChunkingConfig::FromConfig(const Config& section) {
   keys("max_guidance_weight", &c.max_guidance_weight, 0.0, 1000.0,
        "rtc and hard_prefix: bound of the guidance, about the number of denoising steps");
   keys("n_samples", &c.n_samples, 1, kMostSamples, "bid: chunks of which the best is executed");
+  keys("corrector", &c.corrector, "a2c2: the file that `dp_bench correct` wrote");
+  keys("corrector_sha256", &c.corrector_sha256, "a2c2: of that file; `eval` fills it in");
+  if (c.method == ChunkingMethod::kA2c2 && !c.corrector) {
+    throw ConfigError("{}: a2c2 needs the file that `dp_bench correct` writes, found none",
+                      section.Where("corrector"));
+  }
   c.followed = ReadFollowedActions(section.Sub("followed_actions"));
   c.latency = LatencyModel::FromConfig(section.Sub("latency"));
   if (c.latency.is_random() && c.delay > 0) {

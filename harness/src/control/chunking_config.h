@@ -2,6 +2,7 @@
 // the plan takes account of it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,10 @@ enum class ChunkingMethod {
                       // policy learned to continue (Black et al. 2025, arXiv 2512.05964)
   kStateRollForward,  // the plan is made for the moment in which it will be there (VLASH, arXiv
                       // 2512.01031); see roll_forward.h
-  kBid,               // bidirectional decoding (Liu et al. 2024, arXiv 2408.17355): the sample that
-                      // continues the old chunk best
+  kA2c2,  // every action is corrected by the newest observation (Sendai et al. 2025, arXiv
+          // 2509.23224); see correction_head.h
+  kBid,   // bidirectional decoding (Liu et al. 2024, arXiv 2408.17355): the sample that
+          // continues the old chunk best
 };
 
 std::string_view Name(ChunkingMethod method);
@@ -44,6 +47,10 @@ struct ChunkingConfig {
   int n_samples = 16;        // of BID
   FollowedActions followed;  // of state_roll_forward
   LatencyModel latency;      // instead of `delay`
+
+  // of a2c2: the file of `dp_bench correct`, and what it must be
+  std::optional<std::string> corrector;
+  std::optional<std::string> corrector_sha256;
 
   static ChunkingConfig FromConfig(const Config& section);
 

@@ -372,6 +372,10 @@ int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std:
 void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communicator& ranks) {
   const task::Experiment experiment(WithConfig(*options));
   const control::EnvRunnerConfig runner = RunnerConfig(experiment);
+  if (const auto& file = runner.chunking.corrector; file && !runner.chunking.corrector_sha256) {
+    options->experiment.overrides.push_back("env_runner.chunking.corrector_sha256=" +
+                                            CorrectorHash(*file));
+  }
   if (const auto& file = runner.chunking.latency.file) {
     const std::vector<double> samples = Thinned(run::ReadLatencySamples(*file));
     options->experiment.overrides.push_back(

@@ -162,6 +162,11 @@ void EnvRunner::SetObsRanges(run::ObsRanges ranges) {
   plan_->obs_ranges = std::move(ranges);
 }
 
+void EnvRunner::SetCorrection(std::shared_ptr<const control::CorrectionHead> correction) {
+  slots_.clear();  // they do not correct
+  plan_->correction = std::move(correction);
+}
+
 void EnvRunner::RecordSteps() {
   data::ReplayEpisode(data::RecordedKeys(plan_->env));  // throws
   slots_.clear();                                       // they do not record

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "control/chunk_planner.h"
+#include "control/correction_head.h"
 #include "control/env_runner_config.h"
 #include "core/communicator.h"
 #include "dp_bench/env.h"
@@ -39,6 +40,9 @@ class EnvRunner {
   /// with those of the episodes; without them nothing is compared. No outcome depends on them. Call
   /// it between two runs.
   void SetObsRanges(run::ObsRanges ranges);
+
+  /// Corrects every action before it is executed. Call it between two runs.
+  void SetCorrection(std::shared_ptr<const control::CorrectionHead> correction);
 
   /// Every test episode that does not fail leaves its steps in `output_dir` (RecordedFile in
   /// episode_recording.h) before its record is delivered. No outcome depends on it, unless the env

@@ -25,6 +25,9 @@ EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
                plan.execute, plan.horizons.temporal_ensemble_coeff,
                plan.config.chunking.method == control::ChunkingMethod::kStateRollForward),
       course_(plan.shape_meta.obs, plan.obs_ranges) {
+  if (plan.correction != nullptr) {
+    window_ = control::MakeObsBatch(plan.shape_meta.obs, /*n_rows=*/1, plan.horizons.n_obs_steps);
+  }
   // keys that the policy does not use are written, and never read
   const std::vector<KeySpec>& keys = plan.env.shape_meta.obs;
   unused_obs_.resize(keys.size());
@@ -75,21 +78,33 @@ void EpisodeSlot::ExecuteChunk() {
 
   // observes only the steps that the next plan uses; none if there is no next plan
   const bool is_last_chunk = record_.n_steps + n_steps >= plan_.max_steps;
-  const int first_observed = is_last_chunk ? n_steps : n_steps - plan_.horizons.n_obs_steps;
+  int first_observed = is_last_chunk ? n_steps : n_steps - plan_.horizons.n_obs_steps;
+  if (plan_.correction != nullptr) first_observed = 0;
   for (int i = 0; i < n_steps && record_.n_steps < plan_.max_steps && !is_terminated_; ++i) {
     const int step = record_.n_steps;
-    CatchAll([&] { Step(actions_.action(i), /*is_observed=*/i >= first_observed); },
+    const std::span<const float> action = ActionOfStep(i);
+    CatchAll([&] { Step(action, /*is_observed=*/i >= first_observed); },
              [&](std::string_view why) { Fail(fmt::format("step {}: {}", step, why)); });
     if (!awaits_plan()) return;
     const bool is_stale = actions_.is_stale(i);
     record_.n_stale_steps += is_stale ? 1 : 0;
-    jerk_.Add(actions_.action(i), n_plans_ - (is_stale ? 1 : 0));
+    jerk_.Add(action, n_plans_ - (is_stale ? 1 : 0));
   }
   if (is_terminated_ || record_.n_steps >= plan_.max_steps) {
     End();
   } else {
     AskForPlan();
   }
+}
+
+// What is executed in a step of the queue, [Da].
+std::span<const float> EpisodeSlot::ActionOfStep(int i) {
+  const std::span<const float> planned = actions_.action(i);
+  if (plan_.correction == nullptr) return planned;
+  history_.CopyWindows(0, &window_);
+  corrected_.assign(planned.begin(), planned.end());
+  plan_.correction->Correct(window_, actions_.place(i), corrected_, &scratch_);
+  return corrected_;
 }
 
 void EpisodeSlot::AskForPlan() {

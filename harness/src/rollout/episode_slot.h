@@ -61,6 +61,7 @@ class EpisodeSlot {
 
   void ResetEnv();
   void AskForPlan();
+  std::span<const float> ActionOfStep(int i);
   void Step(std::span<const float> action, bool is_observed);
   void Observe();
   double ScoreAfter(double reward) const;
@@ -74,6 +75,9 @@ class EpisodeSlot {
   std::vector<std::vector<std::byte>> unused_obs_;  // of keys that the policy does not use
   std::vector<std::span<std::byte>> obs_buffers_;   // [env obs keys]
   control::ActionQueue actions_;
+  control::ObsBatch window_;      // one row, for corrections; empty without them
+  std::vector<float> corrected_;  // [Da]
+  std::vector<float> scratch_;
   run::EpisodeRecord record_;
   bool is_terminated_ = false;
   run::EpisodeCourseKeeper course_;

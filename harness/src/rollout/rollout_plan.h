@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "control/correction_head.h"
 #include "control/env_runner_config.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
@@ -31,7 +32,8 @@ struct RolloutPlan {
                                             // latency, the median
   int execute = 1;                          // [control steps] from one plan to the next
   std::filesystem::path output_dir;
-  bool records_steps = false;  // see EnvRunner::RecordSteps
+  std::shared_ptr<const control::CorrectionHead> correction;  // of every action; null: none
+  bool records_steps = false;                                 // see EnvRunner::RecordSteps
 };
 
 }  // namespace dp_bench::rollout

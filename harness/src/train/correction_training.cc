@@ -1,0 +1,170 @@
+#include "train/correction_training.h"
+
+#include <torch/nn/functional/activation.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "control/correction_head.h"
+#include "core/errors.h"
+#include "policy/device.h"
+#include "train/batches.h"
+
+namespace dp_bench::train {
+namespace {
+
+using torch::Tensor;
+
+// The head while it is trained: in -> hidden -> hidden -> Da.
+struct CorrectionNetwork {
+  CorrectionNetwork(std::int64_t n_in, std::int64_t n_hidden, std::int64_t n_out)
+      : layers{torch::nn::Linear(n_in, n_hidden), torch::nn::Linear(n_hidden, n_hidden),
+               torch::nn::Linear(n_hidden, n_out)} {
+    // the first corrections are 0
+    const torch::NoGradGuard no_grad;
+    layers.back()->weight.zero_();
+    layers.back()->bias.zero_();
+  }
+
+  Tensor Forward(Tensor x) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      x = layers[i]->forward(x);
+      if (i + 1 < layers.size()) x = torch::relu(x);
+    }
+    return x;
+  }
+
+  std::vector<Tensor> parameters() {
+    std::vector<Tensor> all;
+    for (auto& layer : layers) {
+      for (const Tensor& parameter : layer->parameters()) all.push_back(parameter);
+    }
+    return all;
+  }
+
+  std::vector<torch::nn::Linear> layers;
+};
+
+// [N, in] in raw units, the corrections that would be right [N, Da], and whether a row counts [N].
+struct CorrectionSamples {
+  Tensor inputs;
+  Tensor targets;
+  Tensor counts;
+};
+
+// One sample for each action of each chunk.
+CorrectionSamples SamplesOf(Policy& policy, const Batch& batch, NoiseSource& noise) {
+  const PolicySpec& spec = policy.spec();
+  const Horizons& horizons = spec.horizons;
+  const std::int64_t n_obs = horizons.n_obs_steps;
+  const torch::NoGradGuard no_grad;
+  const Tensor chunk = policy.PredictAction(ObservedSteps(batch.obs, n_obs), noise);  // [B, Ta, Da]
+  const std::int64_t n_rows = chunk.size(0);
+  CorrectionSamples samples;
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> targets;
+  std::vector<Tensor> counts;
+  for (std::int64_t place = 0; place < horizons.n_action_steps; ++place) {
+    std::vector<Tensor> parts;
+    for (const KeySpec& key : spec.shape_meta.obs) {
+      if (key.type != KeyType::kLowDim) continue;
+      parts.push_back(batch.obs.at(key.name).narrow(1, place, n_obs).reshape({n_rows, -1}));
+    }
+    const Tensor action = chunk.select(1, place);
+    parts.push_back(action);
+    const double share = static_cast<double>(place) / horizons.n_action_steps;
+    parts.push_back(torch::full({n_rows, 1}, share, action.options()));
+    inputs.push_back(torch::cat(parts, 1));
+    targets.push_back(batch.action.select(1, n_obs - 1 + place) - action);
+    counts.push_back(batch.is_pad.select(1, n_obs - 1 + place).logical_not());
+  }
+  return {torch::cat(inputs), torch::cat(targets), torch::cat(counts)};
+}
+
+Array ToArray(const Tensor& tensor) {
+  const Tensor host = tensor.detach().to(torch::kCPU, torch::kFloat32).contiguous();
+  Array array(DType::kFloat32, host.sizes().vec());
+  std::copy_n(host.const_data_ptr<float>(), host.numel(), array.as<float>().begin());
+  return array;
+}
+
+// Mean and deviation of the inputs, which stay as the first batch has them.
+struct InputScale {
+  Tensor mean;
+  Tensor std;
+
+  explicit InputScale(const CorrectionSamples& first)
+      : mean(first.inputs.mean(0)), std(first.inputs.std(0).clamp_min(1e-3)) {
+    mean.slice(0, -1).zero_();  // the place in the chunk is between 0 and 1 as it is
+    std.slice(0, -1).fill_(1.0);
+  }
+  Tensor Apply(const Tensor& inputs) const { return (inputs - mean) / std; }
+};
+
+ArrayMap TensorsOf(CorrectionNetwork& network, const InputScale& scale) {
+  ArrayMap tensors;
+  tensors.emplace("input.mean", ToArray(scale.mean.slice(0, 0, -1)));
+  tensors.emplace("input.std", ToArray(scale.std.slice(0, 0, -1)));
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    tensors.emplace(std::to_string(i) + ".weight", ToArray(network.layers[i]->weight));
+    tensors.emplace(std::to_string(i) + ".bias", ToArray(network.layers[i]->bias));
+  }
+  return tensors;
+}
+
+void RequireLowDim(const PolicySpec& spec) {
+  for (const KeySpec& key : spec.shape_meta.obs) {
+    if (key.type == KeyType::kLowDim) return;
+  }
+  throw ConfigError("the policy observes images only: a correction needs a low_dim observation");
+}
+
+}  // namespace
+
+ArrayMap TrainCorrection(Policy& policy, data::BatchLoader& loader,
+                         const CorrectionTrainingOptions& options,
+                         const CorrectionProgress& progress) {
+  const PolicySpec& spec = policy.spec();
+  RequireLowDim(spec);
+  const std::int64_t action_dim = spec.shape_meta.action_dim();
+  const torch::Device device = policy.module().parameters().front().device();
+  torch::manual_seed(options.seed);
+  CorrectionNetwork network(control::CorrectionInputs(spec.shape_meta, spec.horizons),
+                            options.n_hidden, action_dim);
+  for (auto& layer : network.layers) layer->to(device);
+  torch::optim::Adam optimizer(network.parameters(), torch::optim::AdamOptions(options.lr));
+  std::optional<InputScale> scale;
+  data::HostBatch host;
+  std::uint64_t epoch = 0;
+  loader.StartEpoch(epoch);
+  for (int step = 1; step <= options.n_steps; ++step) {
+    while (!loader.Next(&host)) loader.StartEpoch(++epoch);
+    const Batch batch = ToBatch(host, spec.shape_meta, device);
+    NoiseSource noise = BatchNoise(options.seed, NoisePurpose::kSampling,
+                                   static_cast<std::uint64_t>(step), batch.action.size(0));
+    const CorrectionSamples samples = SamplesOf(policy, batch, noise);
+    if (!scale) scale.emplace(samples);
+    const Tensor action_std = scale->std.slice(0, -1 - action_dim, -1);
+    const Tensor error =
+        network.Forward(scale->Apply(samples.inputs)) - samples.targets / action_std;
+    const Tensor loss =
+        (error.square().mean(1) * samples.counts).sum() / samples.counts.sum().clamp_min(1);
+    if (!std::isfinite(loss.item<double>())) {
+      throw NumericError("the loss of the correction is not finite at step {}", step);
+    }
+    const double done = static_cast<double>(step - 1) / options.n_steps;
+    static_cast<torch::optim::AdamOptions&>(optimizer.param_groups()[0].options())
+        .lr(0.5 * options.lr * (1.0 + std::cos(std::numbers::pi * done)));
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    if (!progress(step, loss.item<double>())) break;
+  }
+  return TensorsOf(network, *scale);
+}
+
+}  // namespace dp_bench::train

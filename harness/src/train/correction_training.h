@@ -1,0 +1,34 @@
+// Trains the head that corrects a frozen policy's chunks at every control step (A2C2). Includes
+// LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "data/loader.h"
+#include "dp_bench/array.h"
+#include "dp_bench/policy.h"
+
+namespace dp_bench::train {
+
+struct CorrectionTrainingOptions {
+  int n_steps = 2000;
+  std::int64_t batch_size = 128;  // sequences; each has n_action_steps samples
+  std::int64_t n_hidden = 256;    // in each of two layers
+  double lr = 1e-3;               // falls to 0 as a cosine
+  std::uint64_t seed = 42;
+};
+
+/// Called after each step with its number, from 1, and its loss; false ends the training.
+using CorrectionProgress = std::function<bool(int step, double loss)>;
+
+/// For each sequence of `loader`, whose observations have all T steps: the policy plans from the
+/// first To, and for each action of the chunk the head learns, from the To observations before it,
+/// what the demonstration does instead. Steps of the padding do not count. Returns the tensors of
+/// control::CorrectionHead. The policy keeps its weights. Throws Error{kConfig} if the policy
+/// observes no low_dim key, Error{kNumeric} if the loss is not finite.
+ArrayMap TrainCorrection(Policy& policy, data::BatchLoader& loader,
+                         const CorrectionTrainingOptions& options,
+                         const CorrectionProgress& progress);
+
+}  // namespace dp_bench::train
