@@ -38,6 +38,7 @@ Examples:
   dp_bench suite configs/suite/tiny.json
   dp_bench suite configs/suite/mt50.json --jobs 2 env.params.python=/opt/metaworld/bin/python
   dp_bench suite configs/suite/mt50.json --dry-run
+  dp_bench suite configs/suite/mt50.json --budget 20000          # episodes go where they tell most
   dp_bench suite configs/suite/mt50.json --results other_machine/suite.json)";
 
 struct SuiteVerbOptions {
@@ -48,6 +49,7 @@ struct SuiteVerbOptions {
   int n_jobs = 1;
   std::string shard;
   bool is_dry_run = false;
+  int n_budget = 0;  // test episodes of all cells; 0: each has those of its config
 };
 
 // The steps that this process has nothing to do with: the cells of other shards count as known.
@@ -79,6 +81,7 @@ suite::SuiteOptions StepOptions(const SuiteVerbOptions& options) {
           .plugin_dirs = options.experiment.plugin_dirs,
           .device = options.experiment.device,
           .overrides = options.experiment.overrides,
+          .has_budget = options.n_budget > 0,
           .resolve = resolve};
 }
 
@@ -160,7 +163,10 @@ int PrintPlan(const std::vector<suite::SuiteStep>& steps, const suite::SuiteResu
               int n_jobs, const std::atomic<bool>& stop) {
   const std::vector<bool> known = results.known();
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].cell) core::PrintResult("{}  {}\n", known[i] ? "done " : "to do", steps[i].title);
+    if (!steps[i].cell) continue;
+    const std::string seeds =
+        steps[i].n_test > 0 ? fmt::format(", {} test seeds", steps[i].n_test) : "";
+    core::PrintResult("{}  {}{}\n", known[i] ? "done " : "to do", steps[i].title, seeds);
   }
   const std::map<std::string, StepCosts> finished = CostsOf(steps, results.Extras({}));
   std::map<std::string, StepCosts> by_source;
@@ -238,23 +244,73 @@ class SuiteProgress {
   std::vector<bool> known_;
 };
 
+// Runs what is not done.
+suite::SuiteRunReport FillTable(const SuiteVerbOptions& options,
+                                const std::vector<suite::SuiteStep>& steps,
+                                const std::atomic<bool>& stop, suite::SuiteResults* results) {
+  SuiteProgress progress(steps, results);
+  suite::SuiteRunReport report = suite::RunSteps(
+      steps, KnownIn(options.shard, steps, results->known()),
+      {.n_at_once = options.n_jobs,
+       .stop = &stop,
+       .changed = [&](std::size_t step, suite::StepState state) { progress.Note(step, state); }});
+  results->TakeAll();
+  results->Write(report.states);
+  return report;
+}
+
+// Sets the test seeds of the cells to what the budget gives next. False after the last round.
+bool BeginRound(int n_budget, suite::SuiteResults* results, std::vector<suite::SuiteStep>* steps) {
+  const compare::BudgetRound& round = results->NextRound(n_budget);
+  std::size_t cell = 0;
+  for (suite::SuiteStep& step : *steps) {
+    if (step.cell) step.n_test = round.n_seeds[cell++];
+  }
+  std::string what = fmt::format("round {}, where policies share a letter", round.index + 1);
+  if (round.index == 0) {
+    what = fmt::format("round 1, {} test seeds of each cell; later ones have up to {} episodes",
+                       round.n_first, round.n_more);
+  }
+  if (round.is_over) {
+    what = round.is_decided ? "on each task, all policies are told apart" : "the budget is spent";
+  }
+  core::PrintStatus("{} of {} test episodes: {}\n", round.n_episodes, n_budget, what);
+  return !round.is_over;
+}
+
+// Round by round, up to one that is not completed.
+suite::SuiteRunReport SpendBudget(const SuiteVerbOptions& options, const std::atomic<bool>& stop,
+                                  suite::SuiteResults* results,
+                                  std::vector<suite::SuiteStep>* steps) {
+  suite::SuiteRunReport report;
+  while (BeginRound(options.n_budget, results, steps)) {
+    report = FillTable(options, *steps, stop, results);
+    // a result that cannot be read would begin the same round again
+    const std::vector<bool> known = results->known();
+    const auto n_known = std::ranges::count(known, true);
+    const auto n_cells = std::ranges::count_if(
+        *steps, [](const suite::SuiteStep& step) { return step.cell.has_value(); });
+    if (report.exit_code != 0 || n_known < n_cells) return report;
+  }
+  results->Write(report.states);
+  return report;
+}
+
 int RunSuite(SuiteVerbOptions options) {
   const std::atomic<bool>& stop = core::CatchStopSignals();
   const suite::SuiteFile suite = suite::ReadSuiteFile(options.file);
   if (options.output.empty()) options.output = fs::path("runs") / "suites" / suite.name;
   options.output = fs::absolute(options.output).lexically_normal();  // it gets into configs
-  const std::vector<suite::SuiteStep> steps = suite::StepsOf(suite, StepOptions(options));
+  std::vector<suite::SuiteStep> steps = suite::StepsOf(suite, StepOptions(options));
   suite::SuiteResults results(suite, steps, options.output, options.results);
-  if (options.is_dry_run) return PrintPlan(steps, results, options.n_jobs, stop);
+  if (options.is_dry_run) {
+    if (options.n_budget > 0) BeginRound(options.n_budget, &results, &steps);
+    return PrintPlan(steps, results, options.n_jobs, stop);
+  }
   fs::create_directories(options.output);
-  SuiteProgress progress(steps, &results);
-  const suite::SuiteRunReport report = suite::RunSteps(
-      steps, KnownIn(options.shard, steps, results.known()),
-      {.n_at_once = options.n_jobs,
-       .stop = &stop,
-       .changed = [&](std::size_t step, suite::StepState state) { progress.Note(step, state); }});
-  results.TakeAll();
-  results.Write(report.states);
+  const suite::SuiteRunReport report = options.n_budget > 0
+                                           ? SpendBudget(options, stop, &results, &steps)
+                                           : FillTable(options, steps, stop, &results);
   if (report.exit_code == core::kExitInterrupted) {
     core::PrintResult("interrupted; the same command continues\n");
     return report.exit_code;
@@ -276,9 +332,14 @@ Verb AddSuite(CLI::App* app) {
   app->add_option("--output", options->output, "Folder of the suite (default: runs/suites/<name>)");
   AddNumber(app, "--jobs", &options->n_jobs, 1, 1024,
             "Steps at once; the processors are divided between them");
-  app->add_option("--shard", options->shard,
-                  "i/n, from 0 on, or auto: only the i-th of n parts of the cells; join them with "
-                  "--results");
+  CLI::Option* shard = app->add_option(
+      "--shard", options->shard,
+      "i/n, from 0 on, or auto: only the i-th of n parts of the cells; join them with --results");
+  AddNumber(
+      app, "--budget", &options->n_budget, 1, 1'000'000'000,
+      "Test episodes of all cells together, instead of env_runner.n_test of each: 10 for each "
+      "cell first, then where policies share a letter on a task")
+      ->excludes(shard);
   app->add_option("--results", options->results,
                   "suite.json of another folder or machine, whose cells count as done; may be "
                   "repeated")

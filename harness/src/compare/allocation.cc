@@ -7,34 +7,57 @@
 namespace dp_bench::compare {
 namespace {
 
+// The pairs over all tasks, or those of each task.
+struct Scope {
+  const SuiteTable& table;
+  const SuiteRanking& ranking;
+  bool is_by_task = false;
+
+  const std::vector<SuitePair>& pairs() const {
+    return is_by_task ? ranking.on_tasks : ranking.pairs;
+  }
+  std::string TaskOf(const SuitePair& pair) const {
+    return is_by_task ? table.tasks[pair.task].name : "";
+  }
+};
+
 // The policies with a place that are not told from this one.
-std::vector<std::string> RivalsOf(const std::string& policy, const SuiteTable& table,
-                                  const SuiteRanking& ranking) {
+std::vector<std::string> RivalsOf(const std::string& policy, const std::string& task,
+                                  const Scope& scope) {
   std::vector<std::string> rivals;
-  for (const SuitePair& pair : ranking.pairs) {
-    const std::string& a = table.policies[pair.ranked.a];
-    const std::string& b = table.policies[pair.ranked.b];
+  for (const SuitePair& pair : scope.pairs()) {
+    const std::string& a = scope.table.policies[pair.ranked.a];
+    const std::string& b = scope.table.policies[pair.ranked.b];
     if (pair.ranked.is_different || (a != policy && b != policy)) continue;
     const std::string& other = a == policy ? b : a;
-    if (ranking.PlaceOf(other) != nullptr) rivals.push_back(other);
+    if (scope.TaskOf(pair) != task || scope.ranking.PlaceOf(other, task) == nullptr) continue;
+    rivals.push_back(other);
   }
   return rivals;
 }
 
 // The policies that are not told from all others.
-std::vector<PolicyBudget> OpenPolicies(const SuiteTable& table, const SuiteRanking& ranking) {
+std::vector<PolicyBudget> OpenPolicies(const Scope& scope) {
   std::vector<PolicyBudget> open;
-  for (const std::string& policy : table.policies) {
-    if (ranking.PlaceOf(policy) == nullptr) continue;
-    PolicyBudget budget = {.policy = policy, .rivals = RivalsOf(policy, table, ranking)};
-    if (budget.rivals.empty()) continue;
-    for (const SuiteCell& cell : table.cells) {
-      if (cell.policy != policy) continue;
-      const int n = static_cast<int>(cell.successes.size());
-      budget.n_seeds = budget.n_cells == 0 ? n : std::min(budget.n_seeds, n);
-      ++budget.n_cells;
+  std::vector<std::string> tasks = {""};
+  if (scope.is_by_task) {
+    tasks.clear();
+    for (const SuiteTaskName& task : scope.table.tasks) tasks.push_back(task.name);
+  }
+  for (const std::string& task : tasks) {
+    for (const std::string& policy : scope.table.policies) {
+      if (scope.ranking.PlaceOf(policy, task) == nullptr) continue;
+      PolicyBudget budget = {
+          .policy = policy, .task = task, .rivals = RivalsOf(policy, task, scope)};
+      if (budget.rivals.empty()) continue;
+      for (const SuiteCell& cell : scope.table.cells) {
+        if (cell.policy != policy || (scope.is_by_task && cell.task != task)) continue;
+        const int n = static_cast<int>(cell.successes.size());
+        budget.n_seeds = budget.n_cells == 0 ? n : std::min(budget.n_seeds, n);
+        ++budget.n_cells;
+      }
+      open.push_back(std::move(budget));
     }
-    open.push_back(std::move(budget));
   }
   return open;
 }
@@ -47,20 +70,22 @@ struct OpenPair {
 };
 
 // Those that need the fewest more seeds first.
-std::vector<OpenPair> OpenPairs(const SuiteTable& table, const SuiteRanking& ranking,
-                                const std::vector<PolicyBudget>& open) {
+std::vector<OpenPair> OpenPairs(const Scope& scope, const std::vector<PolicyBudget>& open) {
   // what the mixture of bets costs before anything is seen
   constexpr double kStart = 3.2;
-  const double threshold = std::log(2.0 * static_cast<double>(ranking.pairs.size()) / 0.05);
-  const auto place = [&](std::size_t policy) {
-    return static_cast<std::size_t>(
-        std::ranges::find(open, table.policies[policy], &PolicyBudget::policy) - open.begin());
+  const double threshold = std::log(2.0 * static_cast<double>(scope.pairs().size()) / 0.05);
+  const auto place = [&](std::size_t policy, const std::string& task) {
+    const auto found = std::ranges::find_if(open, [&](const PolicyBudget& budget) {
+      return budget.policy == scope.table.policies[policy] && budget.task == task;
+    });
+    return static_cast<std::size_t>(found - open.begin());
   };
   std::vector<std::pair<double, OpenPair>> by_need;
-  for (const SuitePair& pair : ranking.pairs) {
-    const std::size_t a = place(pair.ranked.a);
-    const std::size_t b = place(pair.ranked.b);
-    if (pair.ranked.is_different || std::max(a, b) >= open.size()) continue;
+  for (const SuitePair& pair : scope.pairs()) {
+    if (pair.ranked.is_different) continue;
+    const std::size_t a = place(pair.ranked.a, scope.TaskOf(pair));
+    const std::size_t b = place(pair.ranked.b, scope.TaskOf(pair));
+    if (std::max(a, b) >= open.size()) continue;
     const PairEvidence& evidence = pair.ranked.evidence;
     const double log_evidence = std::max(evidence.log_a_better, evidence.log_b_better);
     const double per_seed = std::max(0.1, log_evidence + kStart) / std::max(1, pair.n_seeds);
@@ -73,12 +98,9 @@ std::vector<OpenPair> OpenPairs(const SuiteTable& table, const SuiteRanking& ran
   return pairs;
 }
 
-}  // namespace
-
-std::vector<PolicyBudget> Allocate(const SuiteTable& table, const SuiteRanking& ranking,
-                                   int n_episodes) {
-  std::vector<PolicyBudget> open = OpenPolicies(table, ranking);
-  for (const OpenPair& pair : OpenPairs(table, ranking, open)) {
+std::vector<PolicyBudget> Distribute(const Scope& scope, int n_episodes) {
+  std::vector<PolicyBudget> open = OpenPolicies(scope);
+  for (const OpenPair& pair : OpenPairs(scope, open)) {
     while (true) {
       PolicyBudget& least =
           open[pair.a].n_total() <= open[pair.b].n_total() ? open[pair.a] : open[pair.b];
@@ -89,6 +111,18 @@ std::vector<PolicyBudget> Allocate(const SuiteTable& table, const SuiteRanking& 
   }
   std::erase_if(open, [](const PolicyBudget& each) { return each.n_more == 0; });
   return open;
+}
+
+}  // namespace
+
+std::vector<PolicyBudget> Allocate(const SuiteTable& table, const SuiteRanking& ranking,
+                                   int n_episodes) {
+  return Distribute({.table = table, .ranking = ranking}, n_episodes);
+}
+
+std::vector<PolicyBudget> AllocateOnTasks(const SuiteTable& table, const SuiteRanking& ranking,
+                                          int n_episodes) {
+  return Distribute({.table = table, .ranking = ranking, .is_by_task = true}, n_episodes);
 }
 
 nlohmann::json ToJson(const SuiteTable& table, const std::vector<PolicyBudget>& budgets) {

@@ -13,9 +13,10 @@ namespace dp_bench::compare {
 /// More test seeds for a policy, the same number for each of its cells.
 struct PolicyBudget {
   std::string policy;
-  int n_seeds = 0;  // that it has, in each cell
+  std::string task;  // empty: all tasks
+  int n_seeds = 0;   // that it has, in each cell
   int n_more = 0;
-  int n_cells = 0;                  // tasks times training seeds
+  int n_cells = 0;                  // tasks times training seeds, or training seeds on `task`
   std::vector<std::string> rivals;  // with which it shares a letter
 
   int n_total() const { return n_seeds + n_more; }
@@ -28,6 +29,11 @@ struct PolicyBudget {
 /// fewer. Empty if all policies are told apart; those without a place (SuiteRanking) get nothing.
 std::vector<PolicyBudget> Allocate(const SuiteTable& table, const SuiteRanking& ranking,
                                    int n_episodes);
+
+/// The same for each task by itself: the policies that share a letter on it get seeds of it. The
+/// pairs of all tasks are one list.
+std::vector<PolicyBudget> AllocateOnTasks(const SuiteTable& table, const SuiteRanking& ranking,
+                                          int n_episodes);
 
 /// {format, n_episodes, policies: [{policy, n_seeds, n_more, n_episodes, rivals, cells}]}, with
 /// folder, task, training seed and first new test seed of each cell.

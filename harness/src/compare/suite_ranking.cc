@@ -150,6 +150,19 @@ void AddPlaces(const SuiteTable& table, std::string_view task,
   }
 }
 
+std::vector<RankedPair> RankedOf(std::span<const SuitePair> pairs) {
+  std::vector<RankedPair> ranked;
+  for (const SuitePair& pair : pairs) ranked.push_back(pair.ranked);
+  return ranked;
+}
+
+// One e-BH over all of them.
+void NamePairs(std::vector<SuitePair>* pairs) {
+  std::vector<RankedPair> ranked = RankedOf(*pairs);
+  NameDifferences(ranked);
+  for (std::size_t i = 0; i < ranked.size(); ++i) (*pairs)[i].ranked = ranked[i];
+}
+
 void AddPlacesOverAll(const SuiteTable& table, const CellGrid& grid, SuiteRanking* ranking) {
   std::vector<std::size_t> policies;
   std::vector<double> rates;
@@ -158,15 +171,10 @@ void AddPlacesOverAll(const SuiteTable& table, const CellGrid& grid, SuiteRankin
     policies.push_back(i);
     rates.push_back(MeanRateOf(grid, i));
   }
-  std::vector<RankedPair> pairs;
-  for (const SuitePair& pair : ranking->pairs) pairs.push_back(pair.ranked);
-  AddPlaces(table, kAllTasks, policies, rates, pairs, &ranking->places);
+  AddPlaces(table, kAllTasks, policies, rates, RankedOf(ranking->pairs), &ranking->places);
 }
 
-// `pairs` are sorted by task, `n_pairs[i]` of them on task i.
-void AddPlacesOnTasks(const SuiteTable& table, const CellGrid& grid,
-                      std::span<const RankedPair> pairs, std::span<const std::size_t> n_pairs,
-                      SuiteRanking* ranking) {
+void AddPlacesOnTasks(const SuiteTable& table, const CellGrid& grid, SuiteRanking* ranking) {
   for (std::size_t task = 0; task < table.tasks.size(); ++task) {
     std::vector<std::size_t> policies;
     std::vector<double> rates;
@@ -175,9 +183,8 @@ void AddPlacesOnTasks(const SuiteTable& table, const CellGrid& grid,
       policies.push_back(i);
       rates.push_back(RateOf(grid[i][task]));
     }
-    AddPlaces(table, table.tasks[task].name, policies, rates, pairs.first(n_pairs[task]),
-              &ranking->places);
-    pairs = pairs.subspan(n_pairs[task]);
+    const auto of_task = std::ranges::equal_range(ranking->on_tasks, task, {}, &SuitePair::task);
+    AddPlaces(table, table.tasks[task].name, policies, rates, RankedOf(of_task), &ranking->places);
   }
 }
 
@@ -186,7 +193,6 @@ void AddPlacesOnTasks(const SuiteTable& table, const CellGrid& grid,
 SuiteRanking RankingOf(const SuiteTable& table) {
   const CellGrid grid = GridOf(table);
   SuiteRanking ranking;
-  std::vector<std::vector<RankedPair>> on_tasks(table.tasks.size());
   for (std::size_t a = 0; a < table.policies.size(); ++a) {
     for (std::size_t b = a + 1; b < table.policies.size(); ++b) {
       if (!HasCell(grid, a) || !HasCell(grid, b)) continue;
@@ -194,9 +200,15 @@ SuiteRanking RankingOf(const SuiteTable& table) {
       std::vector<TaskDifferences> tasks;
       for (std::size_t task = 0; task < table.tasks.size(); ++task) {
         tasks.push_back(DifferencesOn(grid[a][task], grid[b][task]));
-        if (tasks.back().by_seed.empty()) continue;
-        pair.counts.Add(tasks.back().counts);
-        on_tasks[task].push_back({.a = a, .b = b, .evidence = EvidenceOf(tasks.back().by_seed)});
+        const TaskDifferences& on_task = tasks.back();
+        if (on_task.by_seed.empty()) continue;
+        pair.counts.Add(on_task.counts);
+        ranking.on_tasks.push_back(
+            {.ranked = {.a = a, .b = b, .evidence = EvidenceOf(on_task.by_seed)},
+             .difference = DifferenceOfRates({&on_task, 1}),
+             .n_seeds = static_cast<int>(on_task.by_seed.size()),
+             .counts = on_task.counts,
+             .task = task});
       }
       const std::vector<double> means = MeanDifferences(tasks);
       pair.n_seeds = static_cast<int>(means.size());
@@ -205,21 +217,11 @@ SuiteRanking RankingOf(const SuiteTable& table) {
       ranking.pairs.push_back(pair);
     }
   }
-  std::vector<RankedPair> over_all;
-  for (const SuitePair& pair : ranking.pairs) over_all.push_back(pair.ranked);
-  NameDifferences(over_all);
-  for (std::size_t i = 0; i < over_all.size(); ++i) ranking.pairs[i].ranked = over_all[i];
-
-  // one e-BH over the whole table
-  std::vector<RankedPair> each;
-  std::vector<std::size_t> n_pairs;
-  for (const std::vector<RankedPair>& pairs : on_tasks) {
-    each.insert(each.end(), pairs.begin(), pairs.end());
-    n_pairs.push_back(pairs.size());
-  }
-  NameDifferences(each);
+  std::ranges::stable_sort(ranking.on_tasks, {}, &SuitePair::task);
+  NamePairs(&ranking.pairs);
+  NamePairs(&ranking.on_tasks);
   AddPlacesOverAll(table, grid, &ranking);
-  AddPlacesOnTasks(table, grid, each, n_pairs, &ranking);
+  AddPlacesOnTasks(table, grid, &ranking);
   return ranking;
 }
 

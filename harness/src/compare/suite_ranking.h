@@ -12,13 +12,14 @@
 
 namespace dp_bench::compare {
 
-/// Two policies over all tasks that both have.
+/// Two policies over all tasks that both have, or on one task.
 struct SuitePair {
   RankedPair ranked;      // indices into SuiteTable::policies
   double difference = 0;  // success rate of A minus that of B: the mean over tasks, in [-1, 1]
   int n_seeds = 0;        // test seeds of each task that both have; with several tasks, the least
   /// Test seeds of tasks; with several training seeds, the policy that solves it with more of them.
   PairCounts counts;
+  std::size_t task = 0;  // of SuiteRanking::on_tasks: an index into SuiteTable::tasks
 };
 
 /// What is shown about a policy.
@@ -30,8 +31,9 @@ struct SuitePlace {
 };
 
 struct SuiteRanking {
-  std::vector<SuitePair> pairs;    // of policies that have a cell, over all tasks
-  std::vector<SuitePlace> places;  // over all tasks first, then task by task
+  std::vector<SuitePair> pairs;     // of policies that have a cell, over all tasks
+  std::vector<SuitePair> on_tasks;  // those of the first task, and so on
+  std::vector<SuitePlace> places;   // over all tasks first, then task by task
 
   /// None if the policy lacks cells, or if there is no other policy.
   const SuitePlace* PlaceOf(const std::string& policy, const std::string& task = "") const;

@@ -204,6 +204,7 @@ Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
                 {"n_missing", extras.n_missing > 0 ? Json(extras.n_missing) : Json()},
                 {"has_letters", !ranking.places.empty()},
                 {"is_part", extras.n_missing > 0},
+                {"budget", extras.round ? compare::ToJson(*extras.round, table) : Json()},
                 {"expert", ExpertMean(table, nullptr)},
                 {"has_end", std::ranges::any_of(table.cells,
                                                 [](const compare::SuiteCell& cell) {

@@ -3,9 +3,11 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "compare/budget_rounds.h"
 #include "compare/suite_table.h"
 #include "core/machine.h"
 
@@ -17,6 +19,7 @@ struct SuiteExtras {
   std::map<std::string, std::string> videos;  // one of each, relative to the suite's folder
   std::vector<std::string> failed;            // titles of steps that failed
   std::size_t n_missing = 0;                  // cells without outcomes yet
+  std::optional<compare::BudgetRound> round;  // of a suite with a budget
 };
 
 /// For the terminal; ends with a line break.

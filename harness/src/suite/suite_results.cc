@@ -68,10 +68,16 @@ void SuiteResults::TakeTable(const compare::SuiteTable& table) {
       cell.task = wanted.task;
       cell.seed = wanted.seed;
       if (!fs::exists(folder_ / cell.folder)) cell.folder = wanted.folder;
-      cells_[i] = std::move(cell);
+      Keep(i, std::move(cell));
       break;
     }
   }
+}
+
+// With a budget, one source may have more test seeds of a cell than another.
+void SuiteResults::Keep(std::size_t step, compare::SuiteCell cell) {
+  compare::SuiteCell& kept = cells_[step];
+  if (cell.successes.size() >= kept.successes.size()) kept = std::move(cell);
 }
 
 // Cells of other settings stay in the file.
@@ -88,14 +94,32 @@ void SuiteResults::KeepOthers(const compare::SuiteTable& own) {
 
 void SuiteResults::TakeAll() {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (!taken_.contains(i) && IsDone(steps_[i])) Take(i);  // also for costs and videos
+    const auto cell = cells_.find(i);
+    const bool has_fewer =
+        cell != cells_.end() && std::ssize(cell->second.successes) < steps_[i].n_test;
+    // also for costs and videos
+    if ((has_fewer || !taken_.contains(i)) && IsDone(steps_[i])) Take(i);
   }
 }
 
 std::vector<bool> SuiteResults::known() const {
   std::vector<bool> known(steps_.size(), false);
-  for (const auto& [step, cell] : cells_) known[step] = true;
+  for (const auto& [step, cell] : cells_) {
+    known[step] = std::ssize(cell.successes) >= steps_[step].n_test;
+  }
   return known;
+}
+
+const compare::BudgetRound& SuiteResults::NextRound(int n_budget) {
+  compare::SuiteTable table = Table();
+  table.cells.clear();
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (!steps_[i].cell) continue;
+    const auto cell = cells_.find(i);
+    table.cells.push_back(cell == cells_.end() ? *steps_[i].cell : cell->second);
+  }
+  round_ = compare::NextRound(table, n_budget);
+  return *round_;
 }
 
 void SuiteResults::TakeExpert(const SuiteStep& step) {
@@ -120,7 +144,8 @@ void SuiteResults::Take(std::size_t step) {
     if (!done.cell) return;
     compare::SuiteCell cell;
     Read(done, &cell);
-    cells_[step] = std::move(cell);
+    Keep(step, std::move(cell));
+    unreadable_.erase(step);
   } catch (const Error& error) {
     unreadable_[step] = error.what();
     core::LogWarning("{}: {}", done.title, error.what());
@@ -161,7 +186,7 @@ compare::SuiteTable SuiteResults::Table() const {
 }
 
 report::SuiteExtras SuiteResults::Extras(const std::vector<StepState>& states) const {
-  report::SuiteExtras extras = {.costs = costs_, .videos = videos_};
+  report::SuiteExtras extras = {.costs = costs_, .videos = videos_, .round = round_};
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].cell && !cells_.contains(i)) ++extras.n_missing;
     const auto unreadable = unreadable_.find(i);
@@ -192,6 +217,7 @@ void SuiteResults::Write(const std::vector<StepState>& states) const {
   const compare::SuiteTable table = Table();
   nlohmann::json json = compare::ToJson(table);
   json["ranking"] = compare::ToJson(table, compare::RankingOf(table));
+  if (round_) json["budget"] = compare::ToJson(*round_, table);
   core::WriteFileAtomically(folder_ / kSuiteFile, std::string_view(json.dump(1) + "\n"));
   report::WriteSuitePages(table, Extras(states), folder_);
 }

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "compare/budget_rounds.h"
 #include "compare/suite_table.h"
 #include "report/suite_page.h"
 #include "suite/suite_run.h"
@@ -29,8 +31,13 @@ class SuiteResults {
                const std::filesystem::path& folder,
                const std::vector<std::filesystem::path>& others);
 
-  /// Whether the outcomes of each step are known.
+  /// Whether the outcomes of each step are known, of all test seeds that it needs now.
   std::vector<bool> known() const;
+
+  /// What the budget gives next, from the outcomes so far. SuiteStep::n_test of each cell is to be
+  /// set to its test seeds, in the order of the steps, before the round is run. The files that
+  /// Write writes say that there is a budget.
+  const compare::BudgetRound& NextRound(int n_budget);
 
   /// Takes what a step has done. A result that cannot be read is shown as failed.
   void Take(std::size_t step);
@@ -51,6 +58,7 @@ class SuiteResults {
   void TakeTable(const compare::SuiteTable& table);
   void KeepOthers(const compare::SuiteTable& own);
   void Read(const SuiteStep& step, compare::SuiteCell* cell);
+  void Keep(std::size_t step, compare::SuiteCell cell);
   void TakeExpert(const SuiteStep& step);
   void WriteMissingReports() const;
 
@@ -64,6 +72,7 @@ class SuiteResults {
   std::map<std::string, compare::SuiteExpert> experts_;  // by task
   std::map<std::string, core::Cost> costs_;              // by folder, as the videos
   std::map<std::string, std::string> videos_;
+  std::optional<compare::BudgetRound> round_;  // of a suite with a budget
 };
 
 }  // namespace dp_bench::suite

@@ -13,12 +13,15 @@
 #include <thread>
 #include <utility>
 
+#include "config/json_source.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/folder_lock.h"
+#include "core/json.h"
 #include "data/replay_writer.h"
 #include "data/zarr/metadata.h"
+#include "run/manifest.h"
 #include "run/run_contents.h"
 #include "run/run_files.h"
 #include "suite/child_processes.h"
@@ -46,14 +49,35 @@ void RemoveLoneManifest(const fs::path& product) {
   }
 }
 
+// By the config of a run folder; 0 without one.
+int TestSeedsOf(const fs::path& product) {
+  const fs::path file = product / run::kConfigFile;
+  if (!fs::exists(file)) return 0;
+  return run::ReportSeeds(core::ReadJsonFile(file, config::kMaxConfigBytes)).n;
+}
+
+// A cell with a budget whose evaluation was begun, and so gets more seeds by `eval`.
+bool IsExtended(const SuiteStep& step) {
+  if (step.n_test == 0) return false;
+  return step.kind == StepKind::kEvaluate || fs::exists(step.product / run::kEvalLogFile) ||
+         fs::exists(step.product / run::kJournalFile);
+}
+
 // What --resume takes of a first command: what may differ between machines.
 std::vector<std::string> ResumeCommand(const SuiteStep& step) {
   const std::vector<std::string>& first = step.command;
-  std::vector<std::string> command = {first.front(), "--resume", step.product.string()};
+  const bool is_extended = IsExtended(step);
+  std::vector<std::string> command = {is_extended ? "eval" : first.front(), "--resume",
+                                      step.product.string()};
   for (std::size_t i = 1; i < first.size(); ++i) {
     if (first[i] == "--plugin-dir") command.insert(command.end(), {first[i], first[i + 1]});
-    const bool is_free = step.kind != StepKind::kEvaluate && first[i].starts_with(kPythonOverride);
+    const bool is_free =
+        step.kind != StepKind::kEvaluate && !is_extended && first[i].starts_with(kPythonOverride);
     if (is_free) command.push_back(first[i]);
+  }
+  if (is_extended) {  // it may have been interrupted on its way to more
+    const int n_test = std::max(step.n_test, TestSeedsOf(step.product));
+    command.push_back(fmt::format("env_runner.n_test={}", n_test));
   }
   return command;
 }
@@ -62,7 +86,7 @@ std::vector<std::string> ResumeCommand(const SuiteStep& step) {
 // as one of another machine.
 std::vector<std::string> CommandNow(const SuiteStep& step, bool starts_over) {
   if (step.kind != StepKind::kCollect) RemoveLoneManifest(step.product);
-  std::vector<std::string> command = step.command;
+  std::vector<std::string> command = CommandOf(step);
   const bool is_begun =
       step.kind != StepKind::kCollect && !run::LookIntoRun(step.product).is_empty();
   if (is_begun && !starts_over) return ResumeCommand(step);
@@ -271,7 +295,10 @@ bool IsDone(const SuiteStep& step) {
     return fs::exists(step.folder / kTrainedFile) &&
            fs::is_directory(step.product / run::kCheckpointsFolder);
   }
-  if (IsRun(step.kind)) return run::LookIntoRun(step.product).is_finished;
+  if (IsRun(step.kind)) {
+    return run::LookIntoRun(step.product).is_finished &&
+           (step.n_test == 0 || TestSeedsOf(step.product) >= step.n_test);
+  }
   const nlohmann::json attributes = data::ReadReplayAttributes(step.product);
   return !attributes.is_null() &&
          attributes.value(zarr::kCompleteAttribute, nlohmann::json()) == true;

@@ -26,7 +26,7 @@ enum class StepState {
 /// The error with which a step ended, or else the last line that it printed.
 std::string FailureOf(const SuiteStep& step);
 
-/// Whether the step's product is complete.
+/// Whether the step's product is complete, with the test seeds that it needs now.
 bool IsDone(const SuiteStep& step);
 
 struct SuiteRunOptions {

@@ -10,6 +10,7 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/sha256.h"
+#include "run/manifest.h"
 #include "run/run_checkpoint.h"
 #include "run/run_files.h"
 
@@ -94,6 +95,7 @@ class StepList {
                                           const SuiteTask& task);
 
   Json Resolve(const config::ConfigRequest& request, const std::string& policy) const;
+  Json OfCell(Json config) const;
   config::ConfigRequest RequestOf(const SuitePolicy& policy, const SuiteTask& task) const;
   std::vector<std::string> Command(const char* verb, const config::ConfigRequest& request) const;
   void Place(const std::string& name, std::uint64_t seed, const SuitePolicy& policy,
@@ -129,6 +131,12 @@ Json StepList::Resolve(const config::ConfigRequest& request, const std::string& 
         policy);
   }
   return config;
+}
+
+// What the outcomes of a cell's test seeds depend on.
+Json StepList::OfCell(Json config) const {
+  if (options_.has_budget) Remove("/env_runner/n_test", &config);
+  return Portable(std::move(config));
 }
 
 config::ConfigRequest StepList::RequestOf(const SuitePolicy& policy, const SuiteTask& task) const {
@@ -223,10 +231,14 @@ void StepList::AddRun(const SuitePolicy& policy, const SuiteTask& task, std::uin
   config::ConfigRequest request = RequestOf(policy, task);
   const std::optional<std::size_t> collection = CollectionOf(request, task);
   request.overrides.push_back(fmt::format("training.seed={}", seed));
+  if (options_.has_budget) {  // the training must not depend on how many seeds its cell gets
+    const int n = run::SelectionSeeds(Resolve(request, policy.name)).n;
+    request.overrides.push_back(fmt::format("env_runner.n_selection={}", n));
+  }
   SuiteStep step = {.kind = StepKind::kRun,
                     .command = Command("run", request),
                     .trial = TrialOf("run", policy.name, task)};
-  SetCell(policy, task, seed, HashOf({{"run", Portable(Resolve(request, policy.name))}}), &step);
+  SetCell(policy, task, seed, HashOf({{"run", OfCell(Resolve(request, policy.name))}}), &step);
   if (collection) {
     step.needs = {*collection};
     const std::vector<std::string> dataset = {"--dataset", steps_[*collection].product.string()};
@@ -277,7 +289,7 @@ void StepList::AddEvaluation(const SuitePolicy& policy, const SuiteTask& task, s
     of_policy = CheckpointHash(checkpoint);
   }
   const std::string hash =
-      HashOf({{"weights", of_policy}, {"eval", Portable(options_.resolve(request))}});
+      HashOf({{"weights", of_policy}, {"eval", OfCell(options_.resolve(request))}});
   step.command = Command("eval", request);
   if (!checkpoint.empty()) {
     const std::vector<std::string> option = {"--checkpoint", checkpoint.string()};
@@ -305,6 +317,12 @@ void StepList::AddCells(const SuitePolicy& policy, const SuiteTask& task) {
 
 std::vector<SuiteStep> StepsOf(const SuiteFile& suite, const SuiteOptions& options) {
   return StepList(suite, options).Make();
+}
+
+std::vector<std::string> CommandOf(const SuiteStep& step) {
+  std::vector<std::string> command = step.command;
+  if (step.n_test > 0) command.push_back(fmt::format("env_runner.n_test={}", step.n_test));
+  return command;
 }
 
 }  // namespace dp_bench::suite

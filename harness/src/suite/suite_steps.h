@@ -33,6 +33,7 @@ struct SuiteStep {
   std::string trial;                 // the same for steps that cost about the same: seeds, tasks
   /// Of kRun and kEvaluate: policy, task, seed, hash and folder. The outcomes are still missing.
   std::optional<compare::SuiteCell> cell;
+  int n_test = 0;  // of a cell with a budget: the test seeds that it needs now; 0: as configured
   /// Of kCollect: the tasks with these demonstrations, and the hash of env and collection.
   std::vector<std::string> tasks;
   std::string hash;
@@ -47,6 +48,8 @@ struct SuiteOptions {
   std::vector<std::filesystem::path> plugin_dirs;
   std::string device;                  // empty: that of the configs
   std::vector<std::string> overrides;  // of every run; they win over those of the file
+  /// The numbers of test seeds follow from a budget. Then env_runner.n_test is not hashed.
+  bool has_budget = false;
   ResolveConfig resolve;
 };
 
@@ -55,5 +58,8 @@ struct SuiteOptions {
 /// outcomes is not hashed: the interpreter of an env, and numbers of workers.
 /// Throws Error{kConfig} or {kCheckpoint} for a suite that cannot run.
 std::vector<SuiteStep> StepsOf(const SuiteFile& suite, const SuiteOptions& options);
+
+/// The command of a step, with its number of test seeds.
+std::vector<std::string> CommandOf(const SuiteStep& step);
 
 }  // namespace dp_bench::suite

@@ -22,7 +22,7 @@ constexpr const char* kPredictionFile = "prediction.json";
 
 // Without demonstrations the dry run collects a few of its own.
 std::vector<std::string> DryRunOf(const SuiteStep& step, bool has_data, const fs::path& result) {
-  std::vector<std::string> command = step.command;
+  std::vector<std::string> command = CommandOf(step);
   const auto dataset = std::ranges::find(command, "--dataset");
   if (!has_data && dataset != command.end()) command.erase(dataset, dataset + 2);
   command.insert(command.begin() + 1, {"--dry-run", "--json", result.string()});

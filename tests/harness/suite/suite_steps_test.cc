@@ -44,8 +44,8 @@ nlohmann::json Resolve(const config::ConfigRequest& request) {
       config["env"]["params"]["python"] = text;
     } else if (text == "dataset.mixture={}") {
       config["dataset"]["mixture"] = "all";
-    } else if (text == "env_runner.n_test=0") {
-      config["env_runner"]["n_test"] = 0;
+    } else if (text.starts_with("env_runner.n_test=")) {
+      config["env_runner"]["n_test"] = std::stoi(text.substr(text.find('=') + 1));
     } else {
       config["overrides"].push_back(text);
     }
@@ -137,6 +137,29 @@ TEST(SuiteStepsTest, AnotherConfigIsAnotherFolder) {
   EXPECT_THAT(before[1].folder.string(), StartsWith("out/cells/unet/reach/seed_42-"));
   EXPECT_NE(before[1].folder, after[1].folder);
   EXPECT_EQ(HashesOf(before), HashesOf(StepsWith(kTwoByTwo)));
+}
+
+// With a budget, a cell with more test seeds is the same cell.
+TEST(SuiteStepsTest, TheNumberOfTestSeedsIsNotHashedWithABudget) {
+  const auto hashes = [](const char* n_test, bool has_budget) {
+    const SuiteFile random = Parse(R"({"name": "a", "tasks": [{"env": "world"}],
+                                       "policies": [{"policy": "random", "trained": false}]})");
+    return HashesOf(StepsOf(
+        random,
+        {.folder = "out", .overrides = {n_test}, .has_budget = has_budget, .resolve = &Resolve}));
+  };
+  EXPECT_EQ(hashes("env_runner.n_test=9", true), hashes("env_runner.n_test=5", true));
+  EXPECT_NE(hashes("env_runner.n_test=9", false), hashes("env_runner.n_test=5", false));
+}
+
+TEST(SuiteStepsTest, ATrainingDoesNotDependOnTheBudget) {
+  SuiteStep run =
+      StepsOf(Parse(kTwoByTwo), {.folder = "out", .has_budget = true, .resolve = &Resolve})[1];
+  EXPECT_EQ(run.kind, StepKind::kRun);
+  EXPECT_EQ(CommandOf(run), run.command);
+  EXPECT_THAT(run.command, Contains("env_runner.n_selection=5"));  // the config's n_test
+  run.n_test = 20;
+  EXPECT_EQ(CommandOf(run).back(), "env_runner.n_test=20");
 }
 
 TEST(SuiteStepsTest, TheInterpreterOfAnEnvIsNotPartOfTheHash) {
