@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kGateDetails =
     R"(Compares the test episodes of a finished run with those of a baseline, seed by seed, and checks the
-evidence after every 10 seeds: FAIL if it shows a drop, PASS if it excludes a drop of --margin. The
+evidence after every 10 seeds (--look-every): FAIL if it shows a drop, PASS if it excludes a drop of --margin. The
 baseline fixes what may drop: the success rate, or a score between 0 and 1. The error rates hold although it looks often. A candidate may also be a
 checkpoint, or with --policy a policy without weights. It is rolled out until there is a verdict.
 Results of other programs are read as by dp_bench compare.
@@ -62,6 +62,7 @@ struct GateVerbOptions {
   bool has_same_seeds = false;
   bool updates_baseline = false;
   bool is_plan = false;
+  int look_every = compare::SequentialTestConfig().block_size;
   compare::GatePlanQuestion plan;
   std::string decided_by = std::string(compare::kBySuccess);
   fs::path continued;  // a file from --json
@@ -153,6 +154,7 @@ compare::SequentialTestConfig NewConfig(const GateVerbOptions& options) {
   config.alpha = options.asked.alpha.value_or(config.alpha);
   config.beta = options.asked.beta.value_or(config.beta);
   config.max_pairs = options.asked.max_pairs.value_or(config.max_pairs);
+  config.block_size = options.look_every;
   return config;
 }
 
@@ -340,6 +342,9 @@ Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts) {
                   "Largest probability of a false PASS (default: 0.05)");
   app->add_option("--max-pairs", options->asked.max_pairs,
                   "INCONCLUSIVE after this many seeds (default: 400)");
+  AddNumber(app, "--look-every", &options->look_every, 1, 1 << 24,
+            "Seeds between two looks at the evidence; 1 if each episode is dear, as on a robot")
+      ->excludes(continued, update);
   app->add_option("--json", options->json, "Write the result, with the tests' state, to this file");
   CLI::Option* junit = app->add_option("--junit", options->junit, "Write JUnit XML to this file");
   CLI::Option* markdown =

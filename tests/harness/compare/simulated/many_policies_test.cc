@@ -1,6 +1,6 @@
 // Many policies over many repetitions: how often letters and ranks are wrong, how many episodes the
 // allocation saves, and how often the interval of a real rate covers. Simulated with our own random
-// streams, so every figure is the same on every machine. DPB_FULL_SIMULATION=1 runs 20,000 tables
+// streams, so every figure is the same on every machine. DPB_FULL_SIMULATION=1 runs 100,000 tables
 // and 10,000 intervals of each kind, which takes minutes.
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "compare/allocation.h"
+#include "compare/budget_rounds.h"
 #include "compare/real_rate.h"
 #include "compare/suite_ranking.h"
 #include "dp_bench/random.h"
@@ -199,7 +200,7 @@ std::vector<NamedWorld> Worlds() {
 }
 
 TEST(ManyPolicies, FalseLettersAndRanksStayBelowTheirLevelAtEveryLook) {
-  const int n_tables = TimesOr(20'000, 300);
+  const int n_tables = TimesOr(100'000, 300);
   for (const NamedWorld& each : Worlds()) {
     const FalseAlarms found = CountFalseAlarms(each.world, n_tables, IsLong() ? 50 : 40);
     std::printf("%-60s false discoveries %.3f %%, any %.3f %%, ranks %.3f %%\n", each.name,
@@ -283,6 +284,83 @@ TEST(ManyPolicies, AllocationNeedsThirtyPerCentFewerEpisodesForTheSameLetters) {
                 uniform / n_repetitions, allocated / n_repetitions,
                 100.0 * (1.0 - allocated / uniform));
     EXPECT_LE(allocated, (IsLong() ? 0.7 : 0.75) * uniform) << each.name;
+  }
+}
+
+struct PairsOnTasks {
+  double n_true = 0.0;       // pairs that differ on a task, and are named
+  double share_false = 0.0;  // of the named ones
+};
+
+PairsOnTasks NamedOnTasks(const World& world, const SuiteTable& table) {
+  PairsOnTasks named;
+  double n = 0.0;
+  for (const SuitePair& pair : RankingOf(table).on_tasks) {
+    if (!pair.ranked.is_different) continue;
+    const PairEvidence& evidence = pair.ranked.evidence;
+    const double rate_a = world.rates[pair.ranked.a][pair.task];
+    const double rate_b = world.rates[pair.ranked.b][pair.task];
+    const bool is_true =
+        evidence.log_a_better > evidence.log_b_better ? rate_a > rate_b : rate_a < rate_b;
+    named.n_true += is_true ? 1.0 : 0.0;
+    n += 1.0;
+  }
+  named.share_false = n > 0.0 ? 1.0 - named.n_true / n : 0.0;
+  return named;
+}
+
+TEST(ManyPolicies, ABudgetTellsMorePairsApartThanTheSameNumberForEachCell) {
+  const int n_repetitions = TimesOr(2000, 20);
+  const std::vector<NamedWorld> worlds = {
+      {"4 policies, 4 tasks, differences of 0 to 70 points",
+       {.rates = {{0.2, 0.9, 0.5, 0.1},
+                  {0.3, 0.9, 0.6, 0.5},
+                  {0.6, 0.5, 0.7, 0.6},
+                  {0.9, 0.3, 0.9, 0.7}},
+        .of_seed = 0.3}},
+      {"2 pairs of equal policies on 3 tasks",
+       {.rates = {{0.8, 0.7, 0.6}, {0.8, 0.7, 0.6}, {0.5, 0.4, 0.3}, {0.5, 0.4, 0.3}},
+        .of_seed = 0.3}},
+      {"4 equal policies on 3 tasks", {.rates = SameRates(4, {0.7, 0.5, 0.3}), .of_seed = 0.5}},
+  };
+  for (const NamedWorld& each : worlds) {
+    const int n_cells = static_cast<int>(each.world.rates.size() * each.world.rates[0].size());
+    const int n_seeds = 60;  // of a cell, without a budget
+    PairsOnTasks uniform;
+    PairsOnTasks budget;
+    double covered = 0.0;
+    for (int i = 0; i < n_repetitions; ++i) {
+      TableStream tables(each.world, static_cast<std::uint64_t>(i));
+      tables.Fill(AllHave(each.world, n_seeds * n_cells));
+      SuiteTable table = tables.table();
+      const BudgetRound round = NextRound(table, n_seeds * n_cells);
+      ASSERT_TRUE(round.is_over);
+      SuiteTable same = table;
+      for (SuiteCell& cell : same.cells) cell.successes.resize(n_seeds);
+      for (std::size_t k = 0; k < table.cells.size(); ++k) {
+        SuiteCell& cell = table.cells[k];
+        cell.successes.resize(static_cast<std::size_t>(round.n_seeds[k]));
+        const auto n_success = static_cast<int>(std::ranges::count(cell.successes, '1'));
+        const RateInterval rate = WilsonInterval(n_success, round.n_seeds[k]);
+        const std::size_t n_tasks = each.world.rates[0].size();
+        const double truth = each.world.rates[k / n_tasks][k % n_tasks];
+        covered += rate.low <= truth && truth <= rate.high ? 1.0 : 0.0;
+      }
+      const PairsOnTasks a = NamedOnTasks(each.world, same);
+      const PairsOnTasks b = NamedOnTasks(each.world, table);
+      uniform.n_true += a.n_true / n_repetitions;
+      uniform.share_false += a.share_false / n_repetitions;
+      budget.n_true += b.n_true / n_repetitions;
+      budget.share_false += b.share_false / n_repetitions;
+    }
+    std::printf(
+        "%-55s pairs told apart: %.2f of %d episodes each, %.2f with a budget; false %.2f and %.2f "
+        "%%; intervals cover %.1f %%\n",
+        each.name, uniform.n_true, n_seeds, budget.n_true, 100.0 * uniform.share_false,
+        100.0 * budget.share_false, 100.0 * covered / n_cells / n_repetitions);
+    const double margin = 3.0 * std::sqrt(0.05 * 0.95 / n_repetitions);
+    EXPECT_LE(budget.share_false, 0.05 + margin) << each.name;
+    EXPECT_GE(budget.n_true, uniform.n_true) << each.name;
   }
 }
 
