@@ -33,6 +33,12 @@ void Sha256::Update(std::span<const std::byte> bytes) {
   Check(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()), "EVP_DigestUpdate");
 }
 
+std::string Sha256::HexDigestSoFar() const {
+  Sha256 copy;
+  Check(EVP_MD_CTX_copy_ex(copy.context_.get(), context_.get()), "EVP_MD_CTX_copy_ex");
+  return copy.HexDigest();
+}
+
 std::string Sha256::HexDigest() {
   std::array<unsigned char, kDigestBytes> digest{};
   Check(EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr), "EVP_DigestFinal_ex");

@@ -27,6 +27,9 @@ class Sha256 {
   /// 64 lower-case hexadecimal digits of everything fed so far; starts over with nothing fed.
   std::string HexDigest();
 
+  /// The digits so far; more may be fed afterwards.
+  std::string HexDigestSoFar() const;
+
  private:
   struct FreeContext {
     void operator()(evp_md_ctx_st* context) const;

@@ -107,8 +107,7 @@ Json ClusterJson(const compare::FailureCluster& cluster, const std::string& run_
     const std::string link = LinkBelow(record->video);
     seeds.push_back({{"seed", record->seed}, {"href", link}});
     if (!link.empty()) continue;
-    commands +=
-        fmt::format("dp_bench replay --run {} --episode {}\n", Quoted(run_path), record->episode);
+    commands += ReplayCommand(run_path, record->episode) + "\n";
   }
   const std::size_t n_more = cluster.episodes.size() - seeds.size();
   return {{"name", compare::NameOf(cluster.kind)},
@@ -123,6 +122,10 @@ Json ClusterJson(const compare::FailureCluster& cluster, const std::string& run_
 }
 
 }  // namespace
+
+std::string ReplayCommand(const std::string& run_path, int episode) {
+  return fmt::format("dp_bench replay --run {} --episode {}", Quoted(run_path), episode);
+}
 
 std::string WithoutFaultsText(const run::SplitSummary& summary) {
   const int n = summary.n_episodes - summary.n_policy_faults;

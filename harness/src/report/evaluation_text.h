@@ -41,6 +41,9 @@ nlohmann::json EffectsJson(const run::PerturbationEffects& effects);
 /// {control_hz, deadline_ms, tables: [{title, share_late, rows: [{name, n, p50_ms, ...}]}]}
 nlohmann::json LatencyJson(const run::PolicyLatencySummary& latency);
 
+/// The command that films an episode again.
+std::string ReplayCommand(const std::string& run_path, int episode);
+
 /// The clusters of a split: [{name, meaning, n, score, signs: [{when, text}], note, seeds: [{seed,
 /// href}], commands}]. `commands` film the episodes of `run_path` that have no film.
 nlohmann::json FailuresJson(std::span<const run::EpisodeRecord> records, std::string_view split,

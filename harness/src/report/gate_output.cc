@@ -54,6 +54,9 @@ void AddShown(const compare::GateResult& result, bool is_several, Json* task) {
   (*task)["has_verdict"] = has_verdict;
   (*task)["has_rows"] = has_verdict || !result.mismatches.empty();
   (*task)["counts"] = CountsText(result.test.counts());
+  (*task)["looks"] = fmt::format(
+      "{}, after {}", result.test.looks().size(),
+      config.block_size == 1 ? "each seed" : fmt::format("every {} seeds", config.block_size));
   (*task)["graded"] = result.test.is_graded()
                           ? Json{{"title", compare::ScoreTitle(config.decided_by)},
                                  {"success_fail_evidence", nullptr}}

@@ -15,6 +15,7 @@ namespace {
 
 // Black et al. 2025, Alg. 1: a plan expects the longest of the last delays.
 constexpr std::size_t kRememberedDelays = 10;
+constexpr std::size_t kObsDigits = 16;  // of EpisodeCourse::first_obs
 
 }  // namespace
 
@@ -50,6 +51,7 @@ void EpisodeSlot::Start(const run::EpisodeJob& job) {
   course_.Start();
   jerk_.Start();
   n_plans_ = 0;
+  first_obs_.clear();
   state_ = State::kAwaitsPlan;
   recording_.reset();
   if (plan_.records_steps && job.split == "test") recording_.emplace(plan_.env);
@@ -66,6 +68,7 @@ void EpisodeSlot::ResetEnv() {
   if (env_ == nullptr) throw EnvError("no env was created");
   env_->Reset(record_.seed);
   Observe();
+  first_obs_ = trace_hash_.HexDigestSoFar().substr(0, kObsDigits);
   history_.PushAsFirst();
 }
 
@@ -221,6 +224,7 @@ void EpisodeSlot::End() {
   record_.course = course_.course();
   record_.jerk_at_seams = jerk_.mean_at_seams();
   record_.jerk_elsewhere = jerk_.mean_elsewhere();
+  record_.course->first_obs = first_obs_;
   if (plan_.config.record_traces) {
     const auto file = plan_.output_dir / run::TraceFile(record_.split, record_.seed);
     std::filesystem::create_directories(file.parent_path());

@@ -85,6 +85,7 @@ class EpisodeSlot {
   int n_plans_ = 0;
   int expected_delay_ = 0;  // [control steps] that a plan is made for
   std::deque<int> delays_;  // of the last plans of this episode, if they are random
+  std::string first_obs_;   // EpisodeCourse::first_obs
   core::Sha256 trace_hash_;
   run::EpisodeTrace trace_;  // empty unless traces are recorded
   std::chrono::steady_clock::time_point start_time_;

@@ -81,6 +81,7 @@ void VisitCourse(const core::JsonFields& fields, EpisodeCourse* c) {
   fields.IfSet("lost_step", &c->lost_step);
   fields.IfSet("unseen_step", &c->unseen_step);
   fields.IfSet("unseen_key", &c->unseen_key);
+  fields.IfSet("first_obs", &c->first_obs);
 }
 
 void VisitSuccess(const core::JsonFields& fields, SuccessSteps* c) {

@@ -45,6 +45,9 @@ struct EpisodeCourse {
   /// step, and the key.
   std::optional<int> unseen_step;
   std::string unseen_key;
+  /// 16 hex digits of the SHA-256 of the first observation, of the keys that the policy reads.
+  /// Empty in rows of older versions, and without an observation.
+  std::string first_obs;
 
   bool operator==(const EpisodeCourse&) const = default;
 };

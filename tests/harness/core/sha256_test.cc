@@ -21,6 +21,14 @@ TEST(Sha256, PiecesGiveTheDigestOfTheWhole) {
   EXPECT_EQ(hash.HexDigest(), HexOf("abc"));
 }
 
+TEST(Sha256, TheDigestSoFarEndsNothing) {
+  Sha256 hash;
+  hash.Update(std::as_bytes(std::span("ab", 2)));
+  EXPECT_EQ(hash.HexDigestSoFar(), HexOf("ab"));
+  hash.Update(std::as_bytes(std::span("c", 1)));
+  EXPECT_EQ(hash.HexDigest(), HexOf("abc"));
+}
+
 TEST(Sha256, DigestStartsOver) {
   Sha256 hash;
   hash.Update('x');

@@ -237,6 +237,31 @@ TEST_F(HtmlReportTest, ShowsHowEpisodesFailedWithTheirFilms) {
   EXPECT_THAT(Report(), Not(HasSubstr("how episodes failed")));
 }
 
+TEST_F(HtmlReportTest, TellsWhatAReaderNeedsToTrustAndRepeatIt) {
+  const std::string row = R"(,"split":"test","score":0.5,"n_steps":300,"course":{"first_reward":0,)"
+                          R"("last_reward":0,"best_step":40,"is_terminated":true,"first_obs":"a"},)"
+                          R"("jerk_at_seams":2.5,"jerk_elsewhere":0.125})";
+  Write("episodes.jsonl", R"({"episode":0,"seed":7,"success":false,"video":"media/test_7.mp4")" +
+                              row + "\n" + R"({"episode":1,"seed":8,"success":true,"video":null)" +
+                              row + "\n");
+  Write("config.json", R"({"env": {"plugin": "pusht", "params": {"success_threshold": 0.9}}})");
+  EXPECT_THAT(Report(),
+              AllOf(HasSubstr("2 test seeds from 7 on"), HasSubstr("was not checked"),
+                    HasSubstr("<code>success_threshold = 0.9</code>"), HasSubstr("1 ended early: "),
+                    HasSubstr("<a href=\"#test_7\">seed 7 ▶</a>"), HasSubstr("id=\"test_7\""),
+                    HasSubstr("1 different first observations in 2"),
+                    HasSubstr("Seeds with the same one: 7, 8."),
+                    HasSubstr("2.5 where action chunks follow one another and 0.125 elsewhere")));
+  // rows of an older version
+  Write("episodes.jsonl",
+        R"({"episode":0,"split":"test","seed":5,"score":1,"success":true,"n_steps":1})");
+  fs::remove(dir_ / "config.json");
+  EXPECT_THAT(Report(), AllOf(HasSubstr("<th>equal starts</th><td>not recorded"),
+                              HasSubstr("<th>smoothness</th><td>not recorded"),
+                              HasSubstr("Params of the env: not recorded"),
+                              HasSubstr("<th>failures</th><td>none")));
+}
+
 TEST_F(HtmlReportTest, AFolderNameCannotAddToTheCommand) {
   const fs::path hostile = dir_ / "it's; <rm> -rf";
   fs::create_directories(hostile);

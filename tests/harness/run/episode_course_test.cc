@@ -117,9 +117,20 @@ TEST_F(RolloutTest, TheCourseOfAnEpisodeGoesThroughItsRow) {
                               .lost_step = 4,
                               .is_terminated = true,
                               .unseen_step = 5,
-                              .unseen_key = "a\"b"};
+                              .unseen_key = "a\"b",
+                              .first_obs = "0123456789abcdef"};
   const std::string row = EpisodeRow(full, result.metric_names);
   EXPECT_EQ(ParseEpisodes(row, "here", result.metric_names)[0].course, full.course);
+}
+
+TEST_F(RolloutTest, ACourseTellsWhichEpisodesBeginAlike) {
+  const RunResult result = Run();
+  const RunResult again = Run();
+  for (std::size_t i = 0; i < result.records.size(); ++i) {
+    const std::string& first_obs = result.records[i].course->first_obs;
+    EXPECT_EQ(first_obs.size(), 16U);
+    EXPECT_EQ(again.records[i].course->first_obs, first_obs);
+  }
 }
 
 TEST(EpisodeCourse, RowsOfOlderVersionsHaveNone) {
