@@ -80,7 +80,8 @@ PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
                           std::span<const run::EpisodeRecord> b, std::string_view split = "test");
 
 /// Pairs the k-th episode of one run with the k-th of the other, for runs whose seeds are unknown.
-/// The records get k as their seed. Tests on independent pairs stay valid; they only lose power.
+/// The records get k as their seed. Tests on independent pairs stay valid; they lose power only if
+/// the outcomes on equal seeds would have been correlated.
 PairedOutcomes PairInOrder(std::span<const run::EpisodeRecord> a,
                            std::span<const run::EpisodeRecord> b, std::string_view split = "test");
 
