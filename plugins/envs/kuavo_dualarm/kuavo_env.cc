@@ -49,6 +49,7 @@ EnvSpec MakeSpec(const Params& params, const KuavoModel& model, Task& task,
   spec.control_hz = kControlHz;
   spec.max_steps = task.max_steps();
   spec.metrics = task.metrics();
+  spec.moves_without_actions = task.moves_without_actions();
   spec.tasks = TaskNames();
   spec.obs_modes = Params::ObsModeNames();
   spec.instruction = params.task->instruction;
@@ -65,7 +66,8 @@ EnvSpec MakeSpec(const Params& params, const KuavoModel& model, Task& task,
 EnvSpec KuavoEnv::Describe(const Config& config) {
   const Params params = Params::FromConfig(config);
   const std::shared_ptr<const KuavoModel> model = LoadModel(params);
-  return MakeSpec(params, *model, *params.task->make_task(*model), Controller(*model));
+  return MakeSpec(params, *model, *params.task->make_task(*model, params.task_settings),
+                  Controller(*model));
 }
 
 KuavoEnv::KuavoEnv(const Config& config)
@@ -78,7 +80,7 @@ KuavoEnv::KuavoEnv(const Config& config)
                       : nullptr),
       model_(randomizer_ ? &randomizer_->varied() : original_.get()),
       data_(model_->MakeData()),
-      task_(params_.task->make_task(*model_)),
+      task_(params_.task->make_task(*model_, params_.task_settings)),
       controller_(*model_),
       cameras_(*model_, *data_, params_) {}
 

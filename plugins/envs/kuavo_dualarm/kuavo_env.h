@@ -27,9 +27,10 @@ class DualArmExpert;
 ///          (measured joints and grippers)
 ///   rgb    observation.images.<camera> of kRobotCameras, observation.state
 ///   rgbd   the same, and observation.depth.<depth>
-/// Other params, with defaults: task pick_place | bimanual_lift | weigh_relay, image_width 640,
-/// image_height 480, depth_dtype uint16 [mm] | float32 [m], head_pitch 0.40 [rad] (the challenge
-/// has 0.209), render tiled | scene, scene_dir "", randomization {} and perturb {} (params.h).
+/// Other params, with defaults: task pick_place | bimanual_lift | weigh_relay | conveyor_pick,
+/// image_width 640, image_height 480, depth_dtype uint16 [mm] | float32 [m], head_pitch 0.40 [rad]
+/// (the challenge has 0.209), render tiled | scene, scene_dir "", randomization {}, perturb {} and
+/// conveyor {} (params.h).
 class KuavoEnv final : public Env {
  public:
   /// Loads the scene, which is shared with the envs that are created later.

@@ -80,6 +80,11 @@ Params Params::FromConfig(const Config& config) {
               "films show all cameras, or the scene alone");
   keys("scene_dir", &p.scene_dir,
        "folder of the scenes; empty for the ones that belong to dp_bench");
+  if (config.Has("conveyor")) {
+    ConfigKeys(config.Sub("conveyor", "of the task conveyor_pick"))(
+        "speed", &p.task_settings.belt_speed, 0.0, 0.5,
+        "the belt's largest speed in m/s; each episode has 0.6 to 1 of it. 0: it rests");
+  }
   p.randomization = ReadRandomization(config.Sub(
       "randomization",
       "what differs between episodes beside the start; half widths of uniform draws from the "

@@ -44,6 +44,7 @@ struct PerturbationParams {
 
 struct Params {
   const TaskKind* task = nullptr;
+  TaskSettings task_settings;
   ObsMode obs = ObsMode::kState;
   int image_width = 640;
   int image_height = 480;

@@ -15,6 +15,7 @@ constexpr double kArriveAngle = 8.0 * kDegree;
 
 constexpr double kLostDistance = 0.045;  // from box to pinch point: the box is not in the hand [m]
 constexpr double kAwayDistance = 0.06;   // from hand to grasp, while descending [m]
+constexpr double kLead = 0.25;           // the hand is behind its goal by so much [s]
 constexpr int kPatience = 25;            // steps after which a stage counts as stuck
 
 constexpr double kGap = 2.0 * kFingerTravel;  // between the pads of an open gripper [m]
@@ -63,6 +64,9 @@ ArmGoal PickAndPlace::Plan(const SceneView& scene, const PlaceTarget& target, bo
   if (!has_started_) Start(scene, target, is_placed);
   // the box may have moved, so measure again until the fingers close
   if (stage_ == Stage::kReach || stage_ == Stage::kDescend) grasp_ = FindGrasp(scene.data);
+  if (stage_ == Stage::kClose && !IsBetweenPads(scene)) {
+    grasp_.pinch = Shifted(grasp_.pinch, box_velocity_, kControlPeriod);
+  }
 
   const Stage next = NextStage(scene, target, is_placed);
   ++steps_in_stage_;
@@ -155,13 +159,14 @@ ArmGoal PickAndPlace::GoalOf(Stage stage, const SceneView& scene, const PlaceTar
   const double hold = std::min(1.0, 1.0 - grasp_.width / kGap + kSqueeze);
   switch (stage) {
     case Stage::kReach:
-      return {Path::kByJoints, Shifted(grasp_.pinch, {0, 0, 1}, variation_.hover_height), open};
+      return {Path::kByJoints, Shifted(Ahead(grasp_.pinch), {0, 0, 1}, variation_.hover_height),
+              open};
     case Stage::kDescend:
-      return {Path::kByLine, grasp_.pinch, open};
+      return {Path::kByLine, Ahead(grasp_.pinch), open};
     case Stage::kClose:
-      return {Path::kByLine, grasp_.pinch, hold};
+      return {Path::kByLine, Ahead(grasp_.pinch), hold};
     case Stage::kLift: {
-      Pose lifted = grasp_.pinch;
+      Pose lifted = Ahead(grasp_.pinch);
       lifted.position[2] = kTableTop + variation_.carry_height;
       return {Path::kByLine, lifted, hold};
     }
@@ -207,6 +212,9 @@ PickAndPlace::Grasp PickAndPlace::FindGrasp(const mjData& data) const {
                           position[2] + variation_.grasp_height};
   return grasp;
 }
+
+/// Where the hand must aim to be at a grasp that moves with the box.
+Pose PickAndPlace::Ahead(const Pose& grasp) const { return Shifted(grasp, box_velocity_, kLead); }
 
 double PickAndPlace::BottomOf(const mjData& data) const {
   const double* rotation = &data.geom_xmat[9 * box_];

@@ -1,4 +1,5 @@
-// One hand moves a box to another place: the stages that pick_place and weigh_relay share.
+// One hand moves a box to another place: the stages that pick_place, weigh_relay and
+// conveyor_pick share.
 #pragma once
 
 #include "dp_bench/random.h"
@@ -22,6 +23,9 @@ class PickAndPlace {
   /// Draws the variation and restarts. The next call of `Plan` chooses the stage by what it finds:
   /// the hand may hold the box already, or the box may be in place.
   void Begin(RandomStream& random);
+
+  /// The box moves with this velocity [m/s] while nothing holds it; 0 if it is never told.
+  void SetBoxVelocity(const Vector3& velocity) { box_velocity_ = velocity; }
 
   /// The goal for the next step. `is_placed`: the box is in place, so a hand on its way home does
   /// not return for it.
@@ -50,6 +54,7 @@ class PickAndPlace {
   };
 
   Grasp FindGrasp(const mjData& data) const;
+  Pose Ahead(const Pose& grasp) const;
   double BottomOf(const mjData& data) const;
   bool IsInHand(const SceneView& scene) const;
   bool IsBetweenPads(const SceneView& scene) const;
@@ -65,6 +70,7 @@ class PickAndPlace {
   Side side_;
   int box_;
   Variation variation_;
+  Vector3 box_velocity_ = {};
 
   bool has_started_ = false;
   Stage stage_ = Stage::kReach;

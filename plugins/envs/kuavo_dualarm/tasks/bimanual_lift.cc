@@ -280,6 +280,6 @@ class BimanualLiftScript final : public Script {
 
 const TaskKind kBimanualLift = {
     "bimanual_lift", "Lift the tray with both hands and keep the load inside.",
-    &MakeFor<Task, BimanualLiftTask>, &MakeFor<Script, BimanualLiftScript>};
+    &MakeFor<Task, BimanualLiftTask, TaskSettings>, &MakeFor<Script, BimanualLiftScript>};
 
 }  // namespace dp_bench::kuavo_dualarm

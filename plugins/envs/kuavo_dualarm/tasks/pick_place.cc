@@ -116,6 +116,7 @@ class PickPlaceScript final : public Script {
 }  // namespace
 
 const TaskKind kPickPlace = {"pick_place", "Put the cube into the tray with the right hand.",
-                             &MakeFor<Task, PickPlaceTask>, &MakeFor<Script, PickPlaceScript>};
+                             &MakeFor<Task, PickPlaceTask, TaskSettings>,
+                             &MakeFor<Script, PickPlaceScript>};
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -2,7 +2,9 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-std::vector<const TaskKind*> TaskKinds() { return {&kPickPlace, &kBimanualLift, &kWeighRelay}; }
+std::vector<const TaskKind*> TaskKinds() {
+  return {&kPickPlace, &kBimanualLift, &kWeighRelay, &kConveyorPick};
+}
 
 std::vector<std::string> TaskNames() {
   std::vector<std::string> names;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "dp_bench/env.h"
@@ -29,6 +30,8 @@ class Task {
   Task& operator=(const Task&) = delete;
 
   virtual int max_steps() const = 0;
+  /// See EnvSpec.
+  virtual bool moves_without_actions() const { return false; }
   virtual std::vector<MetricSpec> metrics() const = 0;
 
   /// Places the objects for an episode in data.qpos and data.mocap_*, and zeroes the counters.
@@ -53,27 +56,37 @@ class Task {
   Task() = default;
 };
 
+/// What params say about tasks.
+struct TaskSettings {
+  double belt_speed = 0.08;  // of conveyor_pick: the largest of all episodes [m/s]
+};
+
 class Script;  // expert/script.h
 
 /// The model must outlive what is made for it.
 struct TaskKind {
   const char* name;         // the param `task`, and the name of the scene file
   const char* instruction;  // for policies that read
-  std::unique_ptr<Task> (*make_task)(const KuavoModel& model);
+  std::unique_ptr<Task> (*make_task)(const KuavoModel& model, const TaskSettings& settings);
   std::unique_ptr<Script> (*make_script)(const KuavoModel& model);
 };
 extern const TaskKind kPickPlace;
 extern const TaskKind kBimanualLift;
 extern const TaskKind kWeighRelay;
+extern const TaskKind kConveyorPick;
 
 /// All of them; the first is the default.
 std::vector<const TaskKind*> TaskKinds();
 std::vector<std::string> TaskNames();
 
-/// A TaskKind's function for a class.
-template <class Interface, class Implementation>
-std::unique_ptr<Interface> MakeFor(const KuavoModel& model) {
-  return std::make_unique<Implementation>(model);
+/// A TaskKind's function for a class, which may ignore the settings.
+template <class Interface, class Implementation, class... Settings>
+std::unique_ptr<Interface> MakeFor(const KuavoModel& model, const Settings&... settings) {
+  if constexpr (std::is_constructible_v<Implementation, const KuavoModel&, const Settings&...>) {
+    return std::make_unique<Implementation>(model, settings...);
+  } else {
+    return std::make_unique<Implementation>(model);
+  }
 }
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -201,6 +201,6 @@ class WeighRelayScript final : public Script {
 
 const TaskKind kWeighRelay = {
     "weigh_relay", "Weigh the parcel on the scale, then bring it to the goal with the left hand.",
-    &MakeFor<Task, WeighRelayTask>, &MakeFor<Script, WeighRelayScript>};
+    &MakeFor<Task, WeighRelayTask, TaskSettings>, &MakeFor<Script, WeighRelayScript>};
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -74,9 +74,19 @@ TEST(KuavoStart, WeighRelayFillsItsRanges) {
   ExpectFills(goal.y, 0.30, 0.42, "goal y");
 }
 
+TEST(KuavoStart, ConveyorPickFillsItsRanges) {
+  const Starts cube = StartsOf("conveyor_pick", "cube");
+  ExpectFills(cube.x, 0.30, 0.38, "cube x");
+  ExpectFills(cube.y, -0.18, -0.14, "cube y");
+  ExpectFills(cube.yaw, -45, 45, "cube yaw");
+  const Starts tray = StartsOf("conveyor_pick", "tray");
+  ExpectFills(tray.x, 0.28, 0.33, "tray x");
+  ExpectFills(tray.y, -0.02, 0.0, "tray y");
+}
+
 TEST(KuavoStart, NothingOverlapsAndNothingMoves) {
   for (const std::string& task : TaskNames()) {
-    KuavoEnv env = MakeEnv(R"({"task": ")" + task + "\"}");
+    KuavoEnv env = MakeEnv(R"({"conveyor": {"speed": 0}, "task": ")" + task + "\"}");
     const mjModel& m = *env.model().model();
     for (std::uint64_t seed = 0; seed < 25; ++seed) {
       env.Reset(seed);
@@ -122,6 +132,38 @@ TEST(KuavoPickPlace, StepsInTheTrayMustFollowOneAnother) {
   PutCubeIntoTray(env);
   EXPECT_FALSE(StayHome(env, 4).success);
   EXPECT_TRUE(StayHome(env, 1).success);
+}
+
+TEST(KuavoConveyor, TheBeltCarriesTheCubeAwayAtTheSpeedOfTheObservation) {
+  KuavoEnv env = MakeEnv(R"({"task": "conveyor_pick", "conveyor": {"speed": 0.1}})");
+  EXPECT_TRUE(env.spec().moves_without_actions);
+  Span speeds;
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    env.Reset(seed);
+    const std::array<double, 3> before = PositionOf(env, "cube");
+    StayHome(env, 20);
+    const std::array<double, 3> after = PositionOf(env, "cube");
+    const double speed = (before[1] - after[1]) / 2.0;  // to the right, in 2 s
+    speeds.Add(speed);
+    EXPECT_NEAR(after[0], before[0], 1e-3);
+    EXPECT_NEAR(after[2], before[2], 1e-3);
+    EXPECT_NEAR(Observation(env).Get<float>("observation.environment_state").back(), speed, 1e-3);
+  }
+  EXPECT_LT(speeds.low, 0.065);
+  EXPECT_GT(speeds.low, 0.0595);
+  EXPECT_GT(speeds.high, 0.095);
+  EXPECT_LT(speeds.high, 0.1005);
+}
+
+TEST(KuavoConveyor, ABeltAtRestIsPickPlaceFromABelt) {
+  KuavoEnv env = MakeEnv(R"({"task": "conveyor_pick", "conveyor": {"speed": 0}})");
+  EXPECT_FALSE(env.spec().moves_without_actions);
+  env.Reset(3);
+  const std::array<double, 3> before = PositionOf(env, "cube");
+  StayHome(env, 20);
+  EXPECT_NEAR(PositionOf(env, "cube")[1], before[1], 1e-4);
+  PutCubeIntoTray(env);
+  EXPECT_TRUE(StayHome(env, 5).success);
 }
 
 TEST(KuavoPickPlace, AClosedHandIsNotDone) {

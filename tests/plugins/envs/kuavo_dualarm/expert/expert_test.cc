@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -52,7 +53,8 @@ Episode Play(
 class DualArmExpertTest : public testing::TestWithParam<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Tasks, DualArmExpertTest,
-                         testing::Values("pick_place", "bimanual_lift", "weigh_relay"),
+                         testing::Values("pick_place", "bimanual_lift", "weigh_relay",
+                                         "conveyor_pick"),
                          [](const auto& task) { return std::string(task.param); });
 
 TEST_P(DualArmExpertTest, SolvesItsTask) {
@@ -147,8 +149,10 @@ TEST_P(DualArmExpertTest, ToleratesOtherFrictionAndMass) {
 }
 
 TEST_P(DualArmExpertTest, GripsAgainWhatItsHandsLost) {
-  const std::map<std::string, std::string> objects = {
-      {"pick_place", "cube"}, {"bimanual_lift", "tray"}, {"weigh_relay", "parcel"}};
+  const std::map<std::string, std::string> objects = {{"pick_place", "cube"},
+                                                      {"bimanual_lift", "tray"},
+                                                      {"weigh_relay", "parcel"},
+                                                      {"conveyor_pick", "cube"}};
   const std::string& object = objects.at(GetParam());
   KuavoEnv env = Make(GetParam());
   int opened_at = -1;
@@ -181,6 +185,33 @@ TEST_P(DualArmExpertTest, TakesOverAtAnyStepOfAnEpisode) {
     EXPECT_TRUE(success) << "takeover at step " << takeover << " of " << n_steps;
     EXPECT_LT(step, n_steps + 40) << "takeover at step " << takeover << " of " << n_steps;
   }
+}
+
+/// The share of solved episodes of conveyor_pick if actions are executed `n_late` steps late.
+double ConveyorRate(double speed, std::size_t n_late) {
+  KuavoEnv env(Config::FromJson(fmt::format(
+      R"({{"task": "conveyor_pick", "scene_dir": "{}/scenes", "conveyor": {{"speed": {}}}}})",
+      DPB_SOURCE_DIR, speed)));
+  constexpr int kEpisodes = 20;
+  int n_success = 0;
+  for (std::uint64_t seed = 0; seed < kEpisodes; ++seed) {
+    std::deque<Action> actions;
+    n_success += Play(env, seed,
+                      [&](int, Action& action) {
+                        actions.push_back(action);
+                        if (actions.size() > n_late + 1) actions.pop_front();
+                        action = actions.front();
+                      }).success
+                     ? 1
+                     : 0;
+  }
+  return static_cast<double>(n_success) / kEpisodes;
+}
+
+TEST(DualArmExpert, MissesTheCubeOnTheBeltOnlyIfItIsLateAndTheBeltMoves) {
+  EXPECT_GE(ConveyorRate(0.08, 0), 0.95);
+  EXPECT_LE(ConveyorRate(0.08, 3), 0.2);  // 0.3 s
+  EXPECT_GE(ConveyorRate(0.0, 3), 0.95);
 }
 
 TEST(DualArmExpert, WantsRoomForAWholeAction) {

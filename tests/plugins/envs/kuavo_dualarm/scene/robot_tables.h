@@ -119,8 +119,8 @@ inline constexpr Vec3 kPinchInLink7 = {0, 0, -0.1488};
 inline constexpr double kGripperMass = 0.900;
 inline constexpr Vec3 kGripperBaseCom = {0, 0, -0.0393};  // in link 7
 
-inline constexpr std::array<const char*, 3> kTaskScenes = {"pick_place", "bimanual_lift",
-                                                           "weigh_relay"};
+inline constexpr std::array<const char*, 4> kTaskScenes = {"pick_place", "bimanual_lift",
+                                                           "weigh_relay", "conveyor_pick"};
 
 inline KuavoModel LoadScene(const std::string& name = kTaskScenes[0]) {
   return KuavoModel(mujoco::FindScene("kuavo/" + name + ".xml", DPB_SOURCE_DIR "/scenes"));
