@@ -61,6 +61,9 @@ struct ControllerOptions {
   /// The time that a call of Act may take [s]; 0: no limit. If the other thread's plan is not there
   /// by then, Act returns the next action of the previous chunk, or its last one.
   double deadline_s = 0.0;
+  /// How a chunk follows the actions that are executed while it is computed: the section
+  /// env_runner.chunking of a config without its delay, R"({"method": "rtc", "execute": 8})".
+  std::string chunking = "{}";
   /// Rows of the policy's batch, whose number decides the low bits of actions. 1: the fastest
   /// plans. 0: that of the checkpoint's evaluations (env_runner.micro_batch).
   int micro_batch = 1;

@@ -67,6 +67,16 @@ void BackgroundTask::Loop() {
   }
 }
 
+int ExecuteSteps(const ChunkingConfig& chunking, int n_action_steps, int delay) {
+  if (chunking.execute > n_action_steps) {
+    throw ConfigError(
+        "env_runner.chunking.execute: expected at most n_action_steps = {}, the length of a chunk, "
+        "found {}",
+        n_action_steps, chunking.execute);
+  }
+  return chunking.execute > 0 ? chunking.execute : std::max(1, n_action_steps - delay);
+}
+
 ControlLoop::ControlLoop(ChunkPlanner& planner, const ShapeMeta& shape_meta,
                          const Horizons& horizons, const LoopOptions& options)
     : planner_(planner),
@@ -75,10 +85,18 @@ ControlLoop::ControlLoop(ChunkPlanner& planner, const ShapeMeta& shape_meta,
       input_(shape_meta.obs),
       history_(shape_meta.obs, horizons.n_obs_steps),
       queue_(horizons.n_action_steps, static_cast<std::size_t>(action_dim_),
-             std::max(1, horizons.n_action_steps - options.latency_steps),
-             horizons.temporal_ensemble_coeff),
+             ExecuteSteps(options.chunking, horizons.n_action_steps, options.latency_steps),
+             horizons.temporal_ensemble_coeff,
+             options.chunking.method == ChunkingMethod::kStateRollForward),
       obs_(MakeObsBatch(shape_meta.obs, planner.batch_size(), horizons.n_obs_steps)) {
   chunks_.resize(static_cast<std::size_t>(planner.batch_size()) * queue_.chunk().size());
+  if (options.correction != nullptr) {
+    window_ = MakeObsBatch(shape_meta.obs, /*n_rows=*/1, horizons.n_obs_steps);
+    corrected_.reserve(static_cast<std::size_t>(action_dim_));
+  }
+  if (options.chunking.method == ChunkingMethod::kStateRollForward) {
+    RequireFits(options.chunking.followed, shape_meta);
+  }
   if (options.latency_steps > 0) {
     background_ = std::make_unique<BackgroundTask>([this] { Plan(); });
   }
@@ -121,12 +139,22 @@ std::span<const float> ControlLoop::Act(std::span<const ObsView> obs) {
     }
   }
   timing.is_stale = queue_.is_stale(next_);
-  const std::span<const float> action = queue_.action(next_++);
+  const std::span<const float> action = Corrected(next_++);
   timing.act_s = core::SecondsSince(start);
   timing.has_missed_deadline =
       timing.is_late || (options_.deadline_s > 0.0 && timing.act_s > options_.deadline_s);
   Count(timing);
   return action;
+}
+
+// What is executed in a step of the queue, [Da].
+std::span<const float> ControlLoop::Corrected(int step) {
+  const std::span<const float> planned = queue_.action(step);
+  if (options_.correction == nullptr) return planned;
+  history_.CopyWindows(0, &window_);
+  corrected_.assign(planned.begin(), planned.end());
+  options_.correction->Correct(window_, queue_.place(step), corrected_, &scratch_);
+  return corrected_;
 }
 
 void ControlLoop::AwaitPlanner() {
@@ -149,6 +177,9 @@ void ControlLoop::AskForPlan(std::uint64_t step) {
           .env_step = step,
           .committed = queue_.committed(),
           .delay = options_.latency_steps};
+  if (options_.chunking.method == ChunkingMethod::kStateRollForward) {
+    RollForward(options_.chunking.followed, row_, action_dim_, /*place=*/0, &obs_);
+  }
   next_ = 0;
   awaits_plan_ = true;
   StartPlan();

@@ -16,6 +16,8 @@
 
 #include "control/action_queue.h"
 #include "control/chunk_planner.h"
+#include "control/chunking_config.h"
+#include "control/correction_head.h"
 #include "control/obs_history.h"
 #include "control/obs_input.h"
 #include "dp_bench/deploy.h"
@@ -54,9 +56,14 @@ class BackgroundTask {
 };
 
 struct LoopOptions {
-  int latency_steps = 0;    // see ControllerOptions
-  double deadline_s = 0.0;  // [s]
+  int latency_steps = 0;                                       // see ControllerOptions
+  double deadline_s = 0.0;                                     // [s]
+  ChunkingConfig chunking = {};                                // without delay and latency
+  std::shared_ptr<const CorrectionHead> correction = nullptr;  // of every action; null: none
 };
+
+/// The control steps from one plan to the next. Throws Error{kConfig} if a chunk has fewer.
+int ExecuteSteps(const ChunkingConfig& chunking, int n_action_steps, int delay);
 
 class ControlLoop {
  public:
@@ -88,6 +95,7 @@ class ControlLoop {
   void TakePlan();
   void StartPlan();
   void Plan() noexcept;
+  std::span<const float> Corrected(int step);
   void Count(const ActTiming& timing);
 
   ChunkPlanner& planner_;
@@ -102,6 +110,9 @@ class ControlLoop {
   ObsInput input_;
   ObsHistory history_;
   ActionQueue queue_;
+  ObsBatch window_;  // one row, for corrections; empty without them
+  std::vector<float> corrected_;
+  std::vector<float> scratch_;
 
   // the plan: the planning thread's until AwaitPlan returns true
   PlanRow row_;

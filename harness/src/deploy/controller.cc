@@ -45,19 +45,37 @@ std::optional<int> MicroBatch(const ControllerOptions& options) {
   throw UsageError("ControllerOptions::micro_batch is {}, expected 1 or more", options.micro_batch);
 }
 
+control::ChunkingConfig ReadChunking(const ControllerOptions& options) {
+  const Config section = Config::FromJson(options.chunking, "ControllerOptions::chunking");
+  control::ChunkingConfig chunking = control::ChunkingConfig::FromConfig(section);
+  section.RejectUnread();
+  if (chunking.delay > 0 || chunking.latency.is_random()) {
+    throw UsageError(
+        "ControllerOptions::chunking has a delay, expected none: a robot's plans take as long as "
+        "they take, and latency_steps says how long that is");
+  }
+  chunking.delay = options.latency_steps;
+  return chunking;
+}
+
 }  // namespace
 
 struct Controller::Impl {
   Impl(const run::Checkpoint& checkpoint, torch::Device device, const ControllerOptions& options)
-      : planner(checkpoint, WeightsNamed(options.weights), device, MicroBatch(options),
-                options.plugin_dirs),
+      : chunking(ReadChunking(options)),
+        planner(checkpoint, WeightsNamed(options.weights), device, MicroBatch(options),
+                options.plugin_dirs, chunking),
         spec(planner.spec()),
         loop(planner, spec.shape_meta, spec.horizons,
-             {.latency_steps = options.latency_steps, .deadline_s = options.deadline_s}),
+             {.latency_steps = options.latency_steps,
+              .deadline_s = options.deadline_s,
+              .chunking = chunking,
+              .correction = planner::ReadCorrection(chunking, spec)}),
         batches(planner, spec.shape_meta, spec.horizons) {
     loop.WarmUp();
   }
 
+  control::ChunkingConfig chunking;
   planner::CheckpointPlanner planner;
   PolicySpec spec;
   control::ControlLoop loop;

@@ -17,9 +17,9 @@
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/progress.h"
-#include "core/sha256.h"
 #include "dp_bench/policy.h"
 #include "media/film_grid.h"
+#include "planner/correction_file.h"
 #include "planner/policy_planner.h"
 #include "planner/recording_planner.h"
 #include "report/evaluation_text.h"
@@ -28,7 +28,6 @@
 #include "run/episode_log.h"
 #include "run/run_cost.h"
 #include "run/run_files.h"
-#include "run/safetensors.h"
 #include "task/output_folder.h"
 
 namespace dp_bench::evaluate {
@@ -69,24 +68,7 @@ void WarnOfOtherCheckpoint(const run::RunFolder& run, const fs::path& checkpoint
   core::LogWarning("the checkpoint {} has changed since the run", checkpoint.string());
 }
 
-std::shared_ptr<const control::CorrectionHead> ReadCorrection(
-    const control::ChunkingConfig& chunking, const PolicySpec& spec) {
-  const fs::path file = *chunking.corrector;
-  const std::string found = CorrectorHash(file);
-  if (chunking.corrector_sha256.value_or(found) != found) {
-    throw CheckpointError("{}: expected the file with the SHA-256 {}, found {}", file.string(),
-                          *chunking.corrector_sha256, found);
-  }
-  return std::make_shared<control::CorrectionHead>(run::ReadSafetensors(file).tensors,
-                                                   spec.shape_meta, spec.horizons, file.string());
-}
-
 }  // namespace
-
-std::string CorrectorHash(const std::filesystem::path& file) {
-  constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
-  return core::Sha256Hex(core::ReadFile(file, kMaxBytes));
-}
 
 Evaluation::Evaluation(const task::Experiment& experiment, core::Communicator& ranks,
                        const std::filesystem::path& output_dir, std::optional<int> n_videos,
@@ -98,8 +80,7 @@ Evaluation::Evaluation(const task::Experiment& experiment, core::Communicator& r
       runner_(
           config_, [&experiment] { return experiment.CreateEnv(); }, experiment.spec().shape_meta,
           experiment.spec().horizons, output_dir) {
-  if (config_.chunking.method != control::ChunkingMethod::kA2c2) return;
-  runner_.SetCorrection(ReadCorrection(config_.chunking, experiment.spec()));
+  runner_.SetCorrection(planner::ReadCorrection(config_.chunking, experiment.spec()));
 }
 
 std::shared_ptr<control::ChunkPlanner> Evaluation::MakePlanner(std::shared_ptr<TimedPlanner> timed,

@@ -69,9 +69,6 @@ class Evaluation {
   std::shared_ptr<run::PlanRecordWriter> plans_;  // null unless env_runner.record_plans
 };
 
-/// The SHA-256 of the file of env_runner.chunking.corrector. Throws Error{kIo}.
-std::string CorrectorHash(const std::filesystem::path& file);
-
 /// The ranges of those low-dimensional keys of `shape_meta` whose minimum and maximum the
 /// normalizer keeps.
 run::ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_meta);

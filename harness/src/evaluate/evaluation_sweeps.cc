@@ -28,6 +28,7 @@
 #include "evaluate/checkpoint_evaluation.h"
 #include "evaluate/evaluation.h"
 #include "evaluate/policy_planning.h"
+#include "planner/correction_file.h"
 #include "report/evaluation_text.h"
 #include "report/gate_output.h"
 #include "report/html_report.h"
@@ -374,7 +375,7 @@ void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communic
   const control::EnvRunnerConfig runner = RunnerConfig(experiment);
   if (const auto& file = runner.chunking.corrector; file && !runner.chunking.corrector_sha256) {
     options->experiment.overrides.push_back("env_runner.chunking.corrector_sha256=" +
-                                            CorrectorHash(*file));
+                                            planner::CorrectionHash(*file));
   }
   if (const auto& file = runner.chunking.latency.file) {
     const std::vector<double> samples = Thinned(run::ReadLatencySamples(*file));

@@ -14,11 +14,18 @@ int BatchOfEvaluations(const Config& config) {
 
 CheckpointPlanner::CheckpointPlanner(const run::Checkpoint& checkpoint, Weights weights,
                                      torch::Device device, std::optional<int> micro_batch,
-                                     const std::vector<std::filesystem::path>& plugin_dirs)
+                                     const std::vector<std::filesystem::path>& plugin_dirs,
+                                     const control::ChunkingConfig& chunking)
     : config_(
           Config::FromJson(checkpoint.config(), (checkpoint.folder() / "config.json").string())),
       catalogue_(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs)),
       policy_(CreateFromCheckpoint(checkpoint, config_, catalogue_, weights, device)),
-      planner_(*policy_, device, micro_batch ? *micro_batch : BatchOfEvaluations(config_)) {}
+      planner_(*policy_, device, micro_batch ? *micro_batch : BatchOfEvaluations(config_),
+               chunking),
+      bid_(planner_, chunking.n_samples, spec().horizons.n_action_steps,
+           spec().shape_meta.action_dim()),
+      chosen_(chunking.method == control::ChunkingMethod::kBid
+                  ? static_cast<control::ChunkPlanner&>(bid_)
+                  : planner_) {}
 
 }  // namespace dp_bench::planner

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "control/bid_planner.h"
 #include "control/chunk_planner.h"
 #include "dp_bench/config.h"
 #include "dp_bench/policy.h"
@@ -26,7 +27,8 @@ class CheckpointPlanner final : public control::ChunkPlanner {
   /// Error{kCheckpoint}, {kConfig} or {kPlugin}.
   CheckpointPlanner(const run::Checkpoint& checkpoint, Weights weights, torch::Device device,
                     std::optional<int> micro_batch,
-                    const std::vector<std::filesystem::path>& plugin_dirs);
+                    const std::vector<std::filesystem::path>& plugin_dirs,
+                    const control::ChunkingConfig& chunking = {});
 
   const Config& config() const { return config_; }  // of the training
   const PolicySpec& spec() const { return policy_->spec(); }
@@ -35,15 +37,17 @@ class CheckpointPlanner final : public control::ChunkPlanner {
   int batch_size() const override { return planner_.batch_size(); }
   void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
             std::span<float> actions) override {
-    planner_.Plan(obs, rows, actions);
+    chosen_.Plan(obs, rows, actions);
   }
-  std::string FaultOf(std::size_t row) const override { return planner_.FaultOf(row); }
+  std::string FaultOf(std::size_t row) const override { return chosen_.FaultOf(row); }
 
  private:
   Config config_;
   plugin::PluginCatalogue catalogue_;
   std::unique_ptr<Policy> policy_;
   PolicyPlanner planner_;
+  control::BidPlanner bid_;
+  control::ChunkPlanner& chosen_;  // one of them
 };
 
 }  // namespace dp_bench::planner

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "control/control_loop.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "data/replay_writer.h"
@@ -31,17 +32,6 @@ int DelaySteps(const control::EnvRunnerConfig& config, double control_hz) {
         "only `dp_bench eval` measures it if it is 0");
   }
   return control::ControlSteps(config.realtime_latency_ms * config.realtime, control_hz);
-}
-
-// The control steps from one plan to the next.
-int ExecuteSteps(const control::ChunkingConfig& chunking, int n_action_steps, int delay) {
-  if (chunking.execute > n_action_steps) {
-    throw ConfigError(
-        "env_runner.chunking.execute: expected at most n_action_steps = {}, the length of a chunk, "
-        "found {}",
-        n_action_steps, chunking.execute);
-  }
-  return chunking.execute > 0 ? chunking.execute : std::max(1, n_action_steps - delay);
 }
 
 // Hands out the env that the spec was read from first, because creating an env may mean starting a
@@ -151,7 +141,7 @@ EnvRunner::EnvRunner(const control::EnvRunnerConfig& config, EnvFactory env_fact
                   .max_steps = max_steps,
                   .score_metric = FindScoreMetric(config, spec),
                   .delay = delay,
-                  .execute = ExecuteSteps(config.chunking, horizons.n_action_steps, delay),
+                  .execute = control::ExecuteSteps(config.chunking, horizons.n_action_steps, delay),
                   .output_dir = std::move(output_dir)});
   AppendSplit("train", config.n_train, config.train_start_seed, config.n_videos, &jobs_);
   AppendSplit("test", config.n_test, config.test_start_seed, config.n_videos, &jobs_);

@@ -121,8 +121,27 @@ class Gate {
   bool is_open_ = true;
 };
 
+// A head of one layer whose weights are small numbers.
+ArrayMap HeadTensors(const ShapeMeta& shape_meta) {
+  const std::int64_t n_in = CorrectionInputs(shape_meta, kHorizons);
+  ArrayMap tensors;
+  const auto add = [&](const char* name, Shape shape, float first, float step) {
+    Array array(DType::kFloat32, std::move(shape));
+    float value = first;
+    for (float& number : array.as<float>()) number = std::exchange(value, value + step);
+    tensors.emplace(name, std::move(array));
+  };
+  add("input.mean", {n_in - 1}, 0.0F, 0.5F);
+  add("input.std", {n_in - 1}, 1.0F, 0.25F);
+  add("0.weight", {shape_meta.action_dim(), n_in}, -0.05F, 0.01F);
+  add("0.bias", {shape_meta.action_dim()}, 0.1F, 0.1F);
+  return tensors;
+}
+
 std::vector<float> ActionsOfRunner(int latency_steps, int max_steps,
-                                   const Horizons& horizons = kHorizons) {
+                                   const Horizons& horizons = kHorizons,
+                                   const ChunkingConfig& chunking = {},
+                                   std::shared_ptr<const CorrectionHead> correction = nullptr) {
   rollout::FakeWorld world;
   world.max_steps = max_steps;
   std::vector<float> actions;
@@ -133,10 +152,12 @@ std::vector<float> ActionsOfRunner(int latency_steps, int max_steps,
   config.n_videos = 0;
   config.realtime = latency_steps > 0 ? 1.0 : 0.0;
   config.realtime_latency_ms = 100.0 * latency_steps;  // at 10 Hz
+  config.chunking = chunking;
   const ScratchFolder scratch;
   rollout::EnvRunner runner(
       config, [&] { return std::make_unique<RecordingEnv>(world, &actions); },
       rollout::FakeEnv(world).spec().shape_meta, horizons, scratch.path());
+  runner.SetCorrection(std::move(correction));
   rollout::FakePlanner planner(/*batch_size=*/3);
   runner.Run(planner);
   return actions;
@@ -155,6 +176,41 @@ TEST(ControlLoop, ActsAsTheEnvRunnerDoes) {
       EXPECT_EQ(robot.Steps(loop, kSteps), ActionsOfRunner(latency_steps, kSteps, horizons))
           << "latency " << latency_steps;
     }
+  }
+}
+
+TEST(ControlLoop, JoinsChunksAsTheEnvRunnerDoes) {
+  ChunkingConfig often;
+  often.execute = 4;
+  ChunkingConfig rolled;
+  rolled.method = ChunkingMethod::kStateRollForward;
+  rolled.followed = {{"pos", {1, 0}}};
+  for (const ChunkingConfig& chunking : {often, rolled}) {
+    for (const int latency_steps : {0, 1, 3, 5}) {
+      Robot robot(kSeed);
+      rollout::FakePlanner planner(/*batch_size=*/2);
+      ControlLoop loop(planner, robot.shape_meta(), kHorizons,
+                       {.latency_steps = latency_steps, .chunking = chunking});
+      loop.Reset(kSeed);
+      EXPECT_EQ(robot.Steps(loop, 45), ActionsOfRunner(latency_steps, 45, kHorizons, chunking))
+          << "latency " << latency_steps;
+    }
+  }
+}
+
+TEST(ControlLoop, CorrectsActionsAsTheEnvRunnerDoes) {
+  Robot robot(kSeed);
+  const auto head = std::make_shared<const CorrectionHead>(HeadTensors(robot.shape_meta()),
+                                                           robot.shape_meta(), kHorizons, "head");
+  for (const int latency_steps : {0, 3}) {
+    Robot fresh(kSeed);
+    rollout::FakePlanner planner(/*batch_size=*/1);
+    ControlLoop loop(planner, fresh.shape_meta(), kHorizons,
+                     {.latency_steps = latency_steps, .correction = head});
+    loop.Reset(kSeed);
+    const std::vector<float> actions = fresh.Steps(loop, 30);
+    EXPECT_EQ(actions, ActionsOfRunner(latency_steps, 30, kHorizons, {}, head));
+    EXPECT_NE(actions, ActionsOfRunner(latency_steps, 30));
   }
 }
 
