@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# dp_bench eval --realtime and --latencies: success by latency, stale steps, the files of the runs, refused input.
+# dp_bench eval --realtime, --latencies and --delays: success by latency, stale steps, methods, the files of the runs,
+# refused input.
 # Usage: realtime.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -13,11 +14,11 @@ evaluate=("$dp_bench" eval --checkpoint trained/checkpoints/latest env_runner.n_
 "${evaluate[@]}" --output plain >plain.txt 2>&1 || fail "$(cat plain.txt)"
 
 echo "success against latency: none has no stale step, more has more of them"
-expect_exit 0 "curve/realtime.json" "${evaluate[@]}" --output curve --latencies 0,150,450
-python3 - <<'PYTHON' || fail "$(cat curve/realtime.json)"
+expect_exit 0 "curve/delays.html" "${evaluate[@]}" --output curve --latencies 0,150,450
+python3 - <<'PYTHON' || fail "$(cat curve/delays.json)"
 import json
-rows = json.load(open("curve/realtime.json"))
-assert [row["latency_ms"] for row in rows] == [0, 150, 450]
+rows = json.load(open("curve/delays.json"))["rows"]
+assert [row["delay_ms"] for row in rows] == [0, 150, 450]
 assert all(row["n_episodes"] == 6 and row["low"] <= row["success_rate"] <= row["high"] for row in rows)
 stale = [row["n_stale_steps"] / row["n_steps"] for row in rows]
 assert stale[0] == 0 < stale[1] < stale[2] <= 1, stale
@@ -25,20 +26,60 @@ for row in rows:
     episodes = [json.loads(line) for line in open(f"curve/{row['folder']}/episodes.jsonl")]
     assert sum(e.get("n_stale_steps", 0) for e in episodes) == row["n_stale_steps"]
 PYTHON
-grep -q "^ *0 ms .* 0.0 %$" out.txt || fail "$(cat out.txt)"
-cmp plain/episodes.jsonl curve/latency_0/episodes.jsonl || fail "a latency of 0 is not an evaluation without one"
-if cmp -s plain/episodes.jsonl curve/latency_150/episodes.jsonl; then fail "a latency changed no episode"; fi
+grep -q "^naive *0 ms .* 0.0 %" out.txt || fail "$(cat out.txt)"
+cmp plain/episodes.jsonl curve/naive_latency_0/episodes.jsonl || fail "a latency of 0 is not an evaluation without one"
+if cmp -s plain/episodes.jsonl curve/naive_latency_150/episodes.jsonl; then fail "a latency changed no episode"; fi
 for file in eval_log.json report.html; do
-  grep -q "n_stale_steps" curve/latency_150/$file || fail "latency_150/$file lacks the stale steps"
+  grep -q "n_stale_steps" curve/naive_latency_150/$file || fail "naive_latency_150/$file lacks the stale steps"
 done
 
-echo "interrupted, it says how to get the whole curve"
-expect_stopped stopped "repeat the command with --overwrite" "${evaluate[@]}" env_runner.n_test=60 --latencies 0,150
-expect_exit 0 "stopped/realtime.json" "${evaluate[@]}" --output stopped --overwrite --latencies 0,150
+echo "interrupted, it continues, and has the curve of one that was not"
+expect_stopped stopped "repeat the command with --resume stopped" "${evaluate[@]}" env_runner.n_test=60 --latencies 0,150
+expect_exit 0 "stopped/delays.html" "$dp_bench" eval --resume stopped --latencies 0,150
+"${evaluate[@]}" env_runner.n_test=60 --latencies 0,150 --output whole >out.txt 2>&1 || fail "$(cat out.txt)"
+for point in naive_latency_0 naive_latency_150; do
+  cmp "stopped/$point/episodes.jsonl" "whole/$point/episodes.jsonl" || fail "$point has other episodes"
+done
+expect_exit 2 "with its own config" "$dp_bench" eval --resume stopped --latencies 0,150 env_runner.n_test=8
+
+echo "a grid of delays, steps and methods, on the same seeds"
+"$dp_bench" correct --checkpoint trained/checkpoints/latest --output a2c2.safetensors --steps 20 >out.txt 2>&1 || fail "$(cat out.txt)"
+grid=("${evaluate[@]}" --delays 0,2,4 --execute 2,4 --chunking naive,rtc,hard_prefix,bid,temporal_ensembling,a2c2,state_roll_forward
+      env_runner.chunking.n_samples=2 env_runner.chunking.corrector=a2c2.safetensors
+      'env_runner.chunking.followed_actions={"agent_pos":[0,1]}')
+"${grid[@]}" --output grid >out.txt 2>&1 || fail "$(cat out.txt)"
+"${grid[@]}" env_runner.n_workers=1 --output grid_1 >out.txt 2>&1 || fail "$(cat out.txt)"
+python3 - <<'PYTHON' || fail "$(cat grid/delays.json)"
+import json
+rows = json.load(open("grid/delays.json"))["rows"]
+assert len(rows) == 7 * 5, len(rows)  # a delay of 4 does not go with 2 executed steps
+traces = {}
+for row in rows:
+    file = f"{row['folder']}/episodes.jsonl"
+    assert open(f"grid/{file}").read() == open(f"grid_1/{file}").read(), file  # for any number of workers
+    episodes = [json.loads(line) for line in open(f"grid/{file}")]
+    traces[row["method"], row["delay"], row["execute"]] = [e["trace_hash"] for e in episodes]
+    assert (row["against_naive"] is None) == (row["method"] == "naive"), row
+    assert (row["against_waiting"] is None) == (row["delay"] == 0), row
+for method in ("rtc", "bid", "temporal_ensembling", "a2c2"):
+    assert traces[method, 2, 4] != traces["naive", 2, 4], method
+assert traces["hard_prefix", 0, 4] == traces["naive", 0, 4]  # nothing is executed in any case
+assert traces["state_roll_forward", 0, 4] == traces["naive", 0, 4]
+PYTHON
+
+echo "latencies of a file are drawn, and stay in the run's config"
+printf 'ms\n90\n110\n450\n' >robot.csv
+drawn=("${evaluate[@]}" env_runner.chunking.latency.distribution=measured env_runner.chunking.latency.file=robot.csv)
+"${drawn[@]}" --output drawn >out.txt 2>&1 || fail "$(cat out.txt)"
+rm robot.csv
+grep -q '"samples_ms": *\[' drawn/config.json || fail "$(cat drawn/config.json)"
+"$dp_bench" replay --run drawn --episode 0 >out.txt 2>&1 || fail "$(cat out.txt)"
+printf '90\nsoon\n' >robot.csv
+expect_exit 6 "robot.csv, line 2: expected a time in ms" "${drawn[@]}" --output refused
 
 echo "a latency of the config is repeatable, also at another speed"
 "${evaluate[@]}" --output given --realtime env_runner.realtime_latency_ms=150 >given.txt 2>&1 || fail "$(cat given.txt)"
-cmp given/episodes.jsonl curve/latency_150/episodes.jsonl || fail "other episodes than at this latency of the curve"
+cmp given/episodes.jsonl curve/naive_latency_150/episodes.jsonl || fail "other episodes than at this latency of the curve"
 grep -q "while the policy was planning" given.txt || fail "$(cat given.txt)"
 "${evaluate[@]}" --output fast env_runner.realtime=3 env_runner.realtime_latency_ms=50 >fast.txt 2>&1 || fail "$(cat fast.txt)"
 cmp given/episodes.jsonl fast/episodes.jsonl || fail "three times 50 ms are not 150 ms"
@@ -53,4 +94,10 @@ expect_exit 4 "simulated latency" "$dp_bench" compare plain given
 echo "bad input gives a message and its exit code"
 expect_exit 2 "excludes" "${evaluate[@]}" --latencies 100 --perturb delay
 expect_exit 2 "not in range" "${evaluate[@]}" --latencies=-1
+expect_exit 2 "expected some of naive" "${evaluate[@]}" --delays 1 --chunking mine
+expect_exit 2 "needs the file that" "${evaluate[@]}" --delays 1 --chunking a2c2
+expect_exit 2 "which observations follow which actions" "${evaluate[@]}" --delays 1 --chunking state_roll_forward
+expect_exit 2 "trained with policy.params.max_prefix" "${evaluate[@]}" --delays 1 --chunking training_time_rtc
+expect_exit 2 "--execute and --chunking are lists" "${evaluate[@]}" --execute 4
+expect_exit 2 "the grid has no point" "${evaluate[@]}" --delays 4 --execute 2
 expect_exit 2 "env_runner.realtime_latency_ms" "${evaluate[@]}" --realtime env_runner.realtime_latency_ms=-1

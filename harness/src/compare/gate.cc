@@ -50,6 +50,14 @@ Json RunnerOf(const core::JsonView& config) {
   for (const char* key : {"realtime", "realtime_latency_ms", "score_metric"}) {
     if (section.json().contains(key)) runner[key] = section.At(key).json();
   }
+  // a world that waits is not noted, as in baselines that are older than the setting
+  const core::JsonView all(section.json(), "env_runner");
+  if (!all.Has("chunking")) return runner;
+  const Json chunking = all.At("chunking").json();
+  const bool is_random =
+      chunking.value(Json::json_pointer("/latency/distribution"), "none") != "none";
+  if (chunking.value("delay", 0) != 0) runner["chunking"]["delay"] = chunking["delay"];
+  if (is_random) runner["chunking"]["latency"] = chunking["latency"];
   return runner;
 }
 

@@ -73,6 +73,19 @@ double SimulatedLatency(const Json& config) {
   return realtime.is_number() ? realtime.get<double>() * latency.get<double>() : 0.0;
 }
 
+// The control steps of a plan, and their distribution where there is one; see
+// control/chunking_config.h.
+Json PlanDelay(const Json& config) {
+  const Json delay = At(config, "/env_runner/chunking/delay");
+  return delay.is_number() ? delay : Json(0);
+}
+Json PlanLatency(const Json& config) {
+  const Json latency = At(config, "/env_runner/chunking/latency");
+  return At(latency, "/distribution").is_string() && At(latency, "/distribution") != "none"
+             ? latency
+             : Json();
+}
+
 std::set<std::uint64_t> TestSeeds(const run::RunFolder& folder) {
   std::set<std::uint64_t> seeds;
   for (const run::EpisodeRecord& record : folder.episodes) {
@@ -119,6 +132,10 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
     CompareLeaves("env_runner.score_metric", At(config_a, "/env_runner/score_metric"),
                   At(config_b, "/env_runner/score_metric"), &mismatches);
     CompareLeaves("simulated latency [ms]", SimulatedLatency(config_a), SimulatedLatency(config_b),
+                  &mismatches);
+    CompareLeaves("env_runner.chunking.delay", PlanDelay(config_a), PlanDelay(config_b),
+                  &mismatches);
+    CompareLeaves("env_runner.chunking.latency", PlanLatency(config_a), PlanLatency(config_b),
                   &mismatches);
   }
   const Json plugin_a = PluginOf(a, "env");
