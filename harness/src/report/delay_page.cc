@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -46,19 +47,25 @@ struct DelayPlot {
   bool is_rate = false;
 };
 
-double MeanOf(const Json& row, const char* member, const char* number) {
+// NaN, which is not drawn, where no episode succeeded.
+double MeanTimeOf(const Json& row) {
   const Json& over_time = row.at("over_time");
-  if (over_time.is_null() || over_time.at(member).is_null()) return 0.0;
-  return over_time.at(member).at(number);
+  return over_time.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                             : over_time.at("restricted_mean").at("mean").get<double>();
+}
+
+double PerHourOf(const Json& row) {
+  const Json& over_time = row.at("over_time");
+  if (over_time.is_null() || over_time.at("per_hour").is_null()) return 0.0;
+  return over_time.at("per_hour").at("rate");
 }
 
 const std::vector<DelayPlot>& DelayPlots() {
   static const std::vector<DelayPlot> plots = {
       {"Success rate", [](const Json& row) { return row.at("success_rate").get<double>(); },
        /*is_rate=*/true},
-      {"Mean time to success [steps]",
-       [](const Json& row) { return MeanOf(row, "restricted_mean", "mean"); }},
-      {"Successes per hour", [](const Json& row) { return MeanOf(row, "per_hour", "rate"); }},
+      {"Mean time to success [steps]", &MeanTimeOf},
+      {"Successes per hour", &PerHourOf},
       {"Share of stale steps", [](const Json& row) { return row.at("stale_share").get<double>(); }},
       {"Jerk at seams", [](const Json& row) { return row.at("jerk_at_seams").get<double>(); }},
   };
