@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "control/correction_head.h"
+#include "control/obs_history.h"
 #include "media/video_encoder.h"
 #include "point_mass_env.h"
 #include "rollout/env_runner.h"
@@ -30,6 +33,33 @@ class ZeroPlanner : public control::ChunkPlanner {
 std::unique_ptr<Env> CreateEnv() {
   return std::make_unique<point_mass::PointMassEnv>(Config::FromJson(kParams));
 }
+
+// One action corrected by a head of two hidden layers with 256 units, as `dp_bench correct` trains.
+void CorrectAction(benchmark::State& bench) {
+  const ShapeMeta shape_meta = CreateEnv()->spec().shape_meta;
+  const Horizons horizons;
+  std::int64_t n_in = control::CorrectionInputs(shape_meta, horizons);
+  ArrayMap tensors;
+  tensors.emplace("input.mean", Array(DType::kFloat32, {n_in - 1}));
+  tensors.emplace("input.std", Array(DType::kFloat32, {n_in - 1}));
+  std::ranges::fill(tensors.find("input.std")->second.as<float>(), 1.0F);
+  int layer = 0;
+  for (const std::int64_t n_out : {std::int64_t{256}, std::int64_t{256}, shape_meta.action_dim()}) {
+    tensors.emplace(std::to_string(layer) + ".weight", Array(DType::kFloat32, {n_out, n_in}));
+    tensors.emplace(std::to_string(layer++) + ".bias", Array(DType::kFloat32, {n_out}));
+    n_in = n_out;
+  }
+  const control::CorrectionHead head(tensors, shape_meta, horizons, "bench");
+  const control::ObsBatch obs =
+      control::MakeObsBatch(shape_meta.obs, /*n_rows=*/1, horizons.n_obs_steps);
+  std::vector<float> action(static_cast<std::size_t>(shape_meta.action_dim()), 0.5F);
+  std::vector<float> scratch;
+  for (auto _ : bench) {
+    head.Correct(obs, /*place=*/3, action, &scratch);
+    benchmark::DoNotOptimize(action.data());
+  }
+}
+BENCHMARK(CorrectAction);
 
 void BareEnvSteps(benchmark::State& bench) {
   const std::unique_ptr<Env> env = CreateEnv();

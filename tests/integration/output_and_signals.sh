@@ -229,7 +229,7 @@ sed -i 's/"failure_reason":null/"failure_reason":"\\u001b[2Jgone"/' named/episod
 ! grep -q $'\x1b' out.txt || fail "$(cat -v out.txt)"
 
 echo "every verb shows examples with options that it has"
-for verb in run train eval compare gate replay film diff collect export diagnose inspect view plugins profile bench; do
+for verb in run train eval correct compare gate replay film diff collect export diagnose inspect view plugins profile bench; do
   "$dp_bench" "$verb" --help >out.txt
   grep -q "^Examples:" out.txt || fail "$verb --help has no examples"
   # Not a pipe: grep -q ends at the first match, and sed's broken pipe would then count as a failure.

@@ -24,6 +24,16 @@ std::vector<float> TensorOf(const ArrayMap& tensors, const std::string& name, co
   return {values.begin(), values.end()};
 }
 
+// [out, in] to [in, out].
+std::vector<float> Transposed(const std::vector<float>& weights, std::size_t n_in) {
+  const std::size_t n_out = n_in > 0 ? weights.size() / n_in : 0;
+  std::vector<float> transposed(weights.size());
+  for (std::size_t o = 0; o < n_out; ++o) {
+    for (std::size_t i = 0; i < n_in; ++i) transposed[i * n_out + o] = weights[o * n_in + i];
+  }
+  return transposed;
+}
+
 std::string LayerTensor(std::size_t layer, const char* part) {
   return fmt::format("{}.{}", layer, part);
 }
@@ -51,11 +61,11 @@ CorrectionHead::CorrectionHead(const ArrayMap& tensors, const ShapeMeta& shape_m
   for (std::size_t i = 0; tensors.contains(LayerTensor(i, "bias")); ++i) {
     const Shape& shape = tensors.find(LayerTensor(i, "bias"))->second.shape();
     const std::int64_t n_out = shape.size() == 1 ? shape[0] : 0;
-    layers_.push_back(
-        {.n_in = static_cast<std::size_t>(n_in),
-         .n_out = static_cast<std::size_t>(n_out),
-         .weights = TensorOf(tensors, LayerTensor(i, "weight"), {n_out, n_in}, origin),
-         .bias = TensorOf(tensors, LayerTensor(i, "bias"), {n_out}, origin)});
+    if (n_out < 1) throw CheckpointError("{}: {}.bias is empty", origin, i);
+    const std::vector<float> weights =
+        TensorOf(tensors, LayerTensor(i, "weight"), {n_out, n_in}, origin);
+    layers_.push_back({.weights = Transposed(weights, static_cast<std::size_t>(n_in)),
+                       .bias = TensorOf(tensors, LayerTensor(i, "bias"), {n_out}, origin)});
     n_in = n_out;
   }
   if (layers_.empty() || n_in != shape_meta.action_dim()) {
@@ -85,9 +95,10 @@ void CorrectionHead::Correct(const ObsBatch& obs, int place, std::span<float> ac
   std::vector<float> out;
   for (const Layer& layer : layers_) {
     out.assign(layer.bias.begin(), layer.bias.end());
-    for (std::size_t o = 0; o < layer.n_out; ++o) {
-      const float* weights = layer.weights.data() + o * layer.n_in;
-      for (std::size_t i = 0; i < layer.n_in; ++i) out[o] += weights[i] * in[i];
+    // output by output in the inner loop: each sum keeps its order, and the processor adds several
+    const float* weight = layer.weights.data();
+    for (const float value : std::span(in).first(layer.weights.size() / out.size())) {
+      for (float& sum : out) sum += *weight++ * value;
     }
     if (&layer != &layers_.back()) {
       for (float& value : out) value = std::max(value, 0.0F);

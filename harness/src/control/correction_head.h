@@ -36,9 +36,7 @@ class CorrectionHead {
 
  private:
   struct Layer {
-    std::size_t n_in = 0;
-    std::size_t n_out = 0;
-    std::vector<float> weights;  // [out, in]
+    std::vector<float> weights;  // [in, out]
     std::vector<float> bias;     // [out]
   };
 
