@@ -135,6 +135,7 @@ Command KuavoEnv::NoisyCommand(std::span<const float> action) const {
 StepResult KuavoEnv::DoStep(std::span<const float> action) {
   const mujoco::LogScope log(model_->scene_file(), seed_);
   controller_.SetCommand(NoisyCommand(action));
+  task_->Drive(seed_, step_, *data_);
   for (int substep = 0; substep < kSubsteps; ++substep) {
     controller_.WriteTargets(substep, delay_, *data_);
     mj_step(model_->model(), data_.get());

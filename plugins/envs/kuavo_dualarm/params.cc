@@ -81,9 +81,12 @@ Params Params::FromConfig(const Config& config) {
   keys("scene_dir", &p.scene_dir,
        "folder of the scenes; empty for the ones that belong to dp_bench");
   if (config.Has("conveyor")) {
-    ConfigKeys(config.Sub("conveyor", "of the task conveyor_pick"))(
-        "speed", &p.task_settings.belt_speed, 0.0, 0.5,
-        "the belt's largest speed in m/s; each episode has 0.6 to 1 of it. 0: it rests");
+    const ConfigKeys belt(config.Sub("conveyor", "of the task conveyor_pick"));
+    belt("speed", &p.task_settings.belt_speed, 0.0, 0.5,
+         "the belt's largest speed in m/s; each episode has 0.6 to 1 of it. 0: it rests");
+    belt("change", &p.task_settings.belt_change, 0.0, 1.0,
+         "every 0.5 s the speed is drawn again, between 1 - change and 1 of the largest; 0: it is "
+         "constant in an episode");
   }
   p.randomization = ReadRandomization(config.Sub(
       "randomization",

@@ -27,7 +27,8 @@ constexpr Range kCubeY = {-0.18, -0.14};
 constexpr Range kCubeYaw = {-45 * kDegree, 45 * kDegree};
 constexpr Range kTrayX = {0.28, 0.33};
 constexpr Range kTrayY = {-0.02, 0.0};
-constexpr double kLeavesAt = -0.43;  // y; beyond, the hand cannot follow the cube [m]
+constexpr std::uint64_t kBeltDraws = 16;  // stream of kEnvStart, behind those of the env
+constexpr double kLeavesAt = -0.43;       // y; beyond, the hand cannot follow the cube [m]
 
 /// Solved when the cube lies in the tray, at rest and released, for 5 steps in a row. Reward: 0.3
 /// lifted by 5 cm, 0.6 above or in the tray, 1 solved. environment_state: pose of the cube (9), x
@@ -62,10 +63,17 @@ class ConveyorPickTask final : public Task {
     PlaceFreeBody(data, cube_.qpos, {cube_x, cube_y, kCubeHeight}, cube_yaw);
     PlaceOnTable(data, tray_mocap_, random, kTrayX, kTrayY, spread);
     const double speed = settings_.belt_speed * Draw(random, kSpeedShare, spread);
-    data.ctrl[belt_motor_] = -speed;
-    data.qvel[belt_dof_] = -speed;
+    SetSpeed(speed, data);
     data.qvel[cube_.dof + 1] = -speed;
     placed_steps_ = 0.0;
+  }
+
+  void Drive(std::uint64_t seed, std::int64_t step, mjData& data) override {
+    constexpr std::int64_t kStepsPerSpeed = 5;
+    if (settings_.belt_change == 0.0 || step % kStepsPerSpeed != 0) return;
+    RandomStream random(seed, StreamId::kEnvStart, kBeltDraws,
+                        static_cast<std::uint32_t>(step / kStepsPerSpeed));
+    SetSpeed(settings_.belt_speed * (1.0 - settings_.belt_change * random.UniformDouble()), data);
   }
 
   TaskOutcome Evaluate(const mjData& data) override {
@@ -93,6 +101,12 @@ class ConveyorPickTask final : public Task {
   }
 
  private:
+  // The belt has it at once. The motor alone would jerk, which throws the cube.
+  void SetSpeed(double speed, mjData& data) const {
+    data.ctrl[belt_motor_] = -speed;
+    data.qvel[belt_dof_] = -speed;
+  }
+
   const KuavoModel& model_;
   const TaskSettings settings_;
   FreeBody cube_;

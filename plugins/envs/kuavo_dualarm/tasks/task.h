@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,6 +39,10 @@ class Task {
   /// `spread` scales the width of the ranges of the poses; the task is scored with 1.
   virtual void Start(RandomStream& random, double spread, mjData& data) = 0;
 
+  /// Drives what moves by itself during the next control step: a function of the episode's seed and
+  /// the number of steps so far.
+  virtual void Drive(std::uint64_t /*seed*/, std::int64_t /*step*/, mjData& /*data*/) {}
+
   /// Advances the dwell counters by one control step.
   virtual TaskOutcome Evaluate(const mjData& data) = 0;
 
@@ -58,7 +63,9 @@ class Task {
 
 /// What params say about tasks.
 struct TaskSettings {
-  double belt_speed = 0.08;  // of conveyor_pick: the largest of all episodes [m/s]
+  // of conveyor_pick: the largest of all episodes [m/s], and the share by which it varies
+  double belt_speed = 0.08;
+  double belt_change = 0.0;
 };
 
 class Script;  // expert/script.h

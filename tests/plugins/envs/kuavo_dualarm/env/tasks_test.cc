@@ -155,6 +155,26 @@ TEST(KuavoConveyor, TheBeltCarriesTheCubeAwayAtTheSpeedOfTheObservation) {
   EXPECT_LT(speeds.high, 0.1005);
 }
 
+TEST(KuavoConveyor, TheBeltChangesItsSpeedEveryHalfSecondAndTheCubeFollows) {
+  KuavoEnv env = MakeEnv(R"({"task": "conveyor_pick", "conveyor": {"speed": 0.1, "change": 1}})");
+  env.Reset(1);
+  std::vector<double> speeds;
+  for (int change = 0; change < 6; ++change) {
+    StayHome(env, 1);  // the cube slips for a moment
+    const double before = PositionOf(env, "cube")[1];
+    StayHome(env, 4);
+    const double speed = Observation(env).Get<float>("observation.environment_state").back();
+    EXPECT_NEAR((before - PositionOf(env, "cube")[1]) / 0.4, speed, 1e-3);
+    EXPECT_GE(speed, 0.0);
+    EXPECT_LE(speed, 0.1);
+    if (!speeds.empty()) {
+      EXPECT_NE(speed, speeds.back());
+    }
+    speeds.push_back(speed);
+  }
+  EXPECT_NEAR(PositionOf(env, "cube")[2], 0.771, 1e-3);
+}
+
 TEST(KuavoConveyor, ABeltAtRestIsPickPlaceFromABelt) {
   KuavoEnv env = MakeEnv(R"({"task": "conveyor_pick", "conveyor": {"speed": 0}})");
   EXPECT_FALSE(env.spec().moves_without_actions);
