@@ -8,6 +8,7 @@
 #include "core/errors.h"
 #include "dp_bench/deploy.h"
 #include "planner/checkpoint_planner.h"
+#include "planner/correction_file.h"
 #include "policy/device.h"
 #include "run/run_checkpoint.h"
 
