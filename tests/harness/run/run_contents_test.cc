@@ -84,7 +84,7 @@ TEST_F(RunContentsTest, OverwritingRemovesTheEvaluationAndNothingElse) {
   AddEvaluation("latency_150/");
   AddEvaluation("replay/");
   fs::remove(run_ / "replay/manifest.json");
-  for (const char* file : {"perturbations.json", "realtime.json", "episodes.partial.jsonl"})
+  for (const char* file : {"perturbations.json", "delays.json", "episodes.partial.jsonl"})
     Add(file);
   for (const char* file : {"notes.txt", "media/holiday.mp4", "replay/notes.txt"}) Add(file);
   for (const char* file :
