@@ -12,13 +12,17 @@
 
 #include "compare/delay_curves.h"
 #include "control/chunking_config.h"
+#include "control/control_loop.h"
 #include "control/env_runner_config.h"
+#include "control/roll_forward.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/json.h"
 #include "dp_bench/policy.h"
+#include "planner/correction_file.h"
+#include "planner/policy_planner.h"
 #include "report/delay_page.h"
 #include "run/run_files.h"
 #include "task/key_check.h"
@@ -81,22 +85,17 @@ std::vector<std::string> OverridesOf(const compare::DelayPoint& point, double fa
 }
 
 std::vector<compare::DelayPoint> PointsOf(const DelayGrid& grid,
-                                          const control::EnvRunnerConfig& config,
-                                          const fs::path& folder) {
+                                          const control::EnvRunnerConfig& config) {
   const std::string method(Name(config.chunking.method));
   std::vector<compare::DelayPoint> points;
-  const auto add = [&](compare::DelayPoint point) {
-    point.folder = folder / FolderOf(point);
-    points.push_back(std::move(point));
-  };
   for (const std::string& name : OrOne(grid.methods, method)) {
     for (const int execute : OrOne(grid.execute, config.chunking.execute)) {
       for (const int delay : grid.delays) {
         if (execute > 0 && execute < delay) continue;
-        add({.method = name, .delay = delay, .execute = execute});
+        points.push_back({.method = name, .delay = delay, .execute = execute});
       }
       for (const double latency_ms : grid.latencies_ms) {
-        add({.method = name, .delay_ms = latency_ms, .execute = execute});
+        points.push_back({.method = name, .delay_ms = latency_ms, .execute = execute});
       }
     }
   }
@@ -108,22 +107,41 @@ std::vector<compare::DelayPoint> PointsOf(const DelayGrid& grid,
   return points;
 }
 
-// Locks the folder of the grid and checks checkpoint and keys, which all its evaluations share.
-std::unique_ptr<task::OutputFolder> BeginGrid(const CheckpointEvaluationOptions& options,
-                                              const task::Experiment& experiment,
-                                              core::Communicator& ranks) {
+CheckpointEvaluationOptions OptionsAt(const compare::DelayPoint& point,
+                                      const CheckpointEvaluationOptions& options, double factor) {
+  CheckpointEvaluationOptions at_point = options;
+  std::ranges::copy(OverridesOf(point, factor), std::back_inserter(at_point.experiment.overrides));
+  return at_point;
+}
+
+// Finds what is wrong with the last point before the first one runs.
+void RequireValid(const std::vector<compare::DelayPoint>& points,
+                  const CheckpointEvaluationOptions& options, double factor, Policy& policy,
+                  torch::Device device) {
+  for (const compare::DelayPoint& point : points) {
+    const task::Experiment experiment(WithConfig(OptionsAt(point, options, factor)));
+    const control::ChunkingConfig chunking = RunnerOf(experiment).chunking;
+    planner::PolicyPlanner(policy, device, /*micro_batch=*/1, chunking);
+    planner::ReadCorrection(chunking, experiment.spec());
+    if (chunking.method == control::ChunkingMethod::kStateRollForward) {
+      control::RequireFits(chunking.followed, experiment.spec().shape_meta);
+    }
+    control::ExecuteSteps(chunking, experiment.spec().horizons.n_action_steps, chunking.delay);
+  }
+}
+
+// Locks the folder of the grid.
+std::unique_ptr<task::OutputFolder> OpenGrid(const CheckpointEvaluationOptions& options,
+                                             const task::Experiment& experiment,
+                                             core::Communicator& ranks) {
   if (!options.resume.empty()) {
     return std::make_unique<task::OutputFolder>(options.resume, task::OldRun::kContinue, ranks);
   }
   const task::OldRun old_run =
       options.overwrites ? task::OldRun::kOverwrite : task::OldRun::kMayOverwrite;
-  auto output = options.output.empty()
-                    ? std::make_unique<task::OutputFolder>(experiment, ranks)
-                    : std::make_unique<task::OutputFolder>(options.output, old_run, ranks);
-  experiment.LoadPolicy(options.checkpoint, options.weights);
-  task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
-  output->Begin();
-  return output;
+  return options.output.empty()
+             ? std::make_unique<task::OutputFolder>(experiment, ranks)
+             : std::make_unique<task::OutputFolder>(options.output, old_run, ranks);
 }
 
 // What a resumed grid evaluates.
@@ -166,40 +184,26 @@ nlohmann::json PointJson(const compare::DelayPoint& point, const fs::path& folde
           {"folder", point.folder.lexically_proximate(folder).string()}};
 }
 
-void WriteGrid(const fs::path& folder, const nlohmann::json& subject,
+void WriteGrid(const fs::path& folder, const CheckpointEvaluationOptions& options,
                const std::vector<compare::DelayPoint>& points, const nlohmann::json& rows) {
-  nlohmann::json grid = {{"of", subject}, {"points", nlohmann::json::array()}, {"rows", rows}};
+  nlohmann::json grid = {
+      {"of", SubjectOf(options)}, {"points", nlohmann::json::array()}, {"rows", rows}};
   for (const compare::DelayPoint& point : points) {
     grid["points"].push_back(PointJson(point, folder));
   }
   core::WriteFileAtomically(folder / run::kDelaysFile, std::string_view(grid.dump(2) + "\n"));
 }
 
-}  // namespace
-
-int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid,
-                      core::Communicator& ranks) {
-  RequireMethods(grid.methods);
+// A resumed grid keeps the points that are done, and continues one that was begun.
+int RunPoints(const CheckpointEvaluationOptions& options,
+              const std::vector<compare::DelayPoint>& points, double factor,
+              core::Communicator& ranks) {
   const bool is_resumed = !options.resume.empty();
-  if (is_resumed) TakeSubject(options.resume, &options);
-  const nlohmann::json subject = SubjectOf(options);
-  const task::Experiment experiment(WithConfig(options));
-  const std::unique_ptr<task::OutputFolder> output = BeginGrid(options, experiment, ranks);
-  const control::EnvRunnerConfig runner = RunnerOf(experiment);
-  const bool is_quasi_static = !task::Task(WithConfig(options)).DescribeEnv().moves_without_actions;
-  if (is_quasi_static) {
-    core::PrintResult("note: env '{}' does not move without actions, so delays cost little there\n",
-                      experiment.env_name());
-  }
-  const std::vector<compare::DelayPoint> points = PointsOf(grid, runner, output->path());
-  if (ranks.is_root()) WriteGrid(output->path(), subject, points, nlohmann::json::array());
-
   std::vector<task::SweepRun> runs;
   for (const compare::DelayPoint& point : points) {
-    runs.push_back(
-        {.title = "\n" + point.folder.filename().string(),
-         .folder = point.folder,
-         .overrides = OverridesOf(point, runner.realtime > 0.0 ? runner.realtime : 1.0)});
+    runs.push_back({.title = "\n" + point.folder.filename().string(),
+                    .folder = point.folder,
+                    .overrides = OverridesOf(point, factor)});
   }
   const auto evaluate = [&](const task::SweepRun& run, task::SweepProgress progress) {
     CheckpointEvaluationOptions of_point = options;
@@ -218,17 +222,49 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
       runs, is_resumed ? task::DoneRuns::kSkip : task::DoneRuns::kRepeat, ranks, evaluate);
   if (exit_code == core::kExitInterrupted) {
     core::PrintResult("the other points: repeat the command with --resume {}\n",
-                      output->path().string());
+                      points.front().folder.parent_path().string());
   }
-  if (exit_code == core::kExitInterrupted || !ranks.is_root()) return exit_code;
+  return exit_code;
+}
+
+void ReportGrid(const fs::path& folder, const CheckpointEvaluationOptions& options,
+                const std::vector<compare::DelayPoint>& points, bool is_quasi_static) {
   nlohmann::json rows = nlohmann::json::array();
   for (const compare::DelayPointResult& result : compare::CompareDelays(points)) {
-    rows.push_back(compare::ToJson(result, output->path()));
+    rows.push_back(compare::ToJson(result, folder));
   }
-  WriteGrid(output->path(), subject, points, rows);
-  const fs::path page = output->path() / run::kDelaysPage;
-  report::WriteDelayPage(rows, is_quasi_static, page);
-  core::PrintResult("\n{}{}\n", report::DelayTable(rows), page.string());
+  WriteGrid(folder, options, points, rows);
+  report::WriteDelayPage(rows, is_quasi_static, folder / run::kDelaysPage);
+  core::PrintResult("\n{}{}\n", report::DelayTable(rows), (folder / run::kDelaysPage).string());
+}
+
+}  // namespace
+
+int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid,
+                      core::Communicator& ranks) {
+  RequireMethods(grid.methods);
+  const bool is_resumed = !options.resume.empty();
+  if (is_resumed) TakeSubject(options.resume, &options);
+  const task::Experiment experiment(WithConfig(options));
+  const control::EnvRunnerConfig runner = RunnerOf(experiment);
+  const double factor = runner.realtime > 0.0 ? runner.realtime : 1.0;
+  std::vector<compare::DelayPoint> points = PointsOf(grid, runner);
+  const std::unique_ptr<task::OutputFolder> output = OpenGrid(options, experiment, ranks);
+  const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
+  task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  RequireValid(points, options, factor, *policy, experiment.device());
+  output->Begin();
+  for (compare::DelayPoint& point : points) point.folder = output->path() / FolderOf(point);
+  if (ranks.is_root()) WriteGrid(output->path(), options, points, nlohmann::json::array());
+
+  const bool is_quasi_static = !experiment.DescribeEnv().moves_without_actions;
+  if (is_quasi_static && ranks.is_root()) {
+    core::PrintResult("note: env '{}' does not move without actions, so delays cost little there\n",
+                      experiment.env_name());
+  }
+  const int exit_code = RunPoints(options, points, factor, ranks);
+  if (exit_code == core::kExitInterrupted || !ranks.is_root()) return exit_code;
+  ReportGrid(output->path(), options, points, is_quasi_static);
   return exit_code;
 }
 
