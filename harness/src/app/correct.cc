@@ -52,7 +52,6 @@ data::BatchLoader LoaderFor(const task::Experiment& experiment, const Dataset& d
   data::BatchLoaderOptions loading = train::LoaderOptions(policy, config);
   loading.n_obs_steps = spec.horizons.horizon;
   loading.seed = options.seed;
-  loading.drop_last = true;
   return {dataset, data::MakeTrainingSampler(dataset, spec.horizons, split.train), loading};
 }
 
