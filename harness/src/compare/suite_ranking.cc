@@ -183,7 +183,10 @@ void AddPlacesOnTasks(const SuiteTable& table, const CellGrid& grid, SuiteRankin
       policies.push_back(i);
       rates.push_back(RateOf(grid[i][task]));
     }
-    const auto of_task = std::ranges::equal_range(ranking->on_tasks, task, {}, &SuitePair::task);
+    const auto& pairs = ranking->on_tasks;
+    const std::span<const SuitePair> of_task(
+        std::ranges::lower_bound(pairs, task, {}, &SuitePair::task),
+        std::ranges::upper_bound(pairs, task, {}, &SuitePair::task));
     AddPlaces(table, table.tasks[task].name, policies, rates, RankedOf(of_task), &ranking->places);
   }
 }

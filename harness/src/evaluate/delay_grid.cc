@@ -121,8 +121,8 @@ void RequireValid(const std::vector<compare::DelayPoint>& points,
   for (const compare::DelayPoint& point : points) {
     const task::Experiment experiment(WithConfig(OptionsAt(point, options, factor)));
     const control::ChunkingConfig chunking = RunnerOf(experiment).chunking;
-    planner::PolicyPlanner(policy, device, /*micro_batch=*/1, chunking);
-    planner::ReadCorrection(chunking, experiment.spec());
+    static_cast<void>(planner::PolicyPlanner(policy, device, /*micro_batch=*/1, chunking));
+    static_cast<void>(planner::ReadCorrection(chunking, experiment.spec()));
     if (chunking.method == control::ChunkingMethod::kStateRollForward) {
       control::RequireFits(chunking.followed, experiment.spec().shape_meta);
     }

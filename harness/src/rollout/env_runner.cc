@@ -158,8 +158,8 @@ void EnvRunner::SetCorrection(std::shared_ptr<const control::CorrectionHead> cor
 }
 
 void EnvRunner::RecordSteps() {
-  data::ReplayEpisode(data::RecordedKeys(plan_->env));  // throws
-  slots_.clear();                                       // they do not record
+  static_cast<void>(data::ReplayEpisode(data::RecordedKeys(plan_->env)));  // throws
+  slots_.clear();                                                          // they do not record
   plan_->records_steps = true;
 }
 
