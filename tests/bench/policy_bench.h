@@ -104,8 +104,10 @@ inline void RunTrainStep(benchmark::State& state, const PolicyFactory& create,
 }
 
 /// One action chunk for state.range(0) observations.
-inline void RunPredictAction(benchmark::State& state, const PolicyFactory& create) {
+inline void RunPredictAction(benchmark::State& state, const PolicyFactory& create,
+                             WeightFormat weights = WeightFormat::kFloat32) {
   const auto policy = MakePolicy(create);
+  policy->SetWeightFormat(weights);
   policy->module().eval();
   const TensorMap obs = MakeObs(state.range(0));
   std::uint64_t chunk = 0;

@@ -42,6 +42,17 @@ BENCHMARK(TrainStepBf16)
 void PredictAction(benchmark::State& state) { RunPredictAction(state, With(kPlain)); }
 BENCHMARK(PredictAction)->Arg(1)->Arg(16)->Arg(50)->UseRealTime()->Unit(benchmark::kMillisecond);
 
+void PredictActionBf16(benchmark::State& state) {
+  RunPredictAction(state, With(kPlain), WeightFormat::kBf16);
+}
+BENCHMARK(PredictActionBf16)
+    ->Name("PredictAction/bf16")
+    ->Arg(1)
+    ->Arg(16)
+    ->Arg(50)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
 // the network's largest product at B = 256
 void Sgemm(benchmark::State& state) { RunSgemm(state, 4096, 192, 768); }
 BENCHMARK(Sgemm)->UseRealTime()->Unit(benchmark::kMicrosecond);

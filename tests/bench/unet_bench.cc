@@ -27,6 +27,17 @@ BENCHMARK(TrainStepBf16)
 void PredictAction(benchmark::State& state) { RunPredictAction(state, Create); }
 BENCHMARK(PredictAction)->Arg(1)->Arg(16)->Arg(50)->UseRealTime()->Unit(benchmark::kMillisecond);
 
+void PredictActionBf16(benchmark::State& state) {
+  RunPredictAction(state, Create, WeightFormat::kBf16);
+}
+BENCHMARK(PredictActionBf16)
+    ->Name("PredictAction/bf16")
+    ->Arg(1)
+    ->Arg(16)
+    ->Arg(50)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
 // the network's most frequent product: a tap of 256 channels at T = 4, B = 256
 void Sgemm(benchmark::State& state) { RunSgemm(state, 256, 256, 1024); }
 BENCHMARK(Sgemm)->UseRealTime()->Unit(benchmark::kMicrosecond);

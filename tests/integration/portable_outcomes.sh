@@ -43,8 +43,10 @@ train() {  # train NAME ARGUMENTS...
 }
 train transformer --policy transformer --env pusht_expert policy.params.n_layer=2 policy.params.n_emb=42
 
-for checkpoint in "$models/pusht_unet_hybrid" transformer/checkpoints/latest; do
-  arguments=("$checkpoint" env_runner.n_test=2 env_runner.max_steps=24)
+for case in "$models/pusht_unet_hybrid float32" "transformer/checkpoints/latest float32" \
+  "$models/pusht_unet_hybrid bf16" "transformer/checkpoints/latest bf16"; do
+  read -r checkpoint weights <<<"$case"
+  arguments=("$checkpoint" env_runner.n_test=2 env_runner.max_steps=24 "policy.weights=$weights")
   expected=$(hashes "${arguments[@]}")
   for capability in "${capabilities[@]}"; do
     ATEN_CPU_CAPABILITY=$capability expect_equal "LibTorch with $capability" "${arguments[@]}"
@@ -70,10 +72,13 @@ done
 # The emulated processor is slow: one short episode. Unless GOMP_SPINCOUNT is set, LibTorch's threads make the program
 # start itself again, outside the emulator.
 if command -v qemu-x86_64 >/dev/null; then
-  arguments=("$models/pusht_unet_hybrid" env_runner.n_test=1 env_runner.max_steps=9)
-  expected=$(hashes "${arguments[@]}")
-  emulator=(env GOMP_SPINCOUNT=5000 OMP_NUM_THREADS=1 qemu-x86_64 -cpu Haswell-v4)
-  expect_equal "an emulated Haswell" "${arguments[@]}"
+  for weights in float32 bf16; do  # bf16: perhaps with AMX here, without there
+    arguments=("$models/pusht_unet_hybrid" env_runner.n_test=1 env_runner.max_steps=9 "policy.weights=$weights")
+    emulator=()
+    expected=$(hashes "${arguments[@]}")
+    emulator=(env GOMP_SPINCOUNT=5000 OMP_NUM_THREADS=1 qemu-x86_64 -cpu Haswell-v4)
+    expect_equal "an emulated Haswell, $weights" "${arguments[@]}"
+  done
 else
   echo "qemu-x86_64 is not installed (apt package qemu-user): no emulated processor"
 fi

@@ -44,6 +44,12 @@ struct ChunkPrefix {
                                    // counts as 1
 };
 
+/// The numbers in which PredictAction multiplies (config key policy.weights).
+enum class WeightFormat : std::uint8_t {
+  kFloat32,
+  kBf16,  // weights and activations are rounded to bfloat16 for each product, sums are float32
+};
+
 /// A diffusion policy, or any other. It is trained on batches and predicts action chunks. Used by
 /// one thread at a time.
 class DPB_API Policy {
@@ -82,6 +88,10 @@ class DPB_API Policy {
   /// Called after the weights changed outside of ComputeLoss (optimizer step, load) and before
   /// PredictAction. Drops everything that was computed from the old weights.
   virtual void WeightsChanged() {}
+
+  /// PredictAction uses weights of this format from now on. Throws Error{kConfig} if the policy
+  /// cannot, which is the default for every format but float32. Training always uses float32 weights.
+  virtual void SetWeightFormat(WeightFormat format);
 
   /// The observation steps of a training batch: To, and up to T for a policy that also learns from
   /// observations after the current step.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "dp_bench/config_keys.h"
 #include "graph/graph_policy.h"
 #include "policy/guarded_policy.h"
 
@@ -15,7 +16,14 @@ std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalog
                            .action_low = env.action_low,
                            .action_high = env.action_high};
   const Config policy = config.Sub("policy");
-  return catalogue.Create<Policy>(policy.Get<std::string>("plugin"), policy.Sub("params"), spec);
+  WeightFormat weights = WeightFormat::kFloat32;
+  ConfigKeys(policy).Choice("weights", &weights,
+                            {{"float32", WeightFormat::kFloat32}, {"bf16", WeightFormat::kBf16}},
+                            "what plans are computed with on the CPU; training has float32 weights");
+  std::unique_ptr<Policy> created =
+      catalogue.Create<Policy>(policy.Get<std::string>("plugin"), policy.Sub("params"), spec);
+  created->SetWeightFormat(weights);
+  return created;
 }
 
 std::unique_ptr<Policy> CreateFromCheckpoint(const run::Checkpoint& checkpoint,

@@ -123,6 +123,9 @@ class GuardedPolicy final : public Policy {
     return GuardTorchCall(place_, "module",
                           [&]() -> torch::nn::Module& { return policy_->module(); });
   }
+  void SetWeightFormat(WeightFormat format) override {
+    GuardTorchCall(place_, "SetWeightFormat", [&] { policy_->SetWeightFormat(format); });
+  }
   void WeightsChanged() override {
     GuardTorchCall(place_, "WeightsChanged", [&] { policy_->WeightsChanged(); });
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/errors.h"
+#include "policy/kernels/product_cache.h"
 #include "policy/obs_check.h"
 
 namespace dp_bench {
@@ -17,6 +18,12 @@ void Policy::LearnFrom(Policy& /*teacher*/, Policy& /*average*/) {
   throw ConfigError(
       "training.teacher: expected policies that can learn from one another, found a plugin without "
       "this ability");
+}
+
+void Policy::SetWeightFormat(WeightFormat format) {
+  if (format == WeightFormat::kFloat32) return;
+  throw ConfigError(
+      "policy.weights: expected float32 for this plugin, which knows no other weights, found bf16");
 }
 
 torch::Tensor Policy::ContinueAction(const TensorMap& /*obs*/, const ChunkPrefix& /*prefix*/,
@@ -55,13 +62,23 @@ void RequireField(const Normalizer& normalizer, const std::string& key) {
 }  // namespace
 
 PolicyBase::PolicyBase(std::string name, const PolicySpec& spec)
-    : name_(std::move(name)), spec_(spec), module_(std::make_shared<torch::nn::Module>(name_)) {}
+    : name_(std::move(name)),
+      spec_(spec),
+      module_(std::make_shared<torch::nn::Module>(name_)),
+      products_(std::make_unique<ProductCache>(ProductType::kFloat32)) {}
+
+PolicyBase::~PolicyBase() = default;
 
 void PolicyBase::SetNormalizer(const Normalizer& normalizer) {
   RequireField(normalizer, "action");
   for (const KeySpec& key : spec_.shape_meta.obs) RequireField(normalizer, key.name);
+  const torch::Device device = module_->parameters().front().device();
+  if (!device.is_cpu() && products_->type() != ProductType::kFloat32) {
+    throw ConfigError("policy.weights: expected float32 on {}, found bf16, which is for the CPU",
+                      device.str());
+  }
   normalizer_ = normalizer;
-  normalizer_->To(module_->parameters().front().device());
+  normalizer_->To(device);
 }
 
 LossOutput PolicyBase::ComputeLoss(const Batch& batch, NoiseSource& noise) {
@@ -73,6 +90,7 @@ LossOutput PolicyBase::ComputeLoss(const Batch& batch, NoiseSource& noise) {
 torch::Tensor PolicyBase::PredictAction(const TensorMap& obs, NoiseSource& noise) {
   const torch::NoGradGuard no_grad;
   const EvaluationMode evaluation(*module_);
+  const ProductScope products(products_.get());
   normalizer();
   const std::int64_t n_rows = CheckObs(obs, spec_, spec_.horizons.n_obs_steps);
   return ChunkOf(PredictSequence(obs, noise), n_rows);
@@ -82,6 +100,7 @@ torch::Tensor PolicyBase::ContinueAction(const TensorMap& obs, const ChunkPrefix
                                          NoiseSource& noise) {
   const torch::NoGradGuard no_grad;
   const EvaluationMode evaluation(*module_);
+  const ProductScope products(products_.get());
   const std::int64_t n_rows = CheckObs(obs, spec_, spec_.horizons.n_obs_steps);
   const std::vector<std::int64_t> wanted = {n_rows, spec_.horizons.n_action_steps, action_dim()};
   if (prefix.actions.sizes() != wanted ||
@@ -100,6 +119,12 @@ torch::Tensor PolicyBase::ContinueAction(const TensorMap& obs, const ChunkPrefix
   of_sequence.weights = torch::constant_pad_nd(prefix.weights, {before, behind});
   return ChunkOf(ContinueSequence(obs, of_sequence, noise), n_rows);
 }
+
+void PolicyBase::SetWeightFormat(WeightFormat format) {
+  products_->SetType(format == WeightFormat::kBf16 ? ProductType::kBf16 : ProductType::kFloat32);
+}
+
+void PolicyBase::WeightsChanged() { products_->Clear(); }
 
 torch::Tensor PolicyBase::ContinueSequence(const TensorMap& /*obs*/, const ChunkPrefix& /*prefix*/,
                                            NoiseSource& /*noise*/) {

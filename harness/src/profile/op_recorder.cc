@@ -34,12 +34,13 @@ std::optional<double> ProductWork(c10::ArrayRef<const c10::IValue> inputs, std::
          static_cast<double>(b.size(-1));
 }
 
-// x [..., K] times w^T, or w times x [K, ...]; w [N, K].
+// A product with the weight w [N, K]: every element of the other factor is multiplied N times, and
+// every element of the result has K products.
 std::optional<double> WeightProduct(c10::ArrayRef<const c10::IValue> inputs, std::size_t weight,
-                                    std::size_t x) {
-  if (!IsTensor(inputs, weight) || !IsTensor(inputs, x)) return std::nullopt;
-  return kPerMultiplyAdd * static_cast<double>(inputs[x].toTensor().numel()) *
-         static_cast<double>(inputs[weight].toTensor().size(0));
+                                    int side, std::size_t other) {
+  if (!IsTensor(inputs, weight) || !IsTensor(inputs, other)) return std::nullopt;
+  return kPerMultiplyAdd * static_cast<double>(inputs[other].toTensor().numel()) *
+         static_cast<double>(inputs[weight].toTensor().size(side));
 }
 
 // Each number of the smaller side (input or output) is multiplied with one kernel: numel times the
@@ -143,8 +144,8 @@ std::string Complete(const OpEvent& event) {
 std::optional<double> ProductFlops(std::string_view name, c10::ArrayRef<const c10::IValue> inputs) {
   if (name == "aten::mm" || name == "aten::bmm") return ProductWork(inputs, 0);
   if (name == "aten::addmm" || name == "aten::baddbmm") return ProductWork(inputs, 1);
-  if (name == "mkldnn::_linear_pointwise") return WeightProduct(inputs, /*weight=*/1, /*x=*/0);
-  if (name == "dp_bench::product") return WeightProduct(inputs, /*weight=*/0, /*x=*/1);
+  if (name == "mkldnn::_linear_pointwise") return WeightProduct(inputs, /*weight=*/1, 0, /*x=*/0);
+  if (name == "dp_bench::product") return WeightProduct(inputs, /*weight=*/0, 1, /*result=*/1);
   if (name == "dp_bench::conv2d" && IsTensor(inputs, 0) && IsTensor(inputs, 1)) {
     return KernelProduct(inputs[0].toTensor(), PlacesOf(inputs[1].toTensor()));
   }

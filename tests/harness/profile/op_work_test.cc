@@ -63,7 +63,7 @@ TEST(OpWork, OfOurOwnKernelsComesFromTheirOperands) {
   EXPECT_EQ(flops("dp_bench::attention", {q, kv}), 2 * 2 * (2 * 4 * 5 * 6));
   EXPECT_EQ(flops("dp_bench::attention", {qkv, torch::Tensor()}), 2 * 2 * (2 * 4 * 4 * 6));
   EXPECT_EQ(flops("dp_bench::attention_backward", {q, kv}), 4 * 2 * (2 * 4 * 5 * 6));
-  EXPECT_EQ(flops("dp_bench::product", {torch::ones({7, 5}), torch::ones({3, 5})}), 2 * 3 * 5 * 7);
+  EXPECT_EQ(flops("dp_bench::product", {torch::ones({7, 5}), torch::ones({3, 7})}), 2 * 3 * 5 * 7);
   EXPECT_EQ(flops("aten::add", {q, q}), 0.0);
 }
 

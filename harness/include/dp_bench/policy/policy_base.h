@@ -13,10 +13,14 @@
 
 namespace dp_bench::policy {
 
+class ProductCache;
+
 /// Implements the calls of Policy. A subclass registers its networks in `module()` and implements
 /// BatchLoss and PredictSequence, which get observations and batches of checked shapes.
 class DPB_API PolicyBase : public Policy {
  public:
+  ~PolicyBase() override;
+
   const PolicySpec& spec() const final { return spec_; }
   torch::nn::Module& module() final { return *module_; }
 
@@ -34,6 +38,12 @@ class DPB_API PolicyBase : public Policy {
   /// Checks both, then ContinueSequence. Throws like ComputeLoss.
   torch::Tensor ContinueAction(const TensorMap& obs, const ChunkPrefix& prefix,
                                NoiseSource& noise) final;
+
+  /// For the products that run on our own kernels: on the CPU, through kernels/row_product.h.
+  void SetWeightFormat(WeightFormat format) final;
+
+  /// A subclass that overrides it calls this one too.
+  void WeightsChanged() override;
 
  protected:
   /// `name`: of the plugin, for messages.
@@ -64,6 +74,7 @@ class DPB_API PolicyBase : public Policy {
   PolicySpec spec_;
   std::shared_ptr<torch::nn::Module> module_;
   std::optional<Normalizer> normalizer_;
+  std::unique_ptr<ProductCache> products_;
 };
 
 }  // namespace dp_bench::policy

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "policy/kernels/product_kernels.h"
-
 namespace dp_bench::policy {
 namespace {
 
@@ -102,21 +100,15 @@ void StorePlaces(const Conv2dForward& args, const std::vector<RowPart>& parts,
 void RunBlock(const Conv2dForward& args, std::int64_t begin, std::int64_t end,
               std::vector<float>& patches, std::vector<float>& products) {
   const std::int64_t n_places = end - begin;
-  const std::int64_t patch_size = args.channels * args.rows.kernel * args.columns.kernel;
   const std::vector<RowPart> parts = PartsOf(args, begin, end);
   GatherPatches(args, parts, n_places, patches.data());
-  RunMatrixProduct({.n_rows = args.out_channels,
-                    .n_inner = patch_size,
-                    .n_columns = n_places,
-                    .w = args.w,
-                    .w_stride = patch_size,
-                    .x = patches.data(),
-                    .x_inner_stride = n_places,
-                    .x_column_stride = 1,
-                    .c = products.data(),
-                    .c_row_stride = n_places,
-                    .c_column_stride = 1},
-                   /*n_threads=*/1);
+  const ShiftedRows rows = {.x = patches.data()};
+  MultiplyWeight({.sources = {&rows, 1},
+                  .x_stride = n_places,
+                  .n_columns = n_places,
+                  .c = products.data(),
+                  .c_stride = n_places},
+                 args.w, /*n_threads=*/1);
   StorePlaces(args, parts, n_places, products.data());
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "policy/kernels/product_kernels.h"
+
 namespace dp_bench::policy {
 
 /// One axis of the images: out = (in + 2 padding - kernel) / stride + 1.
@@ -24,7 +26,7 @@ struct Conv2dForward {
   ConvAxis rows;
   ConvAxis columns;
   const float* x;     // [B, C, H, W]
-  const float* w;     // [O, C, KH, KW]
+  PackedWeight w;     // [O, C * KH * KW], in rows
   const float* bias;  // [O], or null
   float* y;           // [B, O, H', W']
 };

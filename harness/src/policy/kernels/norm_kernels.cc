@@ -33,6 +33,15 @@ Lanes LanesOf(std::int64_t steps, std::int64_t batch, std::int64_t batch_begin) 
   return {steps, batch, 1, batch_begin, std::min(kMaxLanes, batch - batch_begin)};
 }
 
+// How statistics are summed. From kFewRows on it is the order of a wide batch, so that the bits of
+// a row do not depend on whether it is in a group of a batch or in the whole one.
+constexpr std::int64_t kFewRows = 4;
+
+Lanes LanesOfStatistics(const Lanes& lanes, std::int64_t steps) {
+  if (!lanes.is_narrow() || lanes.batch_width < kFewRows) return lanes;
+  return {steps, lanes.batch_width, 1, 0, lanes.batch_width};
+}
+
 std::int64_t BlockStep(std::int64_t batch) { return batch < kWideBatch ? batch : kMaxLanes; }
 
 // Sums the lanes of each batch entry, multiplies by `factor`, and writes the result to all of its
@@ -208,9 +217,17 @@ DPB_ALWAYS_INLINE void BackwardToXRow(std::int64_t n, const float* __restrict x,
   }
 }
 
+// values [batch_width] for every time step of a row.
+void RepeatOverTime(const Lanes& lanes, float* values) {
+  for (std::int64_t t = 1; t < lanes.steps_per_row; ++t) {
+    std::copy_n(values, lanes.batch_width, values + t * lanes.batch_width);
+  }
+}
+
 // Mean and 1 / std for every lane's batch entry, over the group's channels and time.
 DPB_ALWAYS_INLINE void ComputeStatistics(const NormForward& args, const Group& group,
-                                         const Lanes& lanes, float* mean, float* rstd) {
+                                         const Lanes& lanes_of_row, float* mean, float* rstd) {
+  const Lanes lanes = LanesOfStatistics(lanes_of_row, args.steps);
   const std::int64_t width = lanes.width();
   std::fill_n(mean, width, 0.0F);
   for (std::int64_t c = group.begin; c < group.end; ++c) {
@@ -231,6 +248,9 @@ DPB_ALWAYS_INLINE void ComputeStatistics(const NormForward& args, const Group& g
   ShareOverTime(lanes, group.inverse_count, rstd);
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < width; ++i) rstd[i] = 1.0F / std::sqrt(rstd[i] + args.eps);
+  if (lanes.steps_per_row == lanes_of_row.steps_per_row) return;
+  RepeatOverTime(lanes_of_row, mean);
+  RepeatOverTime(lanes_of_row, rstd);
 }
 
 // Per-channel inputs of the loops for one group, with ones and zeros for absent tensors.

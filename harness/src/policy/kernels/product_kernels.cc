@@ -1,218 +1,464 @@
-// See product_kernels.h. The columns of x are packed into panels as wide as a few registers. A tile
-// of c is the product of some rows of w and one panel, and stays in registers for the whole sum
-// (Goto and van de Geijn 2008; without their blocking of k, because a panel of our networks fits
+// See product_kernels.h. Columns are packed into panels as wide as a few registers. A tile of c is
+// the product of some rows and one panel, and stays in registers for the whole sum (Goto and van de
+// Geijn 2008; without their blocking of the inner dimension, because a panel of our networks fits
 // the second-level cache).
 #include "policy/kernels/product_kernels.h"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
-#include <memory>
+#include <vector>
+
+#include "policy/kernels/product_tiles.h"
 
 namespace dp_bench::policy {
 namespace {
 
-constexpr std::int64_t kMaxPanelWidth = 32;
-constexpr std::int64_t kRowsPerTask = 96;  // of w; a multiple of the tallest tiles
+constexpr std::int64_t kRowsPerTask = 96;   // a multiple of the tallest tiles
+constexpr std::int64_t kPanelsPerTask = 2;  // of bf16 products, as in a tile
 
 // Passing a product to other threads costs about as much as this many multiply-adds.
 constexpr std::int64_t kWorkPerTeam = 524288;
+constexpr std::int64_t kBf16WorkPerTeam = 16777216;
 
-struct Tile {
+constexpr std::int64_t Ceiling(std::int64_t n, std::int64_t step) { return (n + step - 1) / step; }
+constexpr std::int64_t RoundUp(std::int64_t n, std::int64_t step) {
+  return Ceiling(n, step) * step;
+}
+
+template <class T>
+std::shared_ptr<T[]> Allocate(std::int64_t n) {
+  constexpr std::size_t kAlignment = 64;
+  return std::shared_ptr<T[]>(new (std::align_val_t(kAlignment)) T[static_cast<std::size_t>(n)],
+                              [](T* p) { ::operator delete[](p, std::align_val_t(kAlignment)); });
+}
+
+// Rows per task, so that a few tasks fall to each thread.
+std::int64_t ChunkOf(std::int64_t n_rows, std::int64_t n_others, std::int64_t step,
+                     std::int64_t limit, int n_threads) {
+  const std::int64_t wanted = Ceiling(2 * n_threads, n_others);  // parts of the rows
+  return std::clamp(RoundUp(Ceiling(n_rows, wanted), step), step, limit);
+}
+
+// Calls compute(outer, inner, scratch) for all pairs, distributed over threads. A thread calls
+// prepare(outer, scratch) before its first pair with another `outer`.
+struct Tasks {
+  std::int64_t n_outer;
   std::int64_t n_inner;
-  const float* w;
-  std::int64_t w_stride;
-  const float* panel;  // [n_inner, width]
-  float* sums;         // [rows, width]; added to, not overwritten
+  std::int64_t scratch_size;
 };
-
-// The body is a macro because a template inlined into a function for wider registers keeps the
-// narrow registers it was first compiled for.
-#define DPB_DEFINE_TILES(NAME, TARGET, BYTES)                                          \
-  struct NAME {                                                                        \
-    static constexpr std::int64_t kLanes = (BYTES) / 4;                                \
-    using Vector = float __attribute__((vector_size(BYTES)));                          \
-                                                                                       \
-    template <int kRows, int kVectors>                                                 \
-    __attribute__((TARGET)) static void Run(const Tile& tile) {                        \
-      Vector sums[kRows][kVectors];                                                    \
-      _Pragma("GCC unroll 32") for (int i = 0; i < kRows * kVectors; ++i) {            \
-        std::memcpy(&sums[i / kVectors][i % kVectors], tile.sums + i * kLanes, BYTES); \
-      }                                                                                \
-      const float* panel = tile.panel;                                                 \
-      for (std::int64_t k = 0; k < tile.n_inner; ++k) {                                \
-        Vector x[kVectors];                                                            \
-        _Pragma("GCC unroll 2") for (int v = 0; v < kVectors; ++v, panel += kLanes) {  \
-          std::memcpy(&x[v], panel, BYTES);                                            \
-        }                                                                              \
-        _Pragma("GCC unroll 32") for (int i = 0; i < kRows * kVectors; ++i) {          \
-          sums[i / kVectors][i % kVectors] +=                                          \
-              tile.w[(i / kVectors) * tile.w_stride + k] * x[i % kVectors];            \
-        }                                                                              \
-      }                                                                                \
-      _Pragma("GCC unroll 32") for (int i = 0; i < kRows * kVectors; ++i) {            \
-        std::memcpy(tile.sums + i * kLanes, &sums[i / kVectors][i % kVectors], BYTES); \
-      }                                                                                \
-    }                                                                                  \
-  }
-
-// Tiles of one panel width, the tallest first; the last tile has a single row.
-struct PanelKernels {
-  struct Kernel {
-    std::int64_t n_rows;
-    void (*run)(const Tile&);
-  };
-  std::int64_t width;
-  std::array<Kernel, 4> kernels;
-};
-
-template <class Tiles, int kTallest, int kVectors>
-constexpr PanelKernels PanelOf() {
-  return {Tiles::kLanes * kVectors,
-          {{{kTallest, Tiles::template Run<kTallest, kVectors>},
-            {4, Tiles::template Run<4, kVectors>},
-            {2, Tiles::template Run<2, kVectors>},
-            {1, Tiles::template Run<1, kVectors>}}}};
-}
-
-// From the narrowest panel, for few columns, to the widest.
-using ProductKernels = std::array<PanelKernels, 3>;
-
-#if defined(__x86_64__)
-DPB_DEFINE_TILES(TilesOf16, target("avx512f"), 64);
-DPB_DEFINE_TILES(TilesOf8, target("avx2,fma"), 32);
-DPB_DEFINE_TILES(TilesOf4, target("avx2,fma"), 16);
-
-constexpr ProductKernels kAvx512 = {PanelOf<TilesOf8, 8, 1>(), PanelOf<TilesOf16, 8, 1>(),
-                                    PanelOf<TilesOf16, 12, 2>()};
-constexpr ProductKernels kAvx2 = {PanelOf<TilesOf4, 8, 1>(), PanelOf<TilesOf8, 8, 1>(),
-                                  PanelOf<TilesOf8, 6, 2>()};
-#endif
-
-DPB_DEFINE_TILES(TilesOfAnyMachine, , 16);
-
-constexpr ProductKernels kAnyMachine = {PanelOf<TilesOfAnyMachine, 8, 1>(),
-                                        PanelOf<TilesOfAnyMachine, 6, 2>(),
-                                        PanelOf<TilesOfAnyMachine, 6, 2>()};
-
-const ProductKernels& KernelsOfThisMachine() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return kAvx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kAvx2;
-#endif
-  return kAnyMachine;
-}
-
-// The narrowest panel that fits all columns, or else the widest.
-const PanelKernels& KernelsFor(std::int64_t n_columns) {
-  const ProductKernels& machine = KernelsOfThisMachine();
-  for (const PanelKernels& kernels : machine) {
-    if (n_columns <= kernels.width) return kernels;
-  }
-  return machine.back();
-}
-
-// Columns [begin, begin + width) of x as [n_inner, width], zeros where x ends.
-void Pack(const MatrixProduct& args, std::int64_t begin, std::int64_t width, float* panel) {
-  const std::int64_t n = std::min(width, args.n_columns - begin);
-  const float* x = args.x + begin * args.x_column_stride;
-  if (n < width) std::fill_n(panel, args.n_inner * width, 0.0F);
-  if (args.x_column_stride == 1) {
-    for (std::int64_t k = 0; k < args.n_inner; ++k) {
-      std::memcpy(panel + k * width, x + k * args.x_inner_stride,
-                  static_cast<std::size_t>(n) * sizeof(float));
-    }
-    return;
-  }
-  for (std::int64_t j = 0; j < n; ++j) {
-    const float* column = x + j * args.x_column_stride;
-    for (std::int64_t k = 0; k < args.n_inner; ++k) {
-      panel[k * width + j] = column[k * args.x_inner_stride];
+template <class T, class Prepare, class Compute>
+void RunTasks(const Tasks& tasks, const Prepare& prepare, const Compute& compute) {
+  const std::shared_ptr<T[]> scratch = Allocate<T>(tasks.scratch_size);
+  std::int64_t prepared = -1;
+#pragma omp for collapse(2) schedule(static) nowait
+  for (std::int64_t outer = 0; outer < tasks.n_outer; ++outer) {
+    for (std::int64_t inner = 0; inner < tasks.n_inner; ++inner) {
+      if (prepared != outer) prepare(outer, scratch.get());
+      prepared = outer;
+      compute(outer, inner, scratch.get());
     }
   }
 }
 
-// The part of c that one task computes: some rows and one panel of columns.
-struct Block {
-  std::int64_t row_begin, n_rows;
-  std::int64_t column_begin, n_columns;
-  std::int64_t width;
+// Columns [begin, begin + width) of one row of the sources: in memory, or copied to `buffer` with
+// zeros outside of the source.
+class RowReader {
+ public:
+  RowReader(const WeightByColumns& args, std::int64_t begin, std::int64_t width)
+      : args_(args), begin_(begin), width_(width) {}
+
+  const float* Read(const ShiftedRows& source, std::int64_t k, float* buffer) const {
+    const std::int64_t first = begin_ + source.shift;
+    const float* row = source.x + k * args_.x_stride + first;
+    const std::int64_t from = std::clamp<std::int64_t>(-first, 0, width_);
+    const std::int64_t to = std::clamp<std::int64_t>(
+        std::min(args_.n_columns - first, args_.n_columns - begin_), from, width_);
+    if (from == 0 && to == width_) return row;
+    std::fill(buffer, buffer + from, 0.0F);
+    std::copy(row + from, row + to, buffer + from);
+    std::fill(buffer + to, buffer + width_, 0.0F);
+    return buffer;
+  }
+
+ private:
+  const WeightByColumns& args_;
+  std::int64_t begin_;
+  std::int64_t width_;
 };
 
-void Load(const MatrixProduct& args, const Block& block, float* sums) {
-  for (std::int64_t i = 0; i < block.n_rows; ++i) {
-    const float* c = args.c + (block.row_begin + i) * args.c_row_stride +
-                     block.column_begin * args.c_column_stride;
-    for (std::int64_t j = 0; j < block.n_columns; ++j)
-      sums[i * block.width + j] = c[j * args.c_column_stride];
-  }
-}
+// The elements of a weight, with zeros around them.
+class PaddedMatrix {
+ public:
+  explicit PaddedMatrix(const MatrixView& matrix) : m_(matrix) {}
 
-void Store(const MatrixProduct& args, const Block& block, const float* sums) {
-  float* c =
-      args.c + block.row_begin * args.c_row_stride + block.column_begin * args.c_column_stride;
-  if (args.c_column_stride == 1) {
-    for (std::int64_t i = 0; i < block.n_rows; ++i) {
-      std::memcpy(c + i * args.c_row_stride, sums + i * block.width,
-                  static_cast<std::size_t>(block.n_columns) * sizeof(float));
+  float at(std::int64_t row, std::int64_t column) const {
+    if (row >= m_.n_rows || column >= m_.n_columns) return 0.0F;
+    return m_.data[row * m_.row_stride + column * m_.column_stride];
+  }
+
+ private:
+  const MatrixView& m_;
+};
+
+PackedWeight PackFloatPanels(const MatrixView& w) {
+  const PaddedMatrix matrix(w);
+  const std::int64_t width = FloatTilesFor(w.n_rows).width;
+  const auto memory = Allocate<float>(RoundUp(w.n_rows, width) * w.n_columns);
+  float* to = memory.get();
+  for (std::int64_t begin = 0; begin < w.n_rows; begin += width) {
+    for (std::int64_t k = 0; k < w.n_columns; ++k) {
+      for (std::int64_t i = 0; i < width; ++i) *to++ = matrix.at(begin + i, k);
     }
-    return;
   }
-  for (std::int64_t j = 0; j < block.n_columns; ++j) {
-    float* column = c + j * args.c_column_stride;
-    for (std::int64_t i = 0; i < block.n_rows; ++i) column[i] = sums[i * block.width + j];
+  return {.type = ProductType::kFloat32,
+          .n_rows = w.n_rows,
+          .n_inner = w.n_columns,
+          .stride = width * w.n_columns,
+          .floats = memory.get(),
+          .memory = memory};
+}
+
+PackedWeight PackBf16Panels(const MatrixView& w) {
+  const PaddedMatrix matrix(w);
+  const std::int64_t inner = RoundUp(w.n_columns, kBf16Inner);
+  const auto memory = Allocate<std::uint16_t>(RoundUp(w.n_rows, kBf16Width) * inner);
+  std::uint16_t* to = memory.get();
+  for (std::int64_t begin = 0; begin < w.n_rows; begin += kBf16Width) {
+    for (std::int64_t k = 0; k < inner; k += 2, to += 2 * kBf16Width) {
+      std::array<float, kBf16Width> even{};
+      std::array<float, kBf16Width> odd{};
+      for (std::int64_t i = 0; i < kBf16Width; ++i) {
+        even[static_cast<std::size_t>(i)] = matrix.at(begin + i, k);
+        odd[static_cast<std::size_t>(i)] = matrix.at(begin + i, k + 1);
+      }
+      InterleaveBf16(even.data(), odd.data(), kBf16Width, to);
+    }
+  }
+  return {.type = ProductType::kBf16,
+          .n_rows = w.n_rows,
+          .n_inner = w.n_columns,
+          .stride = kBf16Width * inner,
+          .bf16 = memory.get(),
+          .memory = memory};
+}
+
+// Rows [n_rows, n_sources * n_inner], both padded with zeros to multiples.
+PackedWeight PackBf16Rows(const MatrixView& w, std::int64_t n_sources) {
+  const PaddedMatrix matrix(w);
+  const std::int64_t n_inner = w.n_columns / n_sources;
+  const std::int64_t padded = RoundUp(n_inner, kBf16Inner);
+  const std::int64_t n_rows = RoundUp(w.n_rows, kBf16Rows);
+  const auto memory = Allocate<std::uint16_t>(n_rows * n_sources * padded);
+  std::vector<float> row(static_cast<std::size_t>(padded));
+  for (std::int64_t i = 0; i < n_rows * n_sources; ++i) {
+    for (std::int64_t k = 0; k < n_inner; ++k) {
+      row[static_cast<std::size_t>(k)] = matrix.at(i / n_sources, i % n_sources * n_inner + k);
+    }
+    RoundToBf16(row.data(), padded, memory.get() + i * padded);
+  }
+  return {.type = ProductType::kBf16,
+          .n_rows = w.n_rows,
+          .n_inner = w.n_columns,
+          .stride = n_sources * padded,
+          .bf16 = memory.get(),
+          .memory = memory};
+}
+
+PackedWeight FloatRows(const MatrixView& w) {
+  PackedWeight packed = {.type = ProductType::kFloat32,
+                         .n_rows = w.n_rows,
+                         .n_inner = w.n_columns,
+                         .stride = w.row_stride,
+                         .floats = w.data};
+  if (w.column_stride == 1) return packed;
+  const PaddedMatrix matrix(w);
+  const auto memory = Allocate<float>(w.n_rows * w.n_columns);
+  for (std::int64_t i = 0; i < w.n_rows * w.n_columns; ++i) {
+    memory[static_cast<std::ptrdiff_t>(i)] = matrix.at(i / w.n_columns, i % w.n_columns);
+  }
+  packed.stride = w.n_columns;
+  packed.floats = memory.get();
+  packed.memory = memory;
+  return packed;
+}
+
+void CopyRows(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride,
+              std::int64_t n_rows, std::int64_t n_columns) {
+  for (std::int64_t i = 0; i < n_rows; ++i) {
+    std::copy_n(from + i * from_stride, n_columns, to + i * to_stride);
   }
 }
 
-void ComputeBlock(const MatrixProduct& args, const PanelKernels& panel_kernels, const Block& block,
-                  const float* panel) {
-  alignas(64) std::array<float, kRowsPerTask * kMaxPanelWidth> sums;
-  std::fill_n(sums.begin(), block.n_rows * block.width, 0.0F);
-  if (args.accumulates) Load(args, block, sums.data());
+// `n_rows` rows of the panel that `tile` begins with; `n_columns` of its columns belong to c.
+void RunFloatTiles(const FloatTiles& tiles, FloatTile tile, std::int64_t n_rows,
+                   std::int64_t n_columns) {
+  alignas(64) std::array<float, kRowsPerTask * kMaxFloatPanel> sums;
+  const bool is_whole = n_columns == tiles.width;
+  FloatTile inside = tile;
+  if (!is_whole) {
+    inside.c = sums.data();
+    inside.c_stride = tiles.width;
+    if (tile.accumulates) CopyRows(tile.c, tile.c_stride, inside.c, tiles.width, n_rows, n_columns);
+  }
   std::int64_t row = 0;
-  for (const PanelKernels::Kernel& kernel : panel_kernels.kernels) {
-    for (; row + kernel.n_rows <= block.n_rows; row += kernel.n_rows) {
-      kernel.run({.n_inner = args.n_inner,
-                  .w = args.w + (block.row_begin + row) * args.w_stride,
-                  .w_stride = args.w_stride,
-                  .panel = panel,
-                  .sums = sums.data() + row * block.width});
+  for (const FloatTiles::Kernel& kernel : tiles.kernels) {
+    for (; row + kernel.n_rows <= n_rows; row += kernel.n_rows) {
+      FloatTile part = inside;
+      part.a += row * inside.a_stride;
+      part.c += row * inside.c_stride;
+      kernel.run(part);
     }
   }
-  Store(args, block, sums.data());
+  if (!is_whole) CopyRows(sums.data(), tiles.width, tile.c, tile.c_stride, n_rows, n_columns);
+}
+
+// The rows and panels of `tile`; `n_columns` and more columns of them belong to c.
+void RunBf16Tiles(const Bf16Kernels& kernels, const Bf16Tile& tile, std::int64_t n_columns) {
+  alignas(64) std::array<float, 2 * kBf16Rows * kPanelsPerTask * kBf16Width> sums;
+  constexpr std::int64_t kStride = kPanelsPerTask * kBf16Width;
+  const std::int64_t width = std::min(n_columns, tile.n_panels * kBf16Width);
+  for (std::int64_t row = 0; row < tile.n_rows; row += 2 * kBf16Rows) {
+    const std::int64_t n = std::min(2 * kBf16Rows, tile.n_rows - row);
+    Bf16Tile part = tile;
+    part.n_rows = RoundUp(n, kBf16Rows);
+    part.a += row * tile.a_stride;
+    part.c += row * tile.c_stride;
+    float* const c = part.c;
+    const bool is_whole = n == part.n_rows && width == tile.n_panels * kBf16Width;
+    if (!is_whole) {
+      part.c = sums.data();
+      part.c_stride = kStride;
+    }
+    kernels.Run(part);
+    if (!is_whole) CopyRows(sums.data(), kStride, c, tile.c_stride, n, width);
+  }
+}
+
+void RunFloat(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
+  const FloatTiles& tiles = FloatTilesFor(w.n_rows);
+  const std::int64_t n_panels = Ceiling(w.n_rows, tiles.width);
+  const std::int64_t chunk =
+      ChunkOf(args.n_rows, n_panels, tiles.kernels[0].n_rows, kRowsPerTask, n_threads);
+  const Tasks tasks = {n_panels, Ceiling(args.n_rows, chunk), 0};
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1)
+  RunTasks<float>(
+      tasks, [](std::int64_t, float*) {},
+      [&](std::int64_t p, std::int64_t task, float*) {
+        const std::int64_t row = task * chunk;
+        RunFloatTiles(tiles,
+                      {.n_inner = w.n_inner,
+                       .a = args.x + row * args.x_stride,
+                       .a_stride = args.x_stride,
+                       .panel = w.floats + p * w.stride,
+                       .c = args.c + row * args.c_stride + p * tiles.width,
+                       .c_stride = args.c_stride,
+                       .accumulates = false},
+                      std::min(chunk, args.n_rows - row),
+                      std::min(tiles.width, w.n_rows - p * tiles.width));
+      });
+}
+
+void RunFloat(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
+  const FloatTiles& tiles = FloatTilesFor(args.n_columns);
+  const std::int64_t width = tiles.width;
+  const std::int64_t n_panels = Ceiling(args.n_columns, width);
+  const std::int64_t chunk =
+      ChunkOf(w.n_rows, n_panels, tiles.kernels[0].n_rows, kRowsPerTask, n_threads);
+  const std::int64_t n_rows_of_source = w.n_inner / static_cast<std::int64_t>(args.sources.size());
+  const Tasks tasks = {n_panels, Ceiling(w.n_rows, chunk), w.n_inner * width};
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1)
+  RunTasks<float>(
+      tasks,
+      [&](std::int64_t p, float* panel) {
+        const RowReader reader(args, p * width, width);
+        std::array<float, kMaxFloatPanel> buffer;
+        for (const ShiftedRows& source : args.sources) {
+          for (std::int64_t k = 0; k < n_rows_of_source; ++k, panel += width) {
+            const float* row = reader.Read(source, k, buffer.data());
+            for (std::int64_t i = 0; i < width; i += 4) {
+              std::memcpy(panel + i, row + i, 4 * sizeof(float));
+            }
+          }
+        }
+      },
+      [&](std::int64_t p, std::int64_t task, const float* panel) {
+        const std::int64_t row = task * chunk;
+        RunFloatTiles(tiles,
+                      {.n_inner = w.n_inner,
+                       .a = w.floats + row * w.stride,
+                       .a_stride = w.stride,
+                       .panel = panel,
+                       .c = args.c + row * args.c_stride + p * width,
+                       .c_stride = args.c_stride,
+                       .accumulates = args.accumulates},
+                      std::min(chunk, w.n_rows - row), std::min(width, args.n_columns - p * width));
+      });
+}
+
+void RunBf16(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
+  const std::int64_t inner = RoundUp(w.n_inner, kBf16Inner);
+  const std::int64_t n_panels = Ceiling(w.n_rows, kBf16Width);
+  const std::int64_t n_groups = Ceiling(n_panels, kPanelsPerTask);
+  const std::int64_t chunk = ChunkOf(args.n_rows, n_groups, 2 * kBf16Rows, kRowsPerTask, n_threads);
+  const Tasks tasks = {Ceiling(args.n_rows, chunk), n_groups, RoundUp(chunk, kBf16Rows) * inner};
+  std::vector<std::int64_t> block_offsets;
+  for (std::int64_t k = 0; k < inner; k += kBf16Inner) block_offsets.push_back(k * kBf16Width);
+
+  const auto round_rows = [&](std::int64_t task, std::uint16_t* a) {
+    const std::int64_t row = task * chunk;
+    const std::int64_t n = std::min(chunk, args.n_rows - row);
+    for (std::int64_t i = 0; i < RoundUp(n, kBf16Rows); ++i, a += inner) {
+      if (i < n) RoundToBf16(args.x + (row + i) * args.x_stride, w.n_inner, a);
+      std::fill(a + (i < n ? w.n_inner : 0), a + inner, std::uint16_t{0});
+    }
+  };
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1)
+  {
+    const Bf16Kernels kernels;
+    RunTasks<std::uint16_t>(tasks, round_rows,
+                            [&](std::int64_t task, std::int64_t group, const std::uint16_t* a) {
+                              const std::int64_t row = task * chunk;
+                              const std::int64_t p = group * kPanelsPerTask;
+                              RunBf16Tiles(kernels,
+                                           {.n_blocks = inner / kBf16Inner,
+                                            .n_rows = std::min(chunk, args.n_rows - row),
+                                            .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                                            .a = a,
+                                            .a_stride = inner,
+                                            .b = w.bf16 + p * w.stride,
+                                            .block_offsets = block_offsets.data(),
+                                            .b_stride = 2 * kBf16Width,
+                                            .panel_stride = w.stride,
+                                            .c = args.c + row * args.c_stride + p * kBf16Width,
+                                            .c_stride = args.c_stride},
+                                           w.n_rows - p * kBf16Width);
+                            });
+  }
+}
+
+// The matrices of `sources` in bfloat16, with zeros around them, so that a shift is an offset in
+// memory: [matrices, pairs of rows, columns, 2].
+class Bf16Columns {
+ public:
+  Bf16Columns(const WeightByColumns& args, std::int64_t n_rows)
+      : args_(args), n_rows_(n_rows), n_pairs_(RoundUp(n_rows, kBf16Inner) / 2) {
+    for (const ShiftedRows& source : args.sources) {
+      margin_ = std::max(margin_, std::abs(source.shift));
+      if (std::find(matrices_.begin(), matrices_.end(), source.x) == matrices_.end()) {
+        matrices_.push_back(source.x);
+      }
+    }
+    // a multiple of whole cache lines, but not of the distance at which lines compete for a place
+    width_ = RoundUp(args.n_columns + 2 * margin_ + kPanelsPerTask * kBf16Width, kBf16Width);
+    if (width_ % 256 == 0) width_ += kBf16Width;
+    memory_ = Allocate<std::uint16_t>(n_rounds() * 2 * width_);
+  }
+
+  /// The pairs to round.
+  std::int64_t n_rounds() const { return static_cast<std::int64_t>(matrices_.size()) * n_pairs_; }
+
+  void Round(std::int64_t i) {
+    std::uint16_t* to = memory_.get() + i * 2 * width_;
+    const float* x = matrices_[static_cast<std::size_t>(i / n_pairs_)];
+    const std::int64_t row = i % n_pairs_ * 2;
+    std::fill_n(to, 2 * width_, std::uint16_t{0});
+    if (row + 1 < n_rows_) {
+      InterleaveBf16(x + row * args_.x_stride, x + (row + 1) * args_.x_stride, args_.n_columns,
+                     to + 2 * margin_);
+    } else if (row < n_rows_) {
+      const std::vector<float> zeros(static_cast<std::size_t>(args_.n_columns));
+      InterleaveBf16(x + row * args_.x_stride, zeros.data(), args_.n_columns, to + 2 * margin_);
+    }
+  }
+
+  const std::uint16_t* data() const { return memory_.get(); }
+  std::int64_t pair_stride() const { return 2 * width_; }
+
+  /// Where the blocks of the inner dimension begin, in elements from data().
+  std::vector<std::int64_t> BlockOffsets() const {
+    std::vector<std::int64_t> offsets;
+    for (const ShiftedRows& source : args_.sources) {
+      const auto matrix =
+          std::find(matrices_.begin(), matrices_.end(), source.x) - matrices_.begin();
+      for (std::int64_t pair = 0; pair < n_pairs_; pair += kBf16Inner / 2) {
+        offsets.push_back((matrix * n_pairs_ + pair) * pair_stride() +
+                          2 * (margin_ + source.shift));
+      }
+    }
+    return offsets;
+  }
+
+ private:
+  const WeightByColumns& args_;
+  std::int64_t n_rows_;
+  std::int64_t n_pairs_;  // of one matrix, up to a whole block
+  std::int64_t margin_ = 0;
+  std::int64_t width_ = 0;
+  std::vector<const float*> matrices_;
+  std::shared_ptr<std::uint16_t[]> memory_;
+};
+
+void RunBf16(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
+  Bf16Columns columns(args, w.n_inner / static_cast<std::int64_t>(args.sources.size()));
+  const std::vector<std::int64_t> block_offsets = columns.BlockOffsets();
+  const std::int64_t n_panels = Ceiling(args.n_columns, kBf16Width);
+  const std::int64_t n_groups = Ceiling(n_panels, kPanelsPerTask);
+  const std::int64_t chunk = ChunkOf(w.n_rows, n_groups, 2 * kBf16Rows, kRowsPerTask, n_threads);
+  const Tasks tasks = {n_groups, Ceiling(w.n_rows, chunk), 0};
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1)
+  {
+#pragma omp for schedule(static)
+    for (std::int64_t i = 0; i < columns.n_rounds(); ++i) columns.Round(i);
+    const Bf16Kernels kernels;
+    RunTasks<std::uint16_t>(
+        tasks, [](std::int64_t, std::uint16_t*) {},
+        [&](std::int64_t group, std::int64_t task, std::uint16_t*) {
+          const std::int64_t row = task * chunk;
+          const std::int64_t p = group * kPanelsPerTask;
+          RunBf16Tiles(kernels,
+                       {.n_blocks = static_cast<std::int64_t>(block_offsets.size()),
+                        .n_rows = std::min(chunk, w.n_rows - row),
+                        .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                        .a = w.bf16 + row * w.stride,
+                        .a_stride = w.stride,
+                        .b = columns.data() + 2 * p * kBf16Width,
+                        .block_offsets = block_offsets.data(),
+                        .b_stride = columns.pair_stride(),
+                        .panel_stride = 2 * kBf16Width,
+                        .c = args.c + row * args.c_stride + p * kBf16Width,
+                        .c_stride = args.c_stride},
+                       args.n_columns - p * kBf16Width);
+        });
+  }
 }
 
 }  // namespace
 
-void RunMatrixProduct(const MatrixProduct& args, int n_threads) {
-  const PanelKernels& kernels = KernelsFor(args.n_columns);
-  const std::int64_t width = kernels.width;
-  const std::int64_t n_panels = (args.n_columns + width - 1) / width;
-  const std::int64_t n_chunks = (args.n_rows + kRowsPerTask - 1) / kRowsPerTask;
-  const std::int64_t work = args.n_rows * args.n_inner * args.n_columns;
-  const int n = work < kWorkPerTeam ? 1 : n_threads;
-  // each thread packs every panel that it uses: that costs one pass without a barrier, which is
-  // cheaper than sharing
-#pragma omp parallel num_threads(n) if (n > 1)
-  {
-    const auto panel =
-        std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(args.n_inner * width));
-    std::int64_t packed = -1;
-#pragma omp for collapse(2) schedule(static) nowait
-    for (std::int64_t p = 0; p < n_panels; ++p) {
-      for (std::int64_t chunk = 0; chunk < n_chunks; ++chunk) {
-        if (packed != p) Pack(args, p * width, width, panel.get());
-        packed = p;
-        const std::int64_t row = chunk * kRowsPerTask;
-        ComputeBlock(args, kernels,
-                     {.row_begin = row,
-                      .n_rows = std::min(kRowsPerTask, args.n_rows - row),
-                      .column_begin = p * width,
-                      .n_columns = std::min(width, args.n_columns - p * width),
-                      .width = width},
-                     panel.get());
-      }
-    }
+PackedWeight PackedWeight::InPanels(const MatrixView& w, ProductType type) {
+  return type == ProductType::kFloat32 ? PackFloatPanels(w) : PackBf16Panels(w);
+}
+
+PackedWeight PackedWeight::InRows(const MatrixView& w, std::int64_t n_sources, ProductType type) {
+  return type == ProductType::kFloat32 ? FloatRows(w) : PackBf16Rows(w, n_sources);
+}
+
+void MultiplyByWeight(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
+  const std::int64_t work = args.n_rows * w.n_rows * w.n_inner;
+  if (w.type == ProductType::kBf16) {
+    RunBf16(args, w, work < kBf16WorkPerTeam ? 1 : n_threads);
+  } else {
+    RunFloat(args, w, work < kWorkPerTeam ? 1 : n_threads);
+  }
+}
+
+void MultiplyWeight(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
+  const std::int64_t work = args.n_columns * w.n_rows * w.n_inner;
+  if (w.type == ProductType::kBf16) {
+    RunBf16(args, w, work < kBf16WorkPerTeam ? 1 : n_threads);
+  } else {
+    RunFloat(args, w, work < kWorkPerTeam ? 1 : n_threads);
   }
 }
 

@@ -1,30 +1,77 @@
-// Matrix products in which every element is one chain of fused multiply-adds over the inner
-// dimension, in order. So an element's bits do not depend on the batch size, its place in the
-// batch, the number of threads, or the CPU (with FMA). A BLAS guarantees none of this: it chooses
-// its kernels, and with them the order of the sum, by shape, place and processor.
+// Matrix products whose elements depend on nothing but their operands: not on the batch size, their
+// place in the batch, the number of threads, or the CPU. A BLAS guarantees none of this: it chooses
+// its kernels, and with them the order of a sum, by shape, place and processor.
+//
+// kFloat32: an element is one chain of fused multiply-adds over the inner dimension, in order.
+// kBf16: operands are rounded to bfloat16. The inner dimension is cut into blocks of 32. In a
+// block, the elements with even index are one chain of fused multiply-adds from 0, and those with
+// odd index another; their sum is added to that of the blocks before. Denormal numbers count as 0.
+// This is what TDPBF16PS of AMX computes (Intel's Software Developer's Manual, volume 2);
+// processors without it compute the same bits with float32 instructions.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 
 namespace dp_bench::policy {
 
-/// c[i, j] = sum_k w[i, k] x[k, j], added to c if `accumulates`. Strides are in elements; the rows
-/// of w are dense.
-struct MatrixProduct {
-  std::int64_t n_rows;     // of w and c
-  std::int64_t n_inner;    // columns of w
-  std::int64_t n_columns;  // columns of x and c: the large dimension of a batch
-  const float* w;
-  std::int64_t w_stride;
-  const float* x;
-  std::int64_t x_inner_stride;   // from k to k + 1
-  std::int64_t x_column_stride;  // from j to j + 1; one of the two strides is 1
-  float* c;
-  std::int64_t c_row_stride;     // from i to i + 1
-  std::int64_t c_column_stride;  // from j to j + 1; one of the two strides is 1
-  bool accumulates = false;
+enum class ProductType : std::uint8_t { kFloat32, kBf16 };
+
+/// A matrix in memory; strides are in elements.
+struct MatrixView {
+  const float* data;
+  std::int64_t n_rows;
+  std::int64_t n_columns;
+  std::int64_t row_stride;
+  std::int64_t column_stride;
 };
 
-void RunMatrixProduct(const MatrixProduct& args, int n_threads);
+/// A weight laid out for products, to be used many times.
+struct PackedWeight {
+  /// w [N, K] for MultiplyByWeight.
+  static PackedWeight InPanels(const MatrixView& w, ProductType type);
+
+  /// w [O, K] for MultiplyWeight with `n_sources` sources of equal size. In float32 it may refer to
+  /// w's memory.
+  static PackedWeight InRows(const MatrixView& w, std::int64_t n_sources, ProductType type);
+
+  ProductType type;
+  std::int64_t n_rows;
+  std::int64_t n_inner;
+  std::int64_t stride;            // from one panel or row to the next, in elements
+  const float* floats = nullptr;  // one of the two, in `memory` or in w's
+  const std::uint16_t* bf16 = nullptr;
+  std::shared_ptr<void> memory = nullptr;
+};
+
+/// c [n_rows, N] = x w^T, for w [N, K] in panels. The rows of x and c are dense.
+struct RowsByWeight {
+  std::int64_t n_rows;
+  const float* x;
+  std::int64_t x_stride;
+  float* c;
+  std::int64_t c_stride;
+};
+void MultiplyByWeight(const RowsByWeight& args, const PackedWeight& w, int n_threads);
+
+/// Rows of the right-hand side of WeightByColumns: column j of row k is x[k * x_stride + j +
+/// shift], and 0 where j + shift is outside of its n_columns.
+struct ShiftedRows {
+  const float* x;
+  std::int64_t shift = 0;
+};
+
+/// c [O, n_columns] = w x, added to c if `accumulates` (float32 only). w [O, K] in rows; x are the
+/// `sources` below one another, each with K / (number of sources) rows. The rows of c are dense.
+struct WeightByColumns {
+  std::span<const ShiftedRows> sources;
+  std::int64_t x_stride;  // from row to row, of all sources
+  std::int64_t n_columns;
+  float* c;
+  std::int64_t c_stride;
+  bool accumulates = false;
+};
+void MultiplyWeight(const WeightByColumns& args, const PackedWeight& w, int n_threads);
 
 }  // namespace dp_bench::policy

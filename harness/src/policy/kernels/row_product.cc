@@ -10,7 +10,7 @@
 
 #include "policy/kernels/conv_kernels.h"
 #include "policy/kernels/loop_tensors.h"
-#include "policy/kernels/product_kernels.h"
+#include "policy/kernels/product_cache.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -22,6 +22,14 @@ using torch::autograd::tensor_list;
 constexpr const char* kProductName = "dp_bench::product";  // name shown in profilers
 
 bool UsesOwnKernels(const Tensor& x) { return !torch::GradMode::is_enabled() && UsesOwnLoops(x); }
+
+MatrixView ViewOf(const Tensor& matrix) {
+  return {.data = matrix.const_data_ptr<float>(),
+          .n_rows = matrix.size(0),
+          .n_columns = matrix.size(1),
+          .row_stride = matrix.stride(0),
+          .column_stride = matrix.stride(1)};
+}
 
 Tensor WithDenseRows(const Tensor& matrix) {
   return matrix.stride(1) == 1 ? matrix : matrix.contiguous();
@@ -80,23 +88,21 @@ Tensor RowProduct(const Tensor& x, const Tensor& weight) {
   if (TrainsWithOneDnn(x)) return TrainingRowProduct::apply(x, weight);
   if (!UsesOwnKernels(x)) return torch::matmul(x, weight.t());
   const Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
-  const Tensor w = WithDenseRows(weight);
   std::vector<std::int64_t> shape = x.sizes().vec();
-  shape.back() = w.size(0);
+  shape.back() = weight.size(0);
   Tensor out = at::empty(shape, x.options());
-  RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({w, rows, out}));
-  RunMatrixProduct({.n_rows = w.size(0),
-                    .n_inner = w.size(1),
-                    .n_columns = rows.size(0),
-                    .w = w.const_data_ptr<float>(),
-                    .w_stride = w.stride(0),
-                    .x = rows.const_data_ptr<float>(),
-                    .x_inner_stride = 1,
-                    .x_column_stride = rows.size(1),
-                    .c = out.mutable_data_ptr<float>(),
-                    .c_row_stride = 1,
-                    .c_column_stride = w.size(0)},
-                   at::get_num_threads());
+  RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({weight, out}));
+  const RowsByWeight args = {.n_rows = rows.size(0),
+                             .x = rows.const_data_ptr<float>(),
+                             .x_stride = rows.size(1),
+                             .c = out.mutable_data_ptr<float>(),
+                             .c_stride = weight.size(0)};
+  if (ProductCache* const cache = ProductScope::Current()) {
+    MultiplyByWeight(args, cache->InPanels(weight), at::get_num_threads());
+  } else {
+    MultiplyByWeight(args, PackedWeight::InPanels(ViewOf(weight), ProductType::kFloat32),
+                     at::get_num_threads());
+  }
   return out;
 }
 
@@ -111,7 +117,7 @@ Tensor ApplyConv2d(torch::nn::Conv2d conv, const Tensor& images) {
   const auto& options = conv->options;
   const auto& padding = *std::get_if<torch::ExpandingArray<2>>(&options.padding());
   const Tensor x = images.contiguous();
-  const Tensor w = conv->weight.contiguous();
+  const Tensor& w = conv->weight;
   const auto axis = [&](std::int64_t dim) {
     const auto i = static_cast<std::size_t>(dim - 2);
     ConvAxis result = {.in = x.size(dim),
@@ -127,36 +133,51 @@ Tensor ApplyConv2d(torch::nn::Conv2d conv, const Tensor& images) {
   const Tensor bias = options.bias() ? conv->bias.contiguous() : Tensor();
   Tensor y = at::empty({x.size(0), w.size(0), rows.out, columns.out}, x.options());
   RECORD_FUNCTION("dp_bench::conv2d", std::vector<c10::IValue>({w, y}));
-  RunConv2dForward({.batch = x.size(0),
-                    .channels = x.size(1),
-                    .out_channels = w.size(0),
-                    .rows = rows,
-                    .columns = columns,
-                    .x = x.const_data_ptr<float>(),
-                    .w = w.const_data_ptr<float>(),
-                    .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr,
-                    .y = y.mutable_data_ptr<float>()},
-                   at::get_num_threads());
+  const Tensor kernels = w.contiguous().flatten(1);
+  ProductCache* const cache = ProductScope::Current();
+  RunConv2dForward(
+      {.batch = x.size(0),
+       .channels = x.size(1),
+       .out_channels = w.size(0),
+       .rows = rows,
+       .columns = columns,
+       .x = x.const_data_ptr<float>(),
+       .w = cache != nullptr ? cache->InRows(kernels, 1)
+                             : PackedWeight::InRows(ViewOf(kernels), 1, ProductType::kFloat32),
+       .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr,
+       .y = y.mutable_data_ptr<float>()},
+      at::get_num_threads());
   return y;
 }
 
 void ColumnProduct(const Tensor& weight, const Tensor& x, bool accumulates, Tensor& out) {
-  const Tensor w = WithDenseRows(weight);
   const Tensor columns = WithDenseRows(x);
-  RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({w, columns, out}));
-  RunMatrixProduct({.n_rows = w.size(0),
-                    .n_inner = w.size(1),
-                    .n_columns = columns.size(1),
-                    .w = w.const_data_ptr<float>(),
-                    .w_stride = w.stride(0),
-                    .x = columns.const_data_ptr<float>(),
-                    .x_inner_stride = columns.stride(0),
-                    .x_column_stride = 1,
-                    .c = out.mutable_data_ptr<float>(),
-                    .c_row_stride = out.stride(0),
-                    .c_column_stride = 1,
-                    .accumulates = accumulates},
+  RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({weight, out}));
+  const ShiftedRows rows = {.x = columns.const_data_ptr<float>()};
+  MultiplyWeight({.sources = {&rows, 1},
+                  .x_stride = columns.stride(0),
+                  .n_columns = columns.size(1),
+                  .c = out.mutable_data_ptr<float>(),
+                  .c_stride = out.stride(0),
+                  .accumulates = accumulates},
+                 PackedWeight::InRows(ViewOf(weight), 1, ProductType::kFloat32),
+                 at::get_num_threads());
+}
+
+void ColumnProduct(const Tensor& weight, std::span<const ShiftedRows> sources, Tensor& out) {
+  const auto n_sources = static_cast<std::int64_t>(sources.size());
+  RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({weight, out}));
+  const WeightByColumns args = {.sources = sources,
+                                .x_stride = out.size(1),
+                                .n_columns = out.size(1),
+                                .c = out.mutable_data_ptr<float>(),
+                                .c_stride = out.stride(0)};
+  if (ProductCache* const cache = ProductScope::Current()) {
+    MultiplyWeight(args, cache->InRows(weight, n_sources), at::get_num_threads());
+  } else {
+    MultiplyWeight(args, PackedWeight::InRows(ViewOf(weight), n_sources, ProductType::kFloat32),
                    at::get_num_threads());
+  }
 }
 
 }  // namespace dp_bench::policy

@@ -3,6 +3,7 @@
 
 #include <ATen/record_function.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "policy/networks/loss_weights.h"
 #include "policy/objectives/objective.h"
 #include "policy/repeated_work.h"
+#include "policy/row_groups.h"
 #include "policy/sampling.h"
 
 namespace dp_bench::policy {
@@ -86,8 +88,10 @@ DiffusionPolicy* DiffusionPolicy::Find(Policy& policy) {
 }
 
 void DiffusionPolicy::WeightsChanged() {
+  PolicyBase::WeightsChanged();
   model_.denoiser->DropCaches();
   denoising_->Forget();
+  has_caches_ = false;
 }
 
 int DiffusionPolicy::n_train_obs_steps() const {
@@ -297,9 +301,32 @@ std::vector<Tensor> DiffusionPolicy::SamplingInputs(const SamplingPlan& plan,
   return inputs;
 }
 
-// Runs `plan` with SamplingInputs.
+// Runs `plan` with SamplingInputs, on the CPU with a group of rows on each thread. The first plan
+// with new weights fills the caches of the network, which groups only read.
 Tensor DiffusionPolicy::Denoise(const SamplingPlan& plan, const std::vector<Tensor>& inputs,
                                 const Guidance* guidance) {
+  const std::int64_t n_rows = inputs[0].size(0);
+  const bool is_whole = !std::exchange(has_caches_, true) || IsTracingStages() ||
+                        !UsesOwnLoops(inputs[0]) || CountRowGroups(n_rows) == 1;
+  if (is_whole) return DenoiseRows(plan, inputs, guidance);
+  Tensor sequence = at::empty(inputs[1].sizes(), inputs[1].options());
+  ForRowGroups(n_rows, CountRowGroups(n_rows), [&](std::int64_t begin, std::int64_t n) {
+    std::vector<Tensor> of_group;
+    for (const Tensor& input : inputs) of_group.push_back(input.narrow(0, begin, n));
+    std::optional<Guidance> guidance_of_group;
+    if (guidance != nullptr) {
+      guidance_of_group = *guidance;
+      guidance_of_group->target = guidance->target.narrow(0, begin, n);
+      guidance_of_group->weights = guidance->weights.narrow(0, begin, n);
+    }
+    sequence.narrow(0, begin, n)
+        .copy_(DenoiseRows(plan, of_group, guidance_of_group ? &*guidance_of_group : nullptr));
+  });
+  return sequence;
+}
+
+Tensor DiffusionPolicy::DenoiseRows(const SamplingPlan& plan, const std::vector<Tensor>& inputs,
+                                    const Guidance* guidance) {
   std::vector<double> times;
   for (const SamplerStep& step : plan.steps) times.push_back(step.time);
   const Tensor& features = inputs[0];

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <span>
 #include <vector>
 
 #include "core/errors.h"
 #include "dp_bench/policy/kernels/row_product.h"
 #include "policy/kernels/loop_tensors.h"
+#include "policy/kernels/product_cache.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -94,10 +96,9 @@ void TrainingProduct(const Tensor& weight, const Tensor& x, bool accumulates, Te
   }
 }
 
-// x [P_in, I, T, B], weight [k, O, I] -> [P_out, O, T, B]; `product` is one of the two.
-template <class Product>
+// x [P_in, I, T, B], weight [k, O, I] -> [P_out, O, T, B].
 Tensor ApplyTaps(const Tensor& x, const Tensor& weight, std::span<const Tap> taps,
-                 std::int64_t phases_out, const Product& product) {
+                 std::int64_t phases_out) {
   const std::int64_t steps = x.size(2);
   Tensor y = at::empty({phases_out, weight.size(1), steps, x.size(3)}, x.options());
   for (const Tap& tap : taps) {
@@ -106,7 +107,35 @@ Tensor ApplyTaps(const Tensor& x, const Tensor& weight, std::span<const Tap> tap
     const Tensor in = Block(x, tap.in_phase, range.in_begin, range.length);
     Tensor out = Block(y, tap.out_phase, range.out_begin, range.length);
     const bool is_first = tap.shift == 0 && (tap.in_phase == 0 || phases_out == 2);
-    product(weight.select(0, tap.index), in, /*accumulates=*/!is_first, out);
+    TrainingProduct(weight.select(0, tap.index), in, /*accumulates=*/!is_first, out);
+  }
+  return y;
+}
+
+// The weights of the taps that write a phase side by side, [O, taps * I].
+Tensor WeightOfPhase(const Tensor& weight, std::span<const Tap> taps, std::int64_t phase) {
+  std::vector<Tensor> parts;
+  for (const Tap& tap : taps) {
+    if (tap.out_phase == phase) parts.push_back(weight.select(0, tap.index));
+  }
+  return torch::cat(parts, /*dim=*/1);
+}
+
+// ApplyTaps in inference: one product per phase of the result, with `weights` of WeightOfPhase.
+Tensor ApplyTapsAtOnce(const Tensor& x, std::span<const Tensor> weights,
+                       std::span<const Tap> taps) {
+  const auto n_phases = static_cast<std::int64_t>(weights.size());
+  const std::int64_t batch = x.size(3);
+  Tensor y = at::empty({n_phases, weights[0].size(0), x.size(2), batch}, x.options());
+  for (std::int64_t phase = 0; phase < n_phases; ++phase) {
+    std::vector<ShiftedRows> sources;
+    for (const Tap& tap : taps) {
+      if (tap.out_phase != phase) continue;
+      sources.push_back({.x = x.const_data_ptr<float>() + tap.in_phase * x.stride(0),
+                         .shift = tap.shift * batch});
+    }
+    Tensor out = Block(y, phase, 0, x.size(2));
+    ColumnProduct(weights[static_cast<std::size_t>(phase)], sources, out);
   }
   return y;
 }
@@ -167,7 +196,7 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
     ctx->save_for_backward({phases, rearranged});
     ctx->saved_data["kind"] = kind_number;
     const std::vector<Tap> taps = TapsFor(kind, rearranged.size(0));
-    return JoinPhases(ApplyTaps(phases, rearranged, taps, PhasesOut(kind), TrainingProduct));
+    return JoinPhases(ApplyTaps(phases, rearranged, taps, PhasesOut(kind)));
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
@@ -339,26 +368,29 @@ Tensor TimeConvImpl::ForwardTimeMajor(const Tensor& x) {
   if (torch::GradMode::is_enabled()) {
     return TapConvFunction::apply(x, weight_, static_cast<std::int64_t>(kind_));
   }
-  const Tensor weight = InferenceWeight();
-  const std::vector<Tap> taps = TapsFor(kind_, weight.size(0));
-  return JoinPhases(
-      ApplyTaps(SplitPhases(x, PhasesIn(kind_)), weight, taps, PhasesOut(kind_), ColumnProduct));
+  const std::vector<Tap> taps = TapsFor(kind_, weight_.size(2));
+  return JoinPhases(ApplyTapsAtOnce(SplitPhases(x, PhasesIn(kind_)), InferenceWeights(), taps));
 }
 
 Tensor TimeConvImpl::ForwardTimeMajorWithBias(const Tensor& x) {
   return ForwardTimeMajor(x) + bias_.view({-1, 1, 1});
 }
 
-Tensor TimeConvImpl::InferenceWeight() {
+std::vector<Tensor> TimeConvImpl::InferenceWeights() {
   // versions reveal in-place changes of a weight; DropCache is for changes that do not bump the
   // version
-  if (weight_.is_inference()) return TapsFirst(weight_, kind_);
-  const std::int64_t version = weight_._version();
-  if (!cached_weight_.defined() || version != cached_version_) {
-    cached_weight_ = TapsFirst(weight_.detach(), kind_);
+  const std::lock_guard lock(cache_mutex_);
+  const std::int64_t version = weight_.is_inference() ? -1 : weight_._version();
+  if (cached_weights_.empty() || version < 0 || version != cached_version_) {
+    const Tensor weight = TapsFirst(weight_.detach(), kind_);
+    const std::vector<Tap> taps = TapsFor(kind_, weight.size(0));
+    cached_weights_.clear();
+    for (std::int64_t phase = 0; phase < PhasesOut(kind_); ++phase) {
+      cached_weights_.push_back(WeightOfPhase(weight, taps, phase));
+    }
     cached_version_ = version;
   }
-  return cached_weight_;
+  return cached_weights_;
 }
 
 }  // namespace dp_bench::policy

@@ -9,6 +9,8 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <mutex>
+#include <vector>
 
 namespace dp_bench::policy {
 
@@ -34,17 +36,18 @@ class TimeConvImpl : public torch::nn::Module {
 
   const torch::Tensor& bias() const { return bias_; }
 
-  /// Drops the rearranged weight that is cached for inference.
-  void DropCache() { cached_weight_.reset(); }
+  /// Drops the rearranged weights that are cached for inference.
+  void DropCache() { cached_weights_.clear(); }
 
  private:
-  torch::Tensor InferenceWeight();
+  std::vector<torch::Tensor> InferenceWeights();
 
   TimeConvKind kind_;
   torch::Tensor weight_;
   torch::Tensor bias_;
-  torch::Tensor cached_weight_;  // [k, O, I]
+  std::vector<torch::Tensor> cached_weights_;  // for each phase of the result [O, taps * I]
   std::int64_t cached_version_ = 0;
+  std::mutex cache_mutex_;  // for threads that plan with the same weights
 };
 TORCH_MODULE(TimeConv);
 

@@ -10,6 +10,7 @@
 #include "support/small_policy.h"
 #include "support/two_answers.h"
 #include "support/two_tasks.h"
+#include "support/weight_format_check.h"
 #include "train/optimizer.h"
 
 namespace dp_bench::transformer {
@@ -114,6 +115,15 @@ TEST(TransformerPolicy, NormsBiasesAndPositionsDoNotDecay) {
                              name.find("ln_f") == std::string::npos;
       EXPECT_EQ(group.weight_decay > 0.0, is_weight) << name;
     }
+  }
+}
+
+TEST(TransformerPolicy, PlansWithBf16WeightsAndOnSeveralThreads) {
+  constexpr const char* kSmall = R"("n_layer": 2, "n_head": 2, "n_emb": 20,
+      "noise_scheduler": {"type": "ddim", "num_inference_steps": 5, "prediction_type": "sample"}})";
+  for (const char* variant : {"{", R"({"n_cond_layers": 1,)", R"({"time_as_cond": false, "obs_as_cond": false,)"}) {
+    SCOPED_TRACE(variant);
+    CheckWeightFormats(*CreateSmallDiffusion(std::string(variant) + kSmall));
   }
 }
 

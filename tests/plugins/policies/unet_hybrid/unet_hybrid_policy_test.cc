@@ -12,6 +12,7 @@
 #include "support/small_policy.h"
 #include "support/two_answers.h"
 #include "support/two_tasks.h"
+#include "support/weight_format_check.h"
 
 namespace dp_bench::unet_hybrid {
 namespace {
@@ -98,6 +99,11 @@ void CopyWeights(Policy& from, Policy& to, double share = 1.0) {
   const auto targets = to.module().parameters();
   for (std::size_t i = 0; i < sources.size(); ++i) targets[i].lerp_(sources[i], share);
   to.WeightsChanged();
+}
+
+TEST(UnetHybridPolicy, PlansWithBf16WeightsAndOnSeveralThreads) {
+  CheckWeightFormats(*MakeSmall(""));
+  CheckWeightFormats(*MakeSmall(R"("obs_as_global_cond": false,)"));
 }
 
 TEST(UnetHybridPolicy, AStudentPlansInOneEvaluationWhatItsTeacherPlansInFive) {

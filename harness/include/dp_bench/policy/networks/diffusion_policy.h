@@ -87,6 +87,8 @@ class DiffusionPolicy final : public PolicyBase {
   torch::Tensor FeaturesOf(const TensorMap& obs, NoiseSource* regularizing);
   torch::Tensor Denoise(const SamplingPlan& plan, const std::vector<torch::Tensor>& inputs,
                         const Guidance* guidance = nullptr);
+  torch::Tensor DenoiseRows(const SamplingPlan& plan, const std::vector<torch::Tensor>& inputs,
+                            const Guidance* guidance = nullptr);
   torch::Tensor DenoiseThroughNetwork(const SamplingPlan& plan,
                                       const std::vector<torch::Tensor>& inputs,
                                       const Guidance& guidance);
@@ -119,6 +121,7 @@ class DiffusionPolicy final : public PolicyBase {
   torch::Tensor chunk_weights_;  // [T, 1], mean 1; undefined: all steps have equal weight
   Model model_;
   std::unique_ptr<RepeatedWork> denoising_;
+  bool has_caches_ = false;             // of the network, for the weights as they are
   DiffusionPolicy* teacher_ = nullptr;  // borrowed for the training, like the next
   DiffusionPolicy* average_ = nullptr;
 };

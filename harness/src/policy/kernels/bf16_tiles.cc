@@ -1,0 +1,291 @@
+// See product_tiles.h.
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "policy/kernels/product_tiles.h"
+#include "policy/kernels/vector_math.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace dp_bench::policy {
+namespace {
+
+// The two chains of a block in float32: a bfloat16 number is the upper half of a float32 one. See
+// product_tiles.cc for the macro.
+#define DPB_DEFINE_BF16_TILES(NAME, TARGET, BYTES, ROWS)                                      \
+  struct NAME {                                                                               \
+    static constexpr int kLanes = (BYTES) / 4;                                                \
+    static constexpr int kVectors = kBf16Width / kLanes;                                      \
+    using Floats = float __attribute__((vector_size(BYTES)));                                 \
+    using Words = std::uint32_t __attribute__((vector_size(BYTES)));                          \
+                                                                                              \
+    __attribute__((TARGET)) static void RunRows(const Bf16Tile& tile, const std::uint16_t* a, \
+                                                const std::uint16_t* b, float* c) {           \
+      Floats sums[ROWS][kVectors] = {};                                                       \
+      for (std::int64_t block = 0; block < tile.n_blocks; ++block, a += kBf16Inner) {         \
+        Floats even[ROWS][kVectors] = {};                                                     \
+        Floats odd[ROWS][kVectors] = {};                                                      \
+        const std::uint16_t* of_b = b + tile.block_offsets[block];                            \
+        for (std::int64_t k = 0; k < kBf16Inner; k += 2, of_b += tile.b_stride) {             \
+          _Pragma("GCC unroll 4") for (int v = 0; v < kVectors; ++v) {                        \
+            Words pairs;                                                                      \
+            std::memcpy(&pairs, of_b + 2 * v * kLanes, BYTES);                                \
+            const Floats b_even = reinterpret_cast<Floats>(pairs << 16U);                     \
+            const Floats b_odd = reinterpret_cast<Floats>(pairs & 0xFFFF0000U);               \
+            _Pragma("GCC unroll 8") for (int i = 0; i < (ROWS); ++i) {                        \
+              std::uint32_t of_a;                                                             \
+              std::memcpy(&of_a, a + i * tile.a_stride + k, sizeof(of_a));                    \
+              even[i][v] += std::bit_cast<float>(of_a << 16U) * b_even;                       \
+              odd[i][v] += std::bit_cast<float>(of_a & 0xFFFF0000U) * b_odd;                  \
+            }                                                                                 \
+          }                                                                                   \
+        }                                                                                     \
+        _Pragma("GCC unroll 32") for (int i = 0; i < (ROWS)*kVectors; ++i) {                  \
+          sums[i / kVectors][i % kVectors] +=                                                 \
+              even[i / kVectors][i % kVectors] + odd[i / kVectors][i % kVectors];             \
+        }                                                                                     \
+      }                                                                                       \
+      _Pragma("GCC unroll 32") for (int i = 0; i < (ROWS)*kVectors; ++i) {                    \
+        std::memcpy(c + (i / kVectors) * tile.c_stride + (i % kVectors) * kLanes,             \
+                    &sums[i / kVectors][i % kVectors], BYTES);                                \
+      }                                                                                       \
+    }                                                                                         \
+                                                                                              \
+    static void Run(const Bf16Tile& tile) {                                                   \
+      for (std::int64_t p = 0; p < tile.n_panels; ++p) {                                      \
+        for (std::int64_t row = 0; row < tile.n_rows; row += (ROWS)) {                        \
+          RunRows(tile, tile.a + row * tile.a_stride, tile.b + p * tile.panel_stride,         \
+                  tile.c + row * tile.c_stride + p * kBf16Width);                             \
+        }                                                                                     \
+      }                                                                                       \
+    }                                                                                         \
+  }
+
+DPB_DEFINE_BF16_TILES(Bf16OfAnyMachine, , 16, 1);
+
+#if defined(__x86_64__)
+DPB_DEFINE_BF16_TILES(Bf16OfAvx512, target("avx512f"), 64, 8);
+DPB_DEFINE_BF16_TILES(Bf16OfAvx2, target("avx2,fma"), 32, 2);
+
+// The layout of _tile_loadconfig's argument.
+struct TileConfig {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::array<std::uint8_t, 14> reserved = {};
+  std::array<std::uint16_t, 16> bytes_per_row = {};
+  std::array<std::uint8_t, 16> n_rows = {};
+};
+static_assert(sizeof(TileConfig) == 64);
+
+#define DPB_AMX __attribute__((target("amx-tile,amx-bf16")))
+
+constexpr TileConfig WholeTiles() {
+  TileConfig config;
+  for (std::size_t i = 0; i < 8; ++i) {
+    config.bytes_per_row[i] = 64;
+    config.n_rows[i] = kBf16Rows;
+  }
+  return config;
+}
+
+// The intrinsic does not tell the compiler that it reads the whole object, so it must not be one
+// that is filled at run time.
+alignas(64) constexpr TileConfig kWholeTiles = WholeTiles();
+
+DPB_AMX void LoadTileConfig() { _tile_loadconfig(&kWholeTiles); }
+
+DPB_AMX void ReleaseTiles() { _tile_release(); }
+
+// Tiles 0 to 3 are c, 4 and 5 rows of a, 6 and 7 panels.
+DPB_AMX void RunAmx(const Bf16Tile& tile) {
+  const bool has_rows = tile.n_rows > kBf16Rows;
+  const bool has_panel = tile.n_panels > 1;
+  const auto a_bytes = static_cast<std::size_t>(tile.a_stride) * sizeof(std::uint16_t);
+  const auto b_bytes = static_cast<std::size_t>(tile.b_stride) * sizeof(std::uint16_t);
+  const auto c_bytes = static_cast<std::size_t>(tile.c_stride) * sizeof(float);
+  const std::uint16_t* lower_a = tile.a + kBf16Rows * tile.a_stride;
+  float* lower_c = tile.c + kBf16Rows * tile.c_stride;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (std::int64_t block = 0; block < tile.n_blocks; ++block) {
+    const std::uint16_t* b = tile.b + tile.block_offsets[block];
+    _tile_loadd(4, tile.a + block * kBf16Inner, a_bytes);
+    _tile_loadd(6, b, b_bytes);
+    _tile_dpbf16ps(0, 4, 6);
+    if (has_panel) {
+      _tile_loadd(7, b + tile.panel_stride, b_bytes);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+    if (!has_rows) continue;
+    _tile_loadd(5, lower_a + block * kBf16Inner, a_bytes);
+    _tile_dpbf16ps(2, 5, 6);
+    if (has_panel) _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, tile.c, c_bytes);
+  if (has_panel) _tile_stored(1, tile.c + kBf16Width, c_bytes);
+  if (!has_rows) return;
+  _tile_stored(2, lower_c, c_bytes);
+  if (has_panel) _tile_stored(3, lower_c + kBf16Width, c_bytes);
+}
+
+// Linux lets a process use the tiles after it asked (Documentation/arch/x86/xstate.rst).
+bool HasAmx() {
+  static const bool has_amx = [] {
+    constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+    constexpr int kTileData = 18;
+    return __builtin_cpu_supports("amx-bf16") && __builtin_cpu_supports("amx-tile") &&
+           syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return has_amx;
+}
+#endif
+
+DPB_ALWAYS_INLINE std::uint16_t Bf16Of(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U;
+  const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
+  return static_cast<std::uint16_t>(is_nan ? (bits >> 16U) | 0x40U : rounded);
+}
+
+}  // namespace
+
+Bf16Kernel FindBf16Kernel(Bf16Processor processor) {
+  switch (processor) {
+#if defined(__x86_64__)
+    case Bf16Processor::kAmx:
+      return HasAmx() ? RunAmx : nullptr;
+    case Bf16Processor::kAvx512:
+      return __builtin_cpu_supports("avx512f") ? Bf16OfAvx512::Run : nullptr;
+    case Bf16Processor::kAvx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? Bf16OfAvx2::Run
+                                                                             : nullptr;
+#else
+    case Bf16Processor::kAmx:
+    case Bf16Processor::kAvx512:
+    case Bf16Processor::kAvx2:
+      return nullptr;
+#endif
+    case Bf16Processor::kAny:
+      break;
+  }
+  return Bf16OfAnyMachine::Run;
+}
+
+namespace {
+
+Bf16Processor FastestProcessor() {
+  for (const Bf16Processor processor :
+       {Bf16Processor::kAmx, Bf16Processor::kAvx512, Bf16Processor::kAvx2}) {
+    if (FindBf16Kernel(processor) != nullptr) return processor;
+  }
+  return Bf16Processor::kAny;
+}
+
+}  // namespace
+
+Bf16Kernels::Bf16Kernels() : Bf16Kernels(FastestProcessor()) {}
+
+Bf16Kernels::Bf16Kernels(Bf16Processor processor) : kernel_(FindBf16Kernel(processor)) {
+#if defined(__x86_64__)
+  if (kernel_ == RunAmx) LoadTileConfig();
+  // denormal numbers count as 0, as in AMX
+  constexpr unsigned int kFlushToZeroAndDenormalsAreZero = 0x8040;
+  float_mode_before_ = _mm_getcsr();
+  _mm_setcsr(float_mode_before_ | kFlushToZeroAndDenormalsAreZero);
+#endif
+}
+
+Bf16Kernels::~Bf16Kernels() {
+#if defined(__x86_64__)
+  _mm_setcsr(float_mode_before_);
+  if (kernel_ == RunAmx) ReleaseTiles();
+#endif
+}
+
+namespace {
+
+#if defined(__x86_64__)
+#define DPB_AVX512_BF16 __attribute__((target("avx512f,avx512vl,avx512bw,avx512bf16")))
+
+using Halves = std::uint16_t __attribute__((vector_size(32)));
+using Pairs = std::uint32_t __attribute__((vector_size(64)));
+static_assert(sizeof(Pairs) == kBf16Width * sizeof(std::uint32_t));
+
+// 16 numbers. The instruction rounds as Bf16Of does, and takes denormal numbers for 0.
+DPB_AVX512_BF16 inline void Round16(const float* x, Halves* to) {
+  __m512 numbers;
+  std::memcpy(&numbers, x, sizeof(numbers));
+  const __m256bh rounded = _mm512_cvtneps_pbh(numbers);
+  std::memcpy(to, &rounded, sizeof(rounded));
+}
+
+DPB_AVX512_BF16 std::int64_t RoundWithAvx512(const float* x, std::int64_t n, std::uint16_t* to) {
+  std::int64_t i = 0;
+  for (; i + kBf16Width <= n; i += kBf16Width) {
+    Halves rounded;
+    Round16(x + i, &rounded);
+    std::memcpy(to + i, &rounded, sizeof(rounded));
+  }
+  return i;
+}
+
+DPB_AVX512_BF16 std::int64_t InterleaveWithAvx512(const float* even, const float* odd,
+                                                  std::int64_t n, std::uint16_t* to) {
+  std::int64_t i = 0;
+  for (; i + kBf16Width <= n; i += kBf16Width) {
+    Halves low;
+    Halves high;
+    Round16(even + i, &low);
+    Round16(odd + i, &high);
+    const Pairs pairs =
+        __builtin_convertvector(low, Pairs) | (__builtin_convertvector(high, Pairs) << 16U);
+    std::memcpy(to + 2 * i, &pairs, sizeof(pairs));
+  }
+  return i;
+}
+
+bool HasAvx512Bf16() {
+  static const bool has = __builtin_cpu_supports("avx512bf16") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  return has;
+}
+#endif
+
+DPB_VECTOR_VERSIONS void RoundOnAnyMachine(const float* x, std::int64_t n, std::uint16_t* to) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = Bf16Of(x[i]);
+}
+
+DPB_VECTOR_VERSIONS void InterleaveOnAnyMachine(const float* even, const float* odd, std::int64_t n,
+                                                std::uint16_t* to) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::uint32_t pair = Bf16Of(even[i]) | static_cast<std::uint32_t>(Bf16Of(odd[i])) << 16U;
+    std::memcpy(to + 2 * i, &pair, sizeof(pair));
+  }
+}
+
+}  // namespace
+
+void RoundToBf16(const float* x, std::int64_t n, std::uint16_t* to) {
+  std::int64_t done = 0;
+#if defined(__x86_64__)
+  if (HasAvx512Bf16()) done = RoundWithAvx512(x, n, to);
+#endif
+  RoundOnAnyMachine(x + done, n - done, to + done);
+}
+
+void InterleaveBf16(const float* even, const float* odd, std::int64_t n, std::uint16_t* to) {
+  std::int64_t done = 0;
+#if defined(__x86_64__)
+  if (HasAvx512Bf16()) done = InterleaveWithAvx512(even, odd, n, to);
+#endif
+  InterleaveOnAnyMachine(even + done, odd + done, n - done, to + 2 * done);
+}
+
+}  // namespace dp_bench::policy

@@ -1,0 +1,88 @@
+// The innermost loops of product_kernels.h: a few rows times one or two panels of columns. Each has
+// a version for every kind of processor, all with the same bits.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace dp_bench::policy {
+
+/// c [rows, width] = a panel, or added to c.
+struct FloatTile {
+  std::int64_t n_inner;
+  const float* a;  // [rows, n_inner]
+  std::int64_t a_stride;
+  const float* panel;  // [n_inner, width]
+  float* c;
+  std::int64_t c_stride;
+  bool accumulates;
+};
+
+/// Tiles of one panel width, the tallest first; the last tile has a single row.
+struct FloatTiles {
+  struct Kernel {
+    std::int64_t n_rows;
+    void (*run)(const FloatTile&);
+  };
+  std::int64_t width;
+  std::array<Kernel, 4> kernels;
+};
+
+/// The narrowest panel of this machine that has room for all columns, or else the widest.
+const FloatTiles& FloatTilesFor(std::int64_t n_columns);
+
+inline constexpr std::int64_t kMaxFloatPanel = 32;
+
+/// A block of bf16 products is 32 inner elements, 16 columns, and up to 32 rows.
+inline constexpr std::int64_t kBf16Inner = 32;
+inline constexpr std::int64_t kBf16Width = 16;
+inline constexpr std::int64_t kBf16Rows = 16;
+
+/// c [n_rows, n_panels * 16] = a times one or two panels of 16 columns. n_rows is 16 or 32.
+///
+/// Rows of a panel are pairs of inner elements: 2k and 2k + 1 of a column are neighbours. Pair k of
+/// block i of the first panel begins at b + block_offsets[i] + k * b_stride.
+struct Bf16Tile {
+  std::int64_t n_blocks;  // of the inner dimension
+  std::int64_t n_rows;
+  std::int64_t n_panels;
+  const std::uint16_t* a;  // [n_rows, n_blocks * 32]
+  std::int64_t a_stride;
+  const std::uint16_t* b;
+  const std::int64_t* block_offsets;  // [n_blocks]
+  std::int64_t b_stride;
+  std::int64_t panel_stride;  // from one panel to the next
+  float* c;
+  std::int64_t c_stride;
+};
+
+/// The kernel of one kind of processor, or null where this one cannot run it.
+using Bf16Kernel = void (*)(const Bf16Tile&);
+enum class Bf16Processor : std::uint8_t { kAmx, kAvx512, kAvx2, kAny };
+Bf16Kernel FindBf16Kernel(Bf16Processor processor);
+
+/// The fastest kernel of this machine, or that of `processor`, set up for the calling thread while
+/// it exists.
+class Bf16Kernels {
+ public:
+  Bf16Kernels();
+  explicit Bf16Kernels(Bf16Processor processor);
+  Bf16Kernels(const Bf16Kernels&) = delete;
+  Bf16Kernels& operator=(const Bf16Kernels&) = delete;
+  ~Bf16Kernels();
+
+  void Run(const Bf16Tile& tile) const { kernel_(tile); }
+
+ private:
+  Bf16Kernel kernel_;
+  unsigned int float_mode_before_ = 0;
+};
+
+/// to[i] = x[i] rounded to bfloat16, to nearest even. NaN stays NaN; denormal numbers may become 0,
+/// as which they count anyway.
+void RoundToBf16(const float* x, std::int64_t n, std::uint16_t* to);
+
+/// to[2 i] and to[2 i + 1] = even[i] and odd[i], rounded in the same way.
+void InterleaveBf16(const float* even, const float* odd, std::int64_t n, std::uint16_t* to);
+
+}  // namespace dp_bench::policy
