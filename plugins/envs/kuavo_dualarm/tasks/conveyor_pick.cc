@@ -1,71 +1,40 @@
-// conveyor_pick: the right hand picks a cube from a belt that carries it away, and puts it into a
-// tray; the left one stays at home.
-#include <algorithm>
+// conveyor_pick: a cube on a belt that carries it away is put into a tray.
 #include <array>
-#include <cmath>
 
-#include "expert/pick_and_place.h"
-#include "placement.h"
-#include "task.h"
+#include "cube_into_tray.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-constexpr double kBeltHeight = 0.001;                                // above the table [m]
-constexpr double kCubeHalf = 0.02;                                   // [m]
-constexpr double kCubeHeight = kTableTop + kBeltHeight + kCubeHalf;  // of its centre on the belt
-constexpr double kTrayHalfInside = 0.07;                             // [m]
-constexpr double kLift = 0.05;         // [m] above the cube's start height
-constexpr double kInTrayBelow = 0.80;  // [m] height of the cube's centre
-constexpr double kStillBelow = 0.02;   // [m/s]
-constexpr double kOpenBelow = 0.3;     // closure of the gripper
-constexpr int kDwellSteps = 5;
-
+constexpr double kBeltHeight = 0.001;  // above the table [m]
+constexpr CubeAndTray kConveyorStart = {.cube_height = kTableTop + kBeltHeight + kCubeHalf,
+                                        .cube_x = {0.30, 0.38},
+                                        .cube_y = {-0.18, -0.14},
+                                        .tray_y = {-0.02, 0.0}};
 constexpr Range kSpeedShare = {0.6, 1.0};  // of the largest speed
-constexpr Range kCubeX = {0.30, 0.38};
-constexpr Range kCubeY = {-0.18, -0.14};
-constexpr Range kCubeYaw = {-45 * kDegree, 45 * kDegree};
-constexpr Range kTrayX = {0.28, 0.33};
-constexpr Range kTrayY = {-0.02, 0.0};
-constexpr std::uint64_t kBeltDraws = 16;  // stream of kEnvStart, behind those of the env
-constexpr double kLeavesAt = -0.43;       // y; beyond, the hand cannot follow the cube [m]
+constexpr std::uint64_t kBeltDraws = 16;   // stream of kEnvStart, behind those of the env
+constexpr double kLeavesAt = -0.43;        // y; beyond, the hand cannot follow the cube [m]
 
-/// Solved when the cube lies in the tray, at rest and released, for 5 steps in a row. Reward: 0.3
-/// lifted by 5 cm, 0.6 above or in the tray, 1 solved. environment_state: pose of the cube (9), x
-/// and y of the tray's centre (2), the belt's speed [m/s] (1). The belt moves to the right, at a
-/// speed drawn from the seed.
-class ConveyorPickTask final : public Task {
+/// environment_state ends with the belt's speed [m/s] (1). The belt moves to the right, at a speed
+/// drawn from the seed.
+class ConveyorPickTask final : public CubeIntoTrayTask {
  public:
   ConveyorPickTask(const KuavoModel& model, const TaskSettings& settings)
-      : model_(model),
+      : CubeIntoTrayTask(model, kConveyorStart),
         settings_(settings),
-        cube_(model, "cube"),
-        cube_geom_(model.Geom("cube_geom")),
         belt_dof_(model.DofOf("belt_joint")),
-        belt_motor_(model.Actuator("belt_motor")),
-        tray_(model.Body("tray")),
-        tray_mocap_(model.MocapOf("tray")) {}
+        belt_motor_(model.Actuator("belt_motor")) {}
 
-  int max_steps() const override { return 150; }
   bool moves_without_actions() const override { return settings_.belt_speed > 0.0; }
-  std::vector<MetricSpec> metrics() const override {
-    return {{"lift_height", Aggregate::kMax},      // [m] of the cube
-            {"tray_distance", Aggregate::kLast}};  // [m] cube to the tray's centre, horizontally
+  std::size_t environment_state_size() const override {
+    return CubeIntoTrayTask::environment_state_size() + 1;
   }
-  std::span<const double> metric_values() const override { return metric_values_; }
-  std::size_t environment_state_size() const override { return kPoseSize + 3; }
-  std::span<double> counters() override { return {&placed_steps_, 1}; }
 
   void Start(RandomStream& random, double spread, mjData& data) override {
-    const double cube_x = Draw(random, kCubeX, spread);
-    const double cube_y = Draw(random, kCubeY, spread);
-    const double cube_yaw = Draw(random, kCubeYaw, spread);
-    PlaceFreeBody(data, cube_.qpos, {cube_x, cube_y, kCubeHeight}, cube_yaw);
-    PlaceOnTable(data, tray_mocap_, random, kTrayX, kTrayY, spread);
+    CubeIntoTrayTask::Start(random, spread, data);
     const double speed = settings_.belt_speed * Draw(random, kSpeedShare, spread);
     SetSpeed(speed, data);
-    data.qvel[cube_.dof + 1] = -speed;
-    placed_steps_ = 0.0;
+    data.qvel[cube().dof + 1] = -speed;
   }
 
   void Drive(std::uint64_t seed, std::int64_t step, mjData& data) override {
@@ -76,28 +45,9 @@ class ConveyorPickTask final : public Task {
     SetSpeed(settings_.belt_speed * (1.0 - settings_.belt_change * random.UniformDouble()), data);
   }
 
-  TaskOutcome Evaluate(const mjData& data) override {
-    const double height = cube_.Position(data)[2];
-    const std::array<double, 3> in_tray = PositionIn(data, tray_, cube_.Position(data));
-    const bool over_tray = std::max(std::abs(in_tray[0]), std::abs(in_tray[1])) < kTrayHalfInside;
-    const bool released = model_.GripperClosure(data, Side::kRight) < kOpenBelow &&
-                          !model_.AnyPadTouches(data, Side::kRight, cube_geom_);
-    const bool placed =
-        over_tray && height < kInTrayBelow && released && cube_.Speed(data) < kStillBelow;
-    placed_steps_ = placed ? placed_steps_ + 1.0 : 0.0;
-
-    const double lift = height - kCubeHeight;
-    metric_values_ = {lift, std::hypot(in_tray[0], in_tray[1])};
-    const bool success = placed_steps_ >= kDwellSteps;
-    // the cube can enter the tray only over its wall
-    const double reward = success ? 1.0 : over_tray ? 0.6 : lift > kLift ? 0.3 : 0.0;
-    return {.reward = reward, .success = success};
-  }
-
   void WriteEnvironmentState(const mjData& data, std::span<float> out) const override {
-    out = WritePose(data, cube_, out);
-    out = WriteNumbers({data.xpos + 3 * tray_, 2}, out);
-    WriteNumbers(std::array{-data.ctrl[belt_motor_]}, out);
+    CubeIntoTrayTask::WriteEnvironmentState(data, out);
+    WriteNumbers(std::array{-data.ctrl[belt_motor_]}, out.last(1));
   }
 
  private:
@@ -107,47 +57,27 @@ class ConveyorPickTask final : public Task {
     data.qvel[belt_dof_] = -speed;
   }
 
-  const KuavoModel& model_;
   const TaskSettings settings_;
-  FreeBody cube_;
-  int cube_geom_;
   int belt_dof_;
   int belt_motor_;
-  int tray_;
-  int tray_mocap_;
-  double placed_steps_ = 0.0;
-  std::array<double, 2> metric_values_ = {};
 };
 
-class ConveyorPickScript final : public Script {
+class ConveyorPickScript final : public CubeIntoTrayScript {
  public:
   explicit ConveyorPickScript(const KuavoModel& model)
-      : tray_(model.Body("tray")),
-        cube_(model.Geom("cube_geom")),
-        belt_motor_(model.Actuator("belt_motor")),
-        hand_(model, Side::kRight, cube_) {}
-
-  void Begin(RandomStream& random) override { hand_.Begin(random); }
+      : CubeIntoTrayScript(model), belt_motor_(model.Actuator("belt_motor")) {}
 
   ArmGoals Plan(const SceneView& scene) override {
-    constexpr double kTrayHeight = 0.03;  // of the walls [m]
-    constexpr double kClearance = 0.006;  // from the cube to the top of the walls at release [m]
-    const double* tray = &scene.data.xpos[3 * tray_];
-    const double* cube = &scene.data.geom_xpos[3 * cube_];
-    const bool is_inside = std::abs(cube[0] - tray[0]) < kTrayHalfInside &&
-                           std::abs(cube[1] - tray[1]) < kTrayHalfInside && cube[2] < kInTrayBelow;
-    const bool is_on_belt = cube[2] < kCubeHeight + 0.5 * kCubeHalf && !is_inside;
+    const double* cube = CubePosition(scene);
+    const bool is_on_belt =
+        cube[2] < kConveyorStart.cube_height + 0.5 * kCubeHalf && !IsInTray(scene);
     if (is_on_belt && cube[1] < kLeavesAt) return {};  // both hands go home
-    hand_.SetBoxVelocity({0.0, is_on_belt ? scene.data.ctrl[belt_motor_] : 0.0, 0.0});
-    const PlaceTarget target = {tray[0], tray[1], kTableTop + kTrayHeight + kClearance};
-    return {ArmGoal{}, hand_.Plan(scene, target, is_inside)};
+    hand().SetBoxVelocity({0.0, is_on_belt ? scene.data.ctrl[belt_motor_] : 0.0, 0.0});
+    return CubeIntoTrayScript::Plan(scene);
   }
 
  private:
-  int tray_;
-  int cube_;
   int belt_motor_;
-  PickAndPlace hand_;
 };
 
 }  // namespace

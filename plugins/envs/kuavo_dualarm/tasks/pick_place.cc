@@ -1,122 +1,23 @@
-// pick_place: the right hand puts a cube into a tray; the left one stays at home.
-#include <algorithm>
-#include <array>
-#include <cmath>
-
-#include "expert/pick_and_place.h"
-#include "placement.h"
-#include "task.h"
+// pick_place: a cube on the table is put into a tray.
+#include "cube_into_tray.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {
 
-constexpr double kCubeHalf = 0.02;        // [m]
-constexpr double kTrayHalfInside = 0.07;  // [m]
-constexpr double kLift = 0.05;            // [m] above the cube's start height
-constexpr double kInTrayBelow = 0.80;     // [m] height of the cube's centre
-constexpr double kStillBelow = 0.02;      // [m/s]
-constexpr double kOpenBelow = 0.3;        // closure of the gripper
-constexpr int kDwellSteps = 5;
+constexpr CubeAndTray kPickPlaceStart = {.cube_height = kTableTop + kCubeHalf,
+                                         .cube_x = {0.28, 0.40},
+                                         .cube_y = {-0.38, -0.16},
+                                         .tray_y = {-0.04, 0.0}};
 
-constexpr Range kCubeX = {0.28, 0.40};
-constexpr Range kCubeY = {-0.38, -0.16};
-constexpr Range kCubeYaw = {-45 * kDegree, 45 * kDegree};
-constexpr Range kTrayX = {0.28, 0.33};
-constexpr Range kTrayY = {-0.04, 0.0};
-
-/// Solved when the cube lies in the tray, at rest and released, for 5 steps in a row. Reward: 0.3
-/// lifted by 5 cm, 0.6 above or in the tray, 1 solved. environment_state: pose of the cube (9), x
-/// and y of the tray's centre (2).
-class PickPlaceTask final : public Task {
+class PickPlaceTask final : public CubeIntoTrayTask {
  public:
-  explicit PickPlaceTask(const KuavoModel& model)
-      : model_(model),
-        cube_(model, "cube"),
-        cube_geom_(model.Geom("cube_geom")),
-        tray_(model.Body("tray")),
-        tray_mocap_(model.MocapOf("tray")) {}
-
-  int max_steps() const override { return 150; }
-  std::vector<MetricSpec> metrics() const override {
-    return {{"lift_height", Aggregate::kMax},      // [m] of the cube
-            {"tray_distance", Aggregate::kLast}};  // [m] cube to the tray's centre, horizontally
-  }
-  std::span<const double> metric_values() const override { return metric_values_; }
-  std::size_t environment_state_size() const override { return kPoseSize + 2; }
-  std::span<double> counters() override { return {&placed_steps_, 1}; }
-
-  void Start(RandomStream& random, double spread, mjData& data) override {
-    const double cube_x = Draw(random, kCubeX, spread);
-    const double cube_y = Draw(random, kCubeY, spread);
-    const double cube_yaw = Draw(random, kCubeYaw, spread);
-    PlaceFreeBody(data, cube_.qpos, {cube_x, cube_y, kTableTop + kCubeHalf}, cube_yaw);
-    PlaceOnTable(data, tray_mocap_, random, kTrayX, kTrayY, spread);
-    placed_steps_ = 0.0;
-  }
-
-  TaskOutcome Evaluate(const mjData& data) override {
-    const double height = cube_.Position(data)[2];
-    const std::array<double, 3> in_tray = PositionIn(data, tray_, cube_.Position(data));
-    const bool over_tray = std::max(std::abs(in_tray[0]), std::abs(in_tray[1])) < kTrayHalfInside;
-    const bool released = model_.GripperClosure(data, Side::kRight) < kOpenBelow &&
-                          !model_.AnyPadTouches(data, Side::kRight, cube_geom_);
-    const bool placed =
-        over_tray && height < kInTrayBelow && released && cube_.Speed(data) < kStillBelow;
-    placed_steps_ = placed ? placed_steps_ + 1.0 : 0.0;
-
-    const double lift = height - (kTableTop + kCubeHalf);
-    metric_values_ = {lift, std::hypot(in_tray[0], in_tray[1])};
-    const bool success = placed_steps_ >= kDwellSteps;
-    // the cube can enter the tray only over its wall
-    const double reward = success ? 1.0 : over_tray ? 0.6 : lift > kLift ? 0.3 : 0.0;
-    return {.reward = reward, .success = success};
-  }
-
-  void WriteEnvironmentState(const mjData& data, std::span<float> out) const override {
-    out = WritePose(data, cube_, out);
-    WriteNumbers({data.xpos + 3 * tray_, 2}, out);
-  }
-
- private:
-  const KuavoModel& model_;
-  FreeBody cube_;
-  int cube_geom_;
-  int tray_;
-  int tray_mocap_;
-  double placed_steps_ = 0.0;
-  std::array<double, 2> metric_values_ = {};
-};
-
-class PickPlaceScript final : public Script {
- public:
-  explicit PickPlaceScript(const KuavoModel& model)
-      : tray_(model.Body("tray")),
-        cube_(model.Geom("cube_geom")),
-        hand_(model, Side::kRight, cube_) {}
-
-  void Begin(RandomStream& random) override { hand_.Begin(random); }
-
-  ArmGoals Plan(const SceneView& scene) override {
-    constexpr double kTrayHeight = 0.03;  // of the walls [m]
-    constexpr double kClearance = 0.006;  // from the cube to the top of the walls at release [m]
-    const double* tray = &scene.data.xpos[3 * tray_];
-    const double* cube = &scene.data.geom_xpos[3 * cube_];
-    const bool is_inside = std::abs(cube[0] - tray[0]) < kTrayHalfInside &&
-                           std::abs(cube[1] - tray[1]) < kTrayHalfInside && cube[2] < kInTrayBelow;
-    const PlaceTarget target = {tray[0], tray[1], kTableTop + kTrayHeight + kClearance};
-    return {ArmGoal{}, hand_.Plan(scene, target, is_inside)};
-  }
-
- private:
-  int tray_;
-  int cube_;
-  PickAndPlace hand_;
+  explicit PickPlaceTask(const KuavoModel& model) : CubeIntoTrayTask(model, kPickPlaceStart) {}
 };
 
 }  // namespace
 
 const TaskKind kPickPlace = {"pick_place", "Put the cube into the tray with the right hand.",
                              &MakeFor<Task, PickPlaceTask, TaskSettings>,
-                             &MakeFor<Script, PickPlaceScript>};
+                             &MakeFor<Script, CubeIntoTrayScript>};
 
 }  // namespace dp_bench::kuavo_dualarm
