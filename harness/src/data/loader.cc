@@ -102,6 +102,7 @@ void BatchLoader::StartEpoch(std::uint64_t epoch, std::int64_t first_batch) {
   }
   prepared_.clear();
   is_epoch_over_ = false;
+  epoch_ = epoch;
   if (options_.shuffle) {
     order_ = pools_.empty() ? EpochOrder(options_.seed, epoch, sampler_.size())
                             : MixedEpochOrder(options_.seed, epoch, sampler_.size(), pools_);
@@ -200,17 +201,53 @@ void BatchLoader::Gather(std::int64_t batch_number, HostBatch* batch) const {
   const std::size_t action_size = batch->action.as<float>().size() / n_rows;
   for (std::size_t row = 0; row < n_rows; ++row) {
     const Sequence& sequence = sampler_.at(batch->indices[row]);
-    GatherAction(sequence, batch->action.as<float>().data() + row * action_size);
+    const std::int64_t delay =
+        DrawDelay(batch->indices[row], first + static_cast<std::int64_t>(row));
+    const Sequence& planned = sampler_.at(batch->indices[row] + delay);
+    GatherAction(planned, batch->action.as<float>().data() + row * action_size);
 
     std::uint8_t* is_pad = batch->is_pad.as<std::uint8_t>().data() + row * horizon;
     std::fill_n(is_pad, horizon, std::uint8_t{0});
-    std::fill_n(is_pad, sequence.n_pad_front, std::uint8_t{1});
-    std::fill_n(is_pad + horizon - sequence.n_pad_back, sequence.n_pad_back, std::uint8_t{1});
+    std::fill_n(is_pad, planned.n_pad_front, std::uint8_t{1});
+    std::fill_n(is_pad + horizon - planned.n_pad_back, planned.n_pad_back, std::uint8_t{1});
 
     for (const Source& source : obs_sources_) {
       const std::span<std::byte> all = batch->obs.find(source.spec.name)->second.bytes();
       GatherObs(source, sequence, all.data() + row * (all.size() / n_rows));
     }
+    if (delay > 0) RollRow(sequence, delay, row, batch);
+  }
+}
+
+// The steps from the observation of a row to its plan. `visit` is its number in the epoch.
+std::int64_t BatchLoader::DrawDelay(std::int64_t index, std::int64_t visit) const {
+  if (options_.max_roll_forward == 0) return 0;
+  const std::span<const std::int64_t> ends = dataset_.episode_ends();
+  const std::int64_t episode_end = *std::ranges::upper_bound(ends, sampler_.at(index).begin);
+  std::uint32_t most = 0;  // the sequences of an episode follow each other
+  while (std::cmp_less(most, options_.max_roll_forward) && index + most + 1 < sampler_.size() &&
+         sampler_.at(index + most + 1).begin < episode_end) {
+    ++most;
+  }
+  RandomStream stream(options_.seed, core::kRollForwardStream, epoch_,
+                      static_cast<std::uint32_t>(visit));
+  return stream.UniformInt(most + 1);
+}
+
+void BatchLoader::RollRow(const Sequence& sequence, std::int64_t delay, std::size_t row,
+                          HostBatch* batch) const {
+  const std::int64_t observed = sequence.begin - sequence.n_pad_front + options_.n_obs_steps - 1;
+  const std::int64_t last_step =
+      *std::ranges::upper_bound(dataset_.episode_ends(), sequence.begin) - 1;
+  const auto action = [&](int step) {
+    const std::int64_t place = std::clamp(observed + step, sequence.begin, last_step);
+    return &action_source_
+                .cache[static_cast<std::size_t>(place * action_source_.spec.NumElements())];
+  };
+  for (const auto& [key, followed] : options_.followed_actions) {
+    const std::size_t size = static_cast<std::size_t>(options_.n_obs_steps) * followed.size();
+    RollForward(followed, static_cast<int>(delay), action,
+                batch->obs.find(key)->second.as<float>().subspan(row * size, size));
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/thread_pool.h"
+#include "data/roll_forward.h"
 #include "data/sequence_sampler.h"
 #include "dp_bench/array.h"
 #include "dp_bench/dataset.h"
@@ -30,6 +31,13 @@ struct BatchLoaderOptions {
   int prefetch_depth = 4;         // batches that may wait for the caller
   int n_threads = 1;              // 0 gathers in the caller's thread
   Shard shard = {};               // which rows of each batch this process takes
+
+  /// Above 0: VLASH's training (arXiv 2512.01031). Each row draws a delay d in [0,
+  /// max_roll_forward] (less at the end of an episode). Its actions and is_pad are those of the
+  /// sequence d steps later, and the elements that follow actions are rolled forward to there.
+  /// Other observations stay. Needs as many n_obs_steps as the policy observes when it acts.
+  int max_roll_forward = 0;
+  FollowedActions followed_actions;
 };
 
 /// Low-dimensional keys are float32, whatever the dataset stores; images keep the dataset's dtype
@@ -89,6 +97,9 @@ class BatchLoader {
   void Gather(std::int64_t batch_number, HostBatch* batch) const;
   void GatherObs(const Source& source, const Sequence& sequence, std::byte* out) const;
   void GatherAction(const Sequence& sequence, float* out) const;
+  std::int64_t DrawDelay(std::int64_t index, std::int64_t visit) const;
+  void RollRow(const Sequence& sequence, std::int64_t delay, std::size_t row,
+               HostBatch* batch) const;
   bool IsOurs(const HostBatch& batch) const;
   HostBatch TakeBuffer(std::int64_t n_rows);
   void Recycle(HostBatch* batch);
@@ -106,6 +117,7 @@ class BatchLoader {
 
   std::vector<SamplePool> pools_;      // of a Mixture; empty: an epoch visits every sequence once
   std::vector<std::int64_t> order_;    // of the sequences, in the running epoch
+  std::uint64_t epoch_ = 0;            // the running one
   std::int64_t next_to_hand_out_ = 0;  // batch number of the running epoch
   std::atomic<bool> is_epoch_over_{false};
   std::vector<HostBatch> free_;           // buffers to reuse

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kMaxCount = std::numeric_limits<int>::max();
 constexpr int kMaxThreads = 4096;
+constexpr int kMaxRollForward = 1000;  // control steps
 
 constexpr const char* kModelPart = "model";
 constexpr const char* kEmaPart = "ema";
@@ -122,6 +123,10 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   keys("max_grad_norm", &c.max_grad_norm, 0.0, 1e30,
        "longer gradients are scaled to this norm; 0 = off");
   keys("use_ema", &c.use_ema, "average the weights and evaluate the average");
+  keys("max_roll_forward", &c.max_roll_forward, 0, kMaxRollForward,
+       "train to plan up to this many steps ahead: the state that follows actions "
+       "(env_runner.chunking.followed_actions) is rolled forward by a random number of steps, and "
+       "the other observations are as old (VLASH); 0 = off");
   c.ReadPeriods(config);
   if (config.Has("init_checkpoint")) {
     c.init_checkpoint = InitCheckpointConfig::FromConfig(

@@ -65,6 +65,7 @@ struct TrainingConfig {
   std::int64_t gradient_accumulate_every = 1;
   double max_grad_norm = 0.0;
   bool use_ema = true;
+  int max_roll_forward = 0;
   int rollout_every = 50;
   int checkpoint_every = 50;
   int val_every = 1;

@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "control/roll_forward.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "data/key_check.h"
@@ -28,6 +29,24 @@ void TellLimit(const Config& section, std::int64_t n_train, std::int64_t n_val,
   core::LogWarning("trains on {} of {} episodes, {} more validate: {} leaves out {}", n_train,
                    n_episodes, n_val, section.Where("max_train_episodes"),
                    n_episodes - n_train - n_val);
+}
+
+// What is rolled forward in the training samples; nothing without training.max_roll_forward.
+data::FollowedActions FollowedInTraining(const Config& config, const TrainingConfig& training,
+                                         const Policy& policy) {
+  if (training.max_roll_forward == 0) return {};
+  const PolicySpec& spec = policy.spec();
+  if (policy.n_train_obs_steps() != spec.horizons.n_obs_steps) {
+    throw ConfigError(
+        "{} needs a policy that trains on what it observes when it acts, n_obs_steps = {} steps; "
+        "found one that trains on {}. Set it to 0.",
+        config.Sub("training").Where("max_roll_forward"), spec.horizons.n_obs_steps,
+        policy.n_train_obs_steps());
+  }
+  auto followed = control::ReadFollowedActions(
+      config.Sub("env_runner").Sub("chunking").Sub("followed_actions"));
+  control::RequireFits(followed, spec.shape_meta);
+  return followed;
 }
 
 }  // namespace
@@ -81,10 +100,14 @@ void Workspace::CreateLoaders() {
   data::RequireSequences(parts_.dataset, spec.horizons, split.train);
   const data::SequenceSampler sampler =
       data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.train);
+  const data::FollowedActions followed =
+      FollowedInTraining(parts_.config, config_, step_->policy());
   const auto options_of = [&](const DataLoaderConfig& config) {
     data::BatchLoaderOptions options = LoaderOptions(step_->policy(), config);
     options.seed = config_.seed;
     options.shard = shard;
+    options.max_roll_forward = config_.max_roll_forward;
+    options.followed_actions = followed;
     return options;
   };
   data::BatchLoaderOptions options = options_of(loader_config_);

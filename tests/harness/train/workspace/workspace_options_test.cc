@@ -107,5 +107,46 @@ TEST(TrainingEpisodes, ALimitSaysWhatItLeavesOut) {
   EXPECT_THAT(output_with("5"), testing::Not(HasSubstr("trains on")));
 }
 
+class LooksAhead final : public FakePolicy {
+ public:
+  LooksAhead() : FakePolicy(0.05F) {}
+  int n_train_obs_steps() const override { return 4; }
+};
+
+TEST(RollForwardTraining, TheStateAndTheTargetsOfATrainingMove) {
+  const ScratchFolder scratch;
+  const FakeDataset dataset;
+  const auto train = [&](const std::string& name, int max_roll_forward) {
+    const auto config = Config::FromJson(R"({"training": {"num_epochs": 1, "max_roll_forward": )" +
+                                         std::to_string(max_roll_forward) + R"(}, "env_runner":
+        {"chunking": {"followed_actions": {"agent_pos": [1, 0]}}}})");
+    return Workspace(FakeParts(config, dataset, scratch.path() / name)).Run({}).train_loss;
+  };
+  const double plain = train("plain", 0);
+  EXPECT_EQ(train("again", 0), plain);
+  EXPECT_NE(train("rolled", 2), plain);
+}
+
+TEST(RollForwardTraining, NeedsToKnowWhatFollowsWhichActions) {
+  const ScratchFolder scratch;
+  const FakeDataset dataset;
+  const auto config = Config::FromJson(R"({"training": {"max_roll_forward": 2}})");
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kConfig, [&] { Workspace(FakeParts(config, dataset, scratch.path())); }),
+      HasSubstr("env_runner.chunking.followed_actions: state_roll_forward needs to know "
+                "which observations follow which actions"));
+}
+
+TEST(RollForwardTraining, RefusesAPolicyThatTrainsOnLaterObservations) {
+  const ScratchFolder scratch;
+  const FakeDataset dataset;
+  WorkspaceParts parts = FakeParts(Config::FromJson(R"({"training": {"max_roll_forward": 2}})"),
+                                   dataset, scratch.path());
+  parts.create_policy = [] { return std::make_unique<LooksAhead>(); };
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { const Workspace workspace(std::move(parts)); }),
+              HasSubstr("training.max_roll_forward needs a policy that trains on what it observes "
+                        "when it acts, n_obs_steps = 2 steps; found one that trains on 4"));
+}
+
 }  // namespace
 }  // namespace dp_bench::train
