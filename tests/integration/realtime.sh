@@ -67,6 +67,27 @@ assert traces["hard_prefix", 0, 4] == traces["naive", 0, 4]  # nothing is execut
 assert traces["state_roll_forward", 0, 4] == traces["naive", 0, 4]
 PYTHON
 
+echo "two grids on one page: a curve for each policy and method, paired"
+"${evaluate[@]}" --output other --weights model --delays 0,2 --execute 4 --chunking naive,rtc >out.txt 2>&1 || fail "$(cat out.txt)"
+expect_exit 0 "report: both.html" "$dp_bench" compare grid other --html both.html --json both.json
+python3 - <<'PYTHON' || fail "$(cat both.json)"
+import json, os, re
+rows = json.load(open("both.json"))["rows"]
+assert len(rows) == 7 * 5 + 4, len(rows)
+for row in rows:
+    assert (row["against_first"] is None) == (row["policy"] == "grid"), row
+page = open("both.html").read()
+assert "other, rtc" in page and "grid, bid" in page
+links = re.findall(r'<td><a href="([^"]*)"', page)
+assert len(links) == len(rows) and all(os.path.exists(link) for link in links), links
+PYTHON
+expect_exit 4 "not comparable: .*seed" "$dp_bench" compare curve whole
+expect_exit 6 "no delay with the same execute" "$dp_bench" compare grid curve
+expect_exit 2 "is a grid of evaluations; expected only such, or none" "$dp_bench" compare grid plain
+mkdir empty
+echo '{"points": []}' >empty/delays.json
+expect_exit 6 "the grid has no point" "$dp_bench" compare grid empty
+
 echo "latencies of a file are drawn, and stay in the run's config"
 printf 'ms\n90\n110\n450\n' >robot.csv
 drawn=("${evaluate[@]}" env_runner.chunking.latency.distribution=measured env_runner.chunking.latency.file=robot.csv)

@@ -3,20 +3,15 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
 #include <utility>
 
 #include "compare/run_comparison.h"
+#include "core/errors.h"
 #include "core/json.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::compare {
 namespace {
-
-// Points of one place may be compared; the first has the method naive.
-using GridPlace = std::tuple<std::optional<int>, std::optional<double>, int>;
-
-GridPlace PlaceOf(const DelayPoint& point) { return {point.delay, point.delay_ms, point.execute}; }
 
 PairedEffect EffectOf(const CandidateComparison& comparison) {
   const DifferenceInterval& rate = comparison.success_rate;
@@ -54,17 +49,27 @@ PairedEffect EffectBetween(const DelayPoint& from, const DelayPoint& to) {
   return EffectOf(CompareRuns(std::move(runs), {}).candidates[0]);
 }
 
-// Compares the methods of one place with each other.
-void CompareMethods(std::span<DelayPointResult* const> place) {
+// Compares a point with the first one that is a reference; nothing if there is none or it is that.
+template <class IsReference>
+std::optional<PairedEffect> EffectAgainst(std::span<const DelayPoint> points,
+                                          const DelayPoint& point,
+                                          const IsReference& is_reference) {
+  const auto found = std::ranges::find_if(points, is_reference);
+  if (found == points.end() || &*found == &point) return std::nullopt;
+  return EffectBetween(*found, point);
+}
+
+// Compares the points of one place with each other.
+void AddLetters(std::span<DelayPointResult* const> place) {
+  if (place.size() > kMaxComparedRuns) {
+    throw DataError("{} evaluations have the same delay and execute, expected at most {}",
+                    place.size(), kMaxComparedRuns);
+  }
   if (place.size() < 2) return;
   std::vector<run::RunFolder> runs;
   for (const DelayPointResult* result : place) runs.push_back(ReadPoint(result->point));
   const RunComparison comparison = CompareRuns(std::move(runs), {});
-  const bool has_naive = place[0]->point.method == "naive";
-  for (std::size_t i = 0; i < place.size(); ++i) {
-    place[i]->letters = comparison.runs[i].letters;
-    if (i > 0 && has_naive) place[i]->against_naive = EffectOf(comparison.candidates[i - 1]);
-  }
+  for (std::size_t i = 0; i < place.size(); ++i) place[i]->letters = comparison.runs[i].letters;
 }
 
 nlohmann::json JsonOf(const std::optional<PairedEffect>& effect) {
@@ -83,18 +88,22 @@ std::vector<DelayPointResult> CompareDelays(std::span<const DelayPoint> points) 
   for (const DelayPoint& point : points) results.push_back(Describe(point, ReadPoint(point)));
   std::map<GridPlace, std::vector<DelayPointResult*>> places;
   for (DelayPointResult& result : results) places[PlaceOf(result.point)].push_back(&result);
-  for (auto& [place, members] : places) {
-    std::ranges::stable_partition(
-        members, [](const DelayPointResult* result) { return result->point.method == "naive"; });
-    CompareMethods(members);
-  }
-  for (DelayPointResult& result : results) {
-    if (result.point.waits()) continue;
-    const auto waiting = std::ranges::find_if(points, [&](const DelayPoint& other) {
-      return other.waits() && other.method == result.point.method &&
-             other.execute == result.point.execute;
+  for (auto& [place, members] : places) AddLetters(members);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const DelayPoint& point = points[i];
+    results[i].against_naive = EffectAgainst(points, point, [&](const DelayPoint& other) {
+      return other.method == "naive" && other.policy == point.policy &&
+             PlaceOf(other) == PlaceOf(point);
     });
-    if (waiting != points.end()) result.against_waiting = EffectBetween(*waiting, result.point);
+    results[i].against_first = EffectAgainst(points, point, [&](const DelayPoint& other) {
+      return other.policy == points.front().policy && other.method == point.method &&
+             PlaceOf(other) == PlaceOf(point);
+    });
+    if (point.waits()) continue;
+    results[i].against_waiting = EffectAgainst(points, point, [&](const DelayPoint& other) {
+      return other.waits() && other.policy == point.policy && other.method == point.method &&
+             other.execute == point.execute;
+    });
   }
   return results;
 }
@@ -103,45 +112,52 @@ nlohmann::json ToJson(const DelayPointResult& result, const std::filesystem::pat
   const DelayPoint& point = result.point;
   const run::SplitSummary& test = result.test;
   const auto n_steps = static_cast<double>(std::max<std::int64_t>(1, test.n_steps));
-  return {{"method", point.method},
-          {"delay", point.delay ? nlohmann::json(*point.delay) : nlohmann::json()},
-          {"delay_ms", point.delay_ms ? nlohmann::json(*point.delay_ms) : nlohmann::json()},
-          {"execute", point.execute},
-          {"folder", point.folder.lexically_proximate(base).string()},
-          {"n_episodes", test.n_episodes},
-          {"n_success", test.n_success},
-          {"n_failed", test.n_failed},
-          {"success_rate", result.success_rate.rate},
-          {"low", result.success_rate.low},
-          {"high", result.success_rate.high},
-          {"mean_score", test.mean_score},
-          {"n_steps", test.n_steps},
-          {"n_stale_steps", test.n_stale_steps},
-          {"stale_share", static_cast<double>(test.n_stale_steps) / n_steps},
-          {"late_share", test.n_plans > 0 ? static_cast<double>(test.n_late_plans) /
-                                                static_cast<double>(test.n_plans)
-                                          : 0.0},
-          {"over_time",
-           result.over_time ? ToJson(*result.over_time, result.control_hz) : nlohmann::json()},
-          {"jerk_at_seams", result.jerk_at_seams},
-          {"jerk_elsewhere", result.jerk_elsewhere},
-          {"against_naive", JsonOf(result.against_naive)},
-          {"against_waiting", JsonOf(result.against_waiting)},
-          {"letters", result.letters}};
+  nlohmann::json row = {
+      {"method", point.method},
+      {"delay", point.delay ? nlohmann::json(*point.delay) : nlohmann::json()},
+      {"delay_ms", point.delay_ms ? nlohmann::json(*point.delay_ms) : nlohmann::json()},
+      {"execute", point.execute},
+      {"folder", point.folder.lexically_proximate(base).string()},
+      {"n_episodes", test.n_episodes},
+      {"n_success", test.n_success},
+      {"n_failed", test.n_failed},
+      {"success_rate", result.success_rate.rate},
+      {"low", result.success_rate.low},
+      {"high", result.success_rate.high},
+      {"mean_score", test.mean_score},
+      {"n_steps", test.n_steps},
+      {"n_stale_steps", test.n_stale_steps},
+      {"stale_share", static_cast<double>(test.n_stale_steps) / n_steps},
+      {"late_share",
+       test.n_plans > 0 ? static_cast<double>(test.n_late_plans) / static_cast<double>(test.n_plans)
+                        : 0.0},
+      {"over_time",
+       result.over_time ? ToJson(*result.over_time, result.control_hz) : nlohmann::json()},
+      {"jerk_at_seams", result.jerk_at_seams},
+      {"jerk_elsewhere", result.jerk_elsewhere},
+      {"against_naive", JsonOf(result.against_naive)},
+      {"against_waiting", JsonOf(result.against_waiting)},
+      {"letters", result.letters}};
+  if (point.policy.empty()) return row;
+  row["policy"] = point.policy;
+  row["against_first"] = JsonOf(result.against_first);
+  return row;
 }
 
-std::vector<DelayPoint> ReadDelayPoints(std::string_view text, const std::filesystem::path& folder,
-                                        const std::string& origin) {
+DelayGridFile ReadDelayGrid(std::string_view text, const std::filesystem::path& folder,
+                            const std::string& origin) {
   const nlohmann::json parsed = core::ParseJson(text, origin);
-  std::vector<DelayPoint> points;
-  for (const core::JsonView& row : core::JsonView(parsed, origin).Elements("points")) {
-    points.push_back({.method = row.Get<std::string>("method"),
-                      .delay = row.GetOptional<int>("delay"),
-                      .delay_ms = row.GetOptional<double>("delay_ms"),
-                      .execute = row.Get<int>("execute"),
-                      .folder = folder / row.Get<std::string>("folder")});
+  const core::JsonView grid(parsed, origin);
+  DelayGridFile file;
+  file.is_quasi_static = grid.GetOptional<bool>("is_quasi_static").value_or(false);
+  for (const core::JsonView& row : grid.Elements("points")) {
+    file.points.push_back({.method = row.Get<std::string>("method"),
+                           .delay = row.GetOptional<int>("delay"),
+                           .delay_ms = row.GetOptional<double>("delay_ms"),
+                           .execute = row.Get<int>("execute"),
+                           .folder = folder / row.Get<std::string>("folder")});
   }
-  return points;
+  return file;
 }
 
 }  // namespace dp_bench::compare

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "compare/intervals.h"
@@ -16,8 +17,9 @@
 
 namespace dp_bench::compare {
 
-/// One evaluation of the grid.
+/// One evaluation of a grid, or of one of several.
 struct DelayPoint {
+  std::string policy;              // tells grids apart; empty if there is one
   std::string method;              // of env_runner.chunking, or a label for a curve
   std::optional<int> delay;        // [control steps] that a plan takes
   std::optional<double> delay_ms;  // the same as time; one of the two is set
@@ -26,6 +28,12 @@ struct DelayPoint {
 
   bool waits() const { return delay.value_or(0) == 0 && delay_ms.value_or(0.0) == 0.0; }
 };
+
+/// Points of one place in a grid are compared with each other.
+using GridPlace = std::tuple<std::optional<int>, std::optional<double>, int>;
+inline GridPlace PlaceOf(const DelayPoint& point) {
+  return {point.delay, point.delay_ms, point.execute};
+}
 
 /// The difference of success rates on shared seeds, with McNemar's exact p.
 struct PairedEffect {
@@ -44,23 +52,33 @@ struct DelayPointResult {
   double control_hz = 0.0;
   double jerk_at_seams = 0.0;  // means over the episodes; see rollout/action_jerk.h
   double jerk_elsewhere = 0.0;
+  // the first two within a policy
   std::optional<PairedEffect> against_naive;    // of the same delay and execute
   std::optional<PairedEffect> against_waiting;  // of the same method and execute, at delay 0
-  std::string letters;  // methods of the same delay and execute that share one do not differ
+  std::optional<PairedEffect> against_first;    // policy, with equal method, delay and execute
+  std::string letters;  // points of the same delay and execute that share one do not differ
 };
 
 /// Reads the folders of `points`. Throws Error{kData} naming one that is not a finished evaluation,
-/// or that has other seeds than the others.
+/// or that has other seeds than the others, and if more than kMaxComparedRuns have the same delay
+/// and execute.
 std::vector<DelayPointResult> CompareDelays(std::span<const DelayPoint> points);
 
-/// A row: method, delay, delay_ms, execute, folder (relative to `base`), n_episodes, n_success,
-/// n_failed, success_rate, low, high, mean_score, n_steps, n_stale_steps, stale_share, late_share,
-/// over_time (see success_over_time.h; null without a success), jerk_at_seams, jerk_elsewhere,
-/// against_naive and against_waiting {difference, low, high, p, n_pairs} or null, letters.
+/// A row: policy (with several), method, delay, delay_ms, execute, folder (relative to `base`),
+/// n_episodes, n_success, n_failed, success_rate, low, high, mean_score, n_steps, n_stale_steps,
+/// stale_share, late_share, over_time (see success_over_time.h; null without a success),
+/// jerk_at_seams, jerk_elsewhere, against_naive, against_waiting and (with several policies)
+/// against_first {difference, low, high, p, n_pairs} or null, letters.
 nlohmann::json ToJson(const DelayPointResult& result, const std::filesystem::path& base);
 
-/// The points of `text`, a delays.json in `folder`. Throws Error{kData} naming `origin`.
-std::vector<DelayPoint> ReadDelayPoints(std::string_view text, const std::filesystem::path& folder,
-                                        const std::string& origin);
+/// What delays.json says about its grid.
+struct DelayGridFile {
+  std::vector<DelayPoint> points;
+  bool is_quasi_static = false;  // the env does not say that it moves without actions
+};
+
+/// Parses `text`, a delays.json in `folder`. Throws Error{kData} naming `origin`.
+DelayGridFile ReadDelayGrid(std::string_view text, const std::filesystem::path& folder,
+                            const std::string& origin);
 
 }  // namespace dp_bench::compare

@@ -185,9 +185,12 @@ nlohmann::json PointJson(const compare::DelayPoint& point, const fs::path& folde
 }
 
 void WriteGrid(const fs::path& folder, const CheckpointEvaluationOptions& options,
-               const std::vector<compare::DelayPoint>& points, const nlohmann::json& rows) {
-  nlohmann::json grid = {
-      {"of", SubjectOf(options)}, {"points", nlohmann::json::array()}, {"rows", rows}};
+               const std::vector<compare::DelayPoint>& points, bool is_quasi_static,
+               const nlohmann::json& rows) {
+  nlohmann::json grid = {{"of", SubjectOf(options)},
+                         {"is_quasi_static", is_quasi_static},
+                         {"points", nlohmann::json::array()},
+                         {"rows", rows}};
   for (const compare::DelayPoint& point : points) {
     grid["points"].push_back(PointJson(point, folder));
   }
@@ -233,8 +236,8 @@ void ReportGrid(const fs::path& folder, const CheckpointEvaluationOptions& optio
   for (const compare::DelayPointResult& result : compare::CompareDelays(points)) {
     rows.push_back(compare::ToJson(result, folder));
   }
-  WriteGrid(folder, options, points, rows);
-  report::WriteDelayPage(rows, is_quasi_static, folder / run::kDelaysPage);
+  WriteGrid(folder, options, points, is_quasi_static, rows);
+  report::WriteDelayPage(rows, is_quasi_static, "dp_bench eval", folder / run::kDelaysPage);
   core::PrintResult("\n{}{}\n", report::DelayTable(rows), (folder / run::kDelaysPage).string());
 }
 
@@ -255,9 +258,11 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
   RequireValid(points, options, factor, *policy, experiment.device());
   output->Begin();
   for (compare::DelayPoint& point : points) point.folder = output->path() / FolderOf(point);
-  if (ranks.is_root()) WriteGrid(output->path(), options, points, nlohmann::json::array());
-
   const bool is_quasi_static = !experiment.DescribeEnv().moves_without_actions;
+  if (ranks.is_root()) {
+    WriteGrid(output->path(), options, points, is_quasi_static, nlohmann::json::array());
+  }
+
   if (is_quasi_static && ranks.is_root()) {
     core::PrintResult("note: env '{}' does not move without actions, so delays cost little there\n",
                       experiment.env_name());

@@ -36,6 +36,14 @@ void AddTexts(Json* rows) {
   }
 }
 
+// The rows are of several policies.
+bool HasPolicies(const Json& rows) { return !rows.empty() && rows.front().contains("policy"); }
+
+std::string CurveOf(const Json& row) {
+  const std::string method = row.at("method");
+  return row.contains("policy") ? row.at("policy").get<std::string>() + ", " + method : method;
+}
+
 bool HasLetters(const Json& rows) {
   return std::ranges::any_of(rows, [](const Json& row) { return row.at("letters") != ""; });
 }
@@ -78,10 +86,10 @@ LinePlot PlotOf(const DelayPlot& choice, const std::vector<const Json*>& rows) {
                    .from_zero = true,
                    .x_label = IsInMs(*rows.front()) ? "delay [ms]" : "delay [steps]"};
   for (const Json* row : rows) {
-    const std::string method = row->at("method");
-    auto series = std::ranges::find(plot.series, method, &PlotSeries::label);
+    const std::string curve = CurveOf(*row);
+    auto series = std::ranges::find(plot.series, curve, &PlotSeries::label);
     if (series == plot.series.end()) {
-      series = plot.series.insert(plot.series.end(), {.label = method, .points = {}});
+      series = plot.series.insert(plot.series.end(), {.label = curve, .points = {}});
     }
     series->points.push_back({.epoch = DelayOf(*row), .value = choice.value(*row)});
     if (choice.is_rate) series->intervals.push_back({row->at("low"), row->at("high")});
@@ -111,13 +119,18 @@ Json PlotGroups(const Json& rows) {
 std::string DelayTable(Json rows) {
   AddTexts(&rows);
   const bool has_letters = HasLetters(rows);
-  return Render("delays.txt",
-                Json::object({{"rows", std::move(rows)}, {"has_letters", has_letters}}));
+  const bool has_policies = HasPolicies(rows);
+  return Render("delays.txt", Json::object({{"rows", std::move(rows)},
+                                            {"has_letters", has_letters},
+                                            {"has_policies", has_policies}}));
 }
 
-void WriteDelayPage(Json rows, bool is_quasi_static, const std::filesystem::path& file) {
+void WriteDelayPage(Json rows, bool is_quasi_static, const std::string& generator,
+                    const std::filesystem::path& file) {
   AddTexts(&rows);
-  const Json page = {{"n_points", rows.size()},
+  const Json page = {{"generator", generator},
+                     {"n_points", rows.size()},
+                     {"has_policies", HasPolicies(rows)},
                      {"is_quasi_static", is_quasi_static},
                      {"has_letters", HasLetters(rows)},
                      {"groups", PlotGroups(rows)},

@@ -12,8 +12,10 @@ namespace dp_bench::report {
 std::string DelayTable(nlohmann::json rows);
 
 /// Writes one page without a network: success, time to success, successes per hour, stale steps and
-/// jerk against the delay, one curve for each method, and the table. `is_quasi_static`: the env
-/// does not say that it moves without actions. Throws Error{kIo}.
-void WriteDelayPage(nlohmann::json rows, bool is_quasi_static, const std::filesystem::path& file);
+/// jerk against the delay, one curve for each method (of each policy, if there are several), and
+/// the table. `is_quasi_static`: the env does not say that it moves without actions. `generator`:
+/// the command that writes it. Throws Error{kIo}.
+void WriteDelayPage(nlohmann::json rows, bool is_quasi_static, const std::string& generator,
+                    const std::filesystem::path& file);
 
 }  // namespace dp_bench::report

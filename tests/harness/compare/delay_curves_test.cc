@@ -22,10 +22,12 @@ using testing::HasSubstr;
 class DelayCurvesTest : public testing::Test {
  protected:
   // A run with these outcomes from seed 1 on, at a place of the grid.
-  void Add(const std::string& method, int delay, const std::string& outcomes, int execute = 8) {
-    const auto folder = scratch_.path() / (method + std::to_string(delay));
+  void Add(const std::string& method, int delay, const std::string& outcomes, int execute = 8,
+           const std::string& policy = "") {
+    const auto folder = scratch_.path() / (policy + method + std::to_string(delay));
     WriteSmallRun(folder, outcomes, 1);
-    points_.push_back({.method = method, .delay = delay, .execute = execute, .folder = folder});
+    points_.push_back(
+        {.policy = policy, .method = method, .delay = delay, .execute = execute, .folder = folder});
   }
 
   nlohmann::json Rows() const {
@@ -84,7 +86,7 @@ TEST_F(DelayCurvesTest, TheTableAndThePageShowThePoints) {
   EXPECT_THAT(table, HasSubstr("+30.0"));
 
   const auto file = scratch_.path() / "delays.html";
-  report::WriteDelayPage(rows, /*is_quasi_static=*/true, file);
+  report::WriteDelayPage(rows, /*is_quasi_static=*/true, "dp_bench eval", file);
   const std::string page = core::ReadTextFile(file, std::size_t{1} << 20);
   EXPECT_THAT(page, HasSubstr("3 evaluations on the same seeds"));
   EXPECT_THAT(page, HasSubstr("does not move without actions"));
@@ -93,24 +95,62 @@ TEST_F(DelayCurvesTest, TheTableAndThePageShowThePoints) {
   EXPECT_THAT(page, HasSubstr("class=\"interval series-1\""));
 }
 
+TEST_F(DelayCurvesTest, PoliciesAreComparedAtEqualMethodDelayAndExecute) {
+  Add("naive", 4, "ssssffffff", 8, "mine");
+  Add("rtc", 4, "ssssssffff", 8, "mine");
+  Add("naive", 0, "ssssssssss", 8, "yours");
+  Add("naive", 4, "ssssssssff", 8, "yours");
+  Add("rtc", 4, "sfffffffff", 8, "yours");
+  const auto results = CompareDelays(points_);
+  EXPECT_FALSE(results[0].against_first.has_value());
+  EXPECT_FALSE(results[1].against_first.has_value());
+  EXPECT_FALSE(results[2].against_first.has_value()) << "the first policy has no such point";
+  EXPECT_DOUBLE_EQ(results[3].against_first.value().difference, 0.4);
+  EXPECT_DOUBLE_EQ(results[4].against_first.value().difference, -0.5);
+  // the other differences stay within a policy
+  EXPECT_DOUBLE_EQ(results[1].against_naive.value().difference, 0.2);
+  EXPECT_DOUBLE_EQ(results[4].against_naive.value().difference, -0.7);
+  EXPECT_FALSE(results[0].against_waiting.has_value());
+  EXPECT_DOUBLE_EQ(results[3].against_waiting.value().difference, -0.2);
+
+  const nlohmann::json rows = Rows();
+  EXPECT_EQ(rows[3].at("policy"), "yours");
+  EXPECT_EQ(rows[3].at("against_first").at("n_pairs"), 10);
+  EXPECT_THAT(report::DelayTable(rows), HasSubstr("+40.0"));
+  const auto file = scratch_.path() / "delays.html";
+  report::WriteDelayPage(rows, /*is_quasi_static=*/false, "dp_bench compare", file);
+  const std::string page = core::ReadTextFile(file, std::size_t{1} << 20);
+  EXPECT_THAT(page, HasSubstr("mine, naive"));
+  EXPECT_THAT(page, HasSubstr("yours, rtc"));
+  EXPECT_THAT(page, HasSubstr("content=\"dp_bench compare\""));
+}
+
+TEST_F(DelayCurvesTest, MorePointsAtAPlaceThanLettersAreAnError) {
+  for (int i = 0; i < 27; ++i) Add("naive", 4, "s", 8, "policy" + std::to_string(i));
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [this] { CompareDelays(points_); }),
+              HasSubstr("27 evaluations have the same delay and execute, expected at most 26"));
+}
+
 TEST_F(DelayCurvesTest, ARunWithoutResultsIsAnError) {
   Add("naive", 0, "ss");
   points_[0].folder = scratch_.path() / "none";
   EXPECT_THAT([this] { CompareDelays(points_); }, testing::Throws<Error>());
 }
 
-TEST(DelayPoints, AreReadAsTheyWereWritten) {
-  const auto points = ReadDelayPoints(
-      R"({"points": [{"method": "rtc", "delay": null, "delay_ms": 40.5, "execute": 0,
+TEST(DelayGridFile, IsReadAsItWasWritten) {
+  const DelayGridFile grid = ReadDelayGrid(
+      R"({"is_quasi_static": true, "points": [{"method": "rtc", "delay": null, "delay_ms": 40.5, "execute": 0,
                       "folder": "rtc_latency_40.5"}]})",
       "grid", "delays.json");
+  EXPECT_TRUE(grid.is_quasi_static);
+  const std::vector<DelayPoint>& points = grid.points;
   ASSERT_EQ(points.size(), 1U);
   EXPECT_EQ(points[0].delay, std::nullopt);
   EXPECT_EQ(points[0].delay_ms, 40.5);
   EXPECT_EQ(points[0].folder, std::filesystem::path("grid/rtc_latency_40.5"));
   EXPECT_FALSE(points[0].waits());
   EXPECT_THAT(MessageOf(ErrorCode::kData,
-                        [] { ReadDelayPoints(R"({"points": [{}]})", "grid", "delays.json"); }),
+                        [] { ReadDelayGrid(R"({"points": [{}]})", "grid", "delays.json"); }),
               HasSubstr("delays.json"));
 }
 

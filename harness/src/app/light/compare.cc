@@ -1,6 +1,7 @@
 // dp_bench compare: compares finished runs on their shared seeds.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,23 +11,29 @@
 
 #include "app/light/verbs.h"
 #include "compare/allocation.h"
+#include "compare/delay_curves.h"
 #include "compare/pairing.h"
 #include "compare/published_rate.h"
 #include "compare/real_rate.h"
 #include "compare/run_comparison.h"
+#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/output_file.h"
 #include "report/compare_answers.h"
 #include "report/comparison_report.h"
+#include "report/delay_page.h"
 #include "run/foreign_result.h"
 #include "run/result_files.h"
+#include "run/run_files.h"
 
 namespace dp_bench::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxGridBytes = std::size_t{64} << 20;
 
 constexpr const char* kCompareDetails =
     R"(Each is a run, an evaluation, or a result of LeRobot (eval_info.json), diffusion_policy
@@ -42,6 +49,7 @@ Examples:
   dp_bench compare runs/mine lerobot/eval_info.json
   dp_bench compare runs/mine --published 403/500           # is that number credible, given mine?
   dp_bench compare runs/simulated --real real.csv          # the rate on the robot
+  dp_bench compare runs/grid_a runs/grid_b --html delays.html    # grids of eval --delays: one page
   dp_bench compare runs/suites/mt50/suite.json --allocate 2000   # where more episodes tell most)";
 
 struct CompareVerbOptions {
@@ -126,6 +134,75 @@ nlohmann::json AnswerAllocation(const CompareVerbOptions& options) {
   return json;
 }
 
+bool IsDelayGrid(const fs::path& path) { return fs::is_regular_file(path / run::kDelaysFile); }
+
+// Grids are named by their folders, by the whole paths if these have equal names.
+std::vector<std::string> NamesOf(const std::vector<fs::path>& folders) {
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders) names.push_back(core::NameOf(folder).string());
+  std::vector<std::string> sorted = names;
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) == sorted.end()) return names;
+  names.clear();
+  for (const fs::path& folder : folders) names.push_back(folder.string());
+  return names;
+}
+
+// Whether two grids have the same env, task and seeds, by the first place that both have.
+bool AreGridsComparable(const compare::DelayGridFile& a, const compare::DelayGridFile& b) {
+  for (const compare::DelayPoint& point : a.points) {
+    for (const compare::DelayPoint& other : b.points) {
+      if (PlaceOf(point) != PlaceOf(other)) continue;
+      return AreComparable(ReadRuns({point.folder, other.folder}));
+    }
+  }
+  throw DataError("'{}' and '{}' have no delay with the same execute in common; evaluate one",
+                  a.points.front().policy, b.points.front().policy);
+}
+
+// The grids of `eval --delays` in these folders.
+std::vector<compare::DelayGridFile> ReadGrids(const std::vector<fs::path>& folders) {
+  const std::vector<std::string> names = NamesOf(folders);
+  std::vector<compare::DelayGridFile> grids;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const fs::path file = folders[i] / run::kDelaysFile;
+    grids.push_back(compare::ReadDelayGrid(core::ReadTextFile(file, kMaxGridBytes),
+                                           fs::absolute(folders[i]), file.string()));
+    if (grids[i].points.empty()) throw DataError("{}: the grid has no point", file.string());
+    for (compare::DelayPoint& point : grids[i].points) point.policy = names[i];
+  }
+  return grids;
+}
+
+int CompareGrids(const CompareVerbOptions& options) {
+  run::RequireResultFiles({{"--json", options.json, run::kCompareAnswer},
+                           {"--html", options.html, run::kComparisonPage}});
+  std::vector<compare::DelayPoint> points;
+  bool is_quasi_static = false;
+  const std::vector<compare::DelayGridFile> grids = ReadGrids(options.folders);
+  for (const compare::DelayGridFile& grid : grids) {
+    if (!options.is_forced && !AreGridsComparable(grids.front(), grid)) {
+      return core::kExitNotComparable;
+    }
+    points.insert(points.end(), grid.points.begin(), grid.points.end());
+    is_quasi_static = is_quasi_static || grid.is_quasi_static;
+  }
+  nlohmann::json rows = nlohmann::json::array();
+  for (const compare::DelayPointResult& result : compare::CompareDelays(points)) {
+    rows.push_back(compare::ToJson(result, fs::absolute(options.html).parent_path()));
+  }
+  core::PrintResult("{}", report::DelayTable(rows));
+  if (!options.json.empty()) {
+    const nlohmann::json json = {{"format", "dp_bench.compare.delays.v1"}, {"rows", rows}};
+    core::WriteOutput(options.json, std::string_view(json.dump(2) + "\n"));
+  }
+  if (!options.html.empty()) {
+    report::WriteDelayPage(rows, is_quasi_static, "dp_bench compare", options.html);
+    core::PrintResult("report: {}\n", options.html.string());
+  }
+  return 0;
+}
+
 // What --published, --real and --allocate ask; one of them.
 int Answer(const CompareVerbOptions& options) {
   if (options.n_questions() > 1) {
@@ -145,6 +222,12 @@ int Compare(const CompareVerbOptions& options) {
   if (options.n_questions() > 0) return Answer(options);
   if (options.folders.size() < 2) {
     throw UsageError("expected two runs or more, or one with --published, --real or --allocate");
+  }
+  const auto n_grids = std::ranges::count_if(options.folders, &IsDelayGrid);
+  if (n_grids == std::ssize(options.folders)) return CompareGrids(options);
+  if (n_grids > 0) {
+    throw UsageError("a folder with {} is a grid of evaluations; expected only such, or none",
+                     run::kDelaysFile);
   }
   run::RequireResultFiles({{"--json", options.json, run::kComparisonJson},
                            {"--html", options.html, run::kComparisonPage}});
