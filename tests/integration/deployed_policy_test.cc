@@ -53,8 +53,9 @@ class RecordedActions : public Env {
   std::vector<float>* actions_;
 };
 
-// `micro_batch` 0: that of the checkpoint.
-std::vector<float> ActionsOfEvaluation(int latency_steps, int micro_batch) {
+// `micro_batch` 0: that of the checkpoint. `chunking`: its section without the delay.
+std::vector<float> ActionsOfEvaluation(int latency_steps, int micro_batch,
+                                       const std::string& chunking = "{}") {
   plugin::PluginCatalogue catalogue({DPB_PLUGIN_DIR});
   const planner::PolicyFromCheckpoint loaded =
       planner::CreateFromCheckpoint(ShippedCheckpoint(), catalogue);
@@ -65,8 +66,8 @@ std::vector<float> ActionsOfEvaluation(int latency_steps, int micro_batch) {
   config.n_test = 1;
   config.n_videos = 0;
   config.max_steps = kSteps;
-  config.realtime = latency_steps > 0 ? 1.0 : 0.0;
-  config.realtime_latency_ms = 100.0 * latency_steps;  // PushT runs at 10 Hz
+  config.chunking = control::ChunkingConfig::FromConfig(Config::FromJson(chunking));
+  config.chunking.delay = latency_steps;
   std::vector<float> actions;
   const ScratchFolder scratch;
   const PolicySpec& spec = loaded.policy->spec();
@@ -76,7 +77,7 @@ std::vector<float> ActionsOfEvaluation(int latency_steps, int micro_batch) {
         return std::make_unique<RecordedActions>(LoadEnv(loaded.config.Sub("env")), &actions);
       },
       spec.shape_meta, spec.horizons, scratch.path());
-  planner::PolicyPlanner planner(*loaded.policy, torch::kCPU, config.micro_batch);
+  planner::PolicyPlanner planner(*loaded.policy, torch::kCPU, config.micro_batch, config.chunking);
   const run::RunResult result = runner.Run(planner);
   EXPECT_FALSE(result.records.at(0).failure_reason.has_value());
   return actions;
@@ -113,6 +114,21 @@ TEST(DeployedPolicy, ActsBitForBitAsInItsEvaluation) {
       EXPECT_EQ(2 * controller.counts().n_acts, std::ssize(evaluated));
     }
   }
+}
+
+TEST(DeployedPolicy, ContinuesChunksBitForBitAsInItsEvaluation) {
+  std::vector<std::vector<float>> of_methods;
+  for (const char* method : {"naive", "hard_prefix", "rtc"}) {
+    const std::string chunking = std::string(R"({"execute": 4, "method": ")") + method + R"("})";
+    of_methods.push_back(ActionsOfEvaluation(/*latency_steps=*/2, /*micro_batch=*/1, chunking));
+    Controller controller =
+        Controller::Load(ShippedCheckpoint(), {.latency_steps = 2, .chunking = chunking});
+    EXPECT_EQ(ActionsInControlLoop(controller), of_methods.back()) << method;
+    EXPECT_EQ(controller.counts().n_missed_deadlines, 0);
+  }
+  EXPECT_NE(of_methods[1], of_methods[0]);
+  EXPECT_NE(of_methods[2], of_methods[0]);
+  EXPECT_NE(of_methods[2], of_methods[1]);
 }
 
 TEST(DeployedPolicy, ControllersOfTwoThreadsDoNotDisturbEachOther) {
