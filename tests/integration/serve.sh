@@ -60,6 +60,28 @@ for line in open(sys.argv[1]): row = json.loads(line); print(row["seed"], row["n
 cmp <(outcomes own) <(outcomes vla_eval) || fail "vla_eval: other episodes"  # a trace also has the plans, of which there are more
 stop_server INT
 
+echo "delays of a remote policy: repeatable, and those of its checkpoint if no samples are drawn"
+grid=("${runner[@]}" --delays 0,2 --execute 4 --chunking naive,bid,state_roll_forward env_runner.chunking.n_samples=3
+      'env_runner.chunking.followed_actions={"agent_pos":[0,1]}')
+"$dp_bench" eval --checkpoint "$model" --output own_grid "${grid[@]}" >eval.txt 2>&1 || fail "$(cat eval.txt)"
+start_server --checkpoint "$model"
+for i in 1 2; do
+  "$dp_bench" eval --policy remote --env pusht --config-dir "$2" --output grid_$i "policy.params.url=$address" "${grid[@]}" \
+    >eval.txt 2>&1 || fail "$(cat eval.txt serve.txt)"
+done
+expect_exit 2 "set it to naive or bid" "$dp_bench" eval --policy remote --env pusht --config-dir "$2" "policy.params.url=$address" \
+  "${runner[@]}" --delays 2 --chunking naive,rtc
+stop_server
+for method in naive bid state_roll_forward; do
+  for delay in 0 2; do
+    point=${method}_delay_${delay}_execute_4
+    cmp <(hashes grid_1/$point) <(hashes grid_2/$point) || fail "$point: repeated, it has other episodes"
+    # the server is told a seed, so the further samples of bid are other ones than in process
+    [ $method = bid ] || cmp <(hashes own_grid/$point) <(hashes grid_1/$point) || fail "$point: other episodes than in process"
+    [ $method$delay = naive2 ] || ! cmp -s <(hashes grid_1/naive_delay_2_execute_4) <(hashes grid_1/$point) || fail "$point is naive"
+  done
+done
+
 echo "the certificate of a policy"
 start_server --checkpoint "$model"
 expect_exit 0 "a function of (observation, seed): verified" "$dp_bench" doctor --url "$address" --env pusht --config-dir "$2"

@@ -50,11 +50,24 @@ void RollForward(const FollowedActions& followed, const PlanRow& row, std::int64
   if (n_passed == 0) return;
   for (const auto& [key, actions] : followed) {
     Array& batch = obs->find(key)->second;
-    const auto size = static_cast<std::size_t>(batch.shape()[1]) * actions.size();
-    const auto action = [&](int step) {
-      return &row.committed[static_cast<std::size_t>(std::min(step, n_known - 1)) * dim];
-    };
-    data::RollForward(actions, n_passed, action, batch.as<float>().subspan(place * size, size));
+    const auto n_steps = static_cast<int>(batch.shape()[1]);
+    const std::size_t n_elements = actions.size();
+    const std::span<float> window =
+        batch.as<float>().subspan(place * static_cast<std::size_t>(n_steps) * n_elements,
+                                  static_cast<std::size_t>(n_steps) * n_elements);
+    for (int step = 0; step < n_steps; ++step) {
+      // the action after which this frame would be observed; before the first: an observed frame
+      const int action = n_passed - (n_steps - step);
+      for (std::size_t i = 0; i < n_elements; ++i) {
+        if (actions[i] < 0) continue;
+        float& element = window[static_cast<std::size_t>(step) * n_elements + i];
+        element =
+            action < 0
+                ? window[static_cast<std::size_t>(step + n_passed) * n_elements + i]
+                : row.committed[static_cast<std::size_t>(std::min(action, n_known - 1)) * dim +
+                                static_cast<std::size_t>(actions[i])];
+      }
+    }
   }
 }
 

@@ -1,18 +1,23 @@
-// State roll-forward in execution: a plan is made for the moment in which it will be there. Which
-// actions are executed until then is known. See data/roll_forward.h.
+// State roll-forward (VLASH, arXiv 2512.01031): a plan is made for the moment in which it will be
+// there. The robot's own state is replaced by where the actions that are executed until then lead.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "control/chunk_planner.h"
-#include "data/roll_forward.h"
 #include "dp_bench/config.h"
 #include "dp_bench/spec.h"
 
 namespace dp_bench::control {
 
-using data::FollowedActions;
+/// For an observation key, the element of the action that its elements follow; -1: none, the
+/// element stays as observed. For robots under position control, whose actions are targets of
+/// these elements.
+using FollowedActions = std::map<std::string, std::vector<int>>;
 
 /// Reads {"agent_pos": [0, 1], ...}.
 FollowedActions ReadFollowedActions(const Config& section);
