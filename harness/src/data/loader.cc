@@ -213,9 +213,10 @@ void BatchLoader::Gather(std::int64_t batch_number, HostBatch* batch) const {
 
     for (const Source& source : obs_sources_) {
       const std::span<std::byte> all = batch->obs.find(source.spec.name)->second.bytes();
-      GatherObs(source, sequence, all.data() + row * (all.size() / n_rows));
+      std::byte* out = all.data() + row * (all.size() / n_rows);
+      GatherObs(source, sequence, out);
+      if (delay > 0) RollForward(source, planned, out);
     }
-    if (delay > 0) RollRow(sequence, delay, row, batch);
   }
 }
 
@@ -234,20 +235,16 @@ std::int64_t BatchLoader::DrawDelay(std::int64_t index, std::int64_t visit) cons
   return stream.UniformInt(most + 1);
 }
 
-void BatchLoader::RollRow(const Sequence& sequence, std::int64_t delay, std::size_t row,
-                          HostBatch* batch) const {
-  const std::int64_t observed = sequence.begin - sequence.n_pad_front + options_.n_obs_steps - 1;
-  const std::int64_t last_step =
-      *std::ranges::upper_bound(dataset_.episode_ends(), sequence.begin) - 1;
-  const auto action = [&](int step) {
-    const std::int64_t place = std::clamp(observed + step, sequence.begin, last_step);
-    return &action_source_
-                .cache[static_cast<std::size_t>(place * action_source_.spec.NumElements())];
-  };
-  for (const auto& [key, followed] : options_.followed_actions) {
-    const std::size_t size = static_cast<std::size_t>(options_.n_obs_steps) * followed.size();
-    RollForward(followed, static_cast<int>(delay), action,
-                batch->obs.find(key)->second.as<float>().subspan(row * size, size));
+// Replaces the elements of a gathered window that follow actions by those of a later sequence.
+void BatchLoader::RollForward(const Source& source, const Sequence& planned, std::byte* out) const {
+  const auto followed = options_.followed_actions.find(source.spec.name);
+  if (followed == options_.followed_actions.end()) return;
+  const std::size_t n_elements = followed->second.size();
+  std::vector<float> later(static_cast<std::size_t>(options_.n_obs_steps) * n_elements);
+  GatherObs(source, planned, std::as_writable_bytes(std::span(later)).data());
+  for (std::size_t i = 0; i < later.size(); ++i) {
+    if (followed->second[i % n_elements] < 0) continue;
+    std::memcpy(out + i * sizeof(float), &later[i], sizeof(float));
   }
 }
 

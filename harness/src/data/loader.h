@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,7 +15,6 @@
 #include <vector>
 
 #include "core/thread_pool.h"
-#include "data/roll_forward.h"
 #include "data/sequence_sampler.h"
 #include "dp_bench/array.h"
 #include "dp_bench/dataset.h"
@@ -34,10 +34,10 @@ struct BatchLoaderOptions {
 
   /// Above 0: VLASH's training (arXiv 2512.01031). Each row draws a delay d in [0,
   /// max_roll_forward] (less at the end of an episode). Its actions and is_pad are those of the
-  /// sequence d steps later, and the elements that follow actions are rolled forward to there.
-  /// Other observations stay. Needs as many n_obs_steps as the policy observes when it acts.
+  /// sequence d steps later, and so are the elements of observations that follow actions: the
+  /// robot's own state. The other observations stay.
   int max_roll_forward = 0;
-  FollowedActions followed_actions;
+  std::map<std::string, std::vector<int>> followed_actions = {};  // control::FollowedActions
 };
 
 /// Low-dimensional keys are float32, whatever the dataset stores; images keep the dataset's dtype
@@ -98,8 +98,7 @@ class BatchLoader {
   void GatherObs(const Source& source, const Sequence& sequence, std::byte* out) const;
   void GatherAction(const Sequence& sequence, float* out) const;
   std::int64_t DrawDelay(std::int64_t index, std::int64_t visit) const;
-  void RollRow(const Sequence& sequence, std::int64_t delay, std::size_t row,
-               HostBatch* batch) const;
+  void RollForward(const Source& source, const Sequence& planned, std::byte* out) const;
   bool IsOurs(const HostBatch& batch) const;
   HostBatch TakeBuffer(std::int64_t n_rows);
   void Recycle(HostBatch* batch);

@@ -125,8 +125,8 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   keys("use_ema", &c.use_ema, "average the weights and evaluate the average");
   keys("max_roll_forward", &c.max_roll_forward, 0, kMaxRollForward,
        "train to plan up to this many steps ahead: the state that follows actions "
-       "(env_runner.chunking.followed_actions) is rolled forward by a random number of steps, and "
-       "the other observations are as old (VLASH); 0 = off");
+       "(env_runner.chunking.followed_actions) is that of a random number of steps later, other "
+       "observations are not (VLASH); 0 = off");
   c.ReadPeriods(config);
   if (config.Has("init_checkpoint")) {
     c.init_checkpoint = InitCheckpointConfig::FromConfig(

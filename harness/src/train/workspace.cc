@@ -32,8 +32,8 @@ void TellLimit(const Config& section, std::int64_t n_train, std::int64_t n_val,
 }
 
 // What is rolled forward in the training samples; nothing without training.max_roll_forward.
-data::FollowedActions FollowedInTraining(const Config& config, const TrainingConfig& training,
-                                         const Policy& policy) {
+control::FollowedActions FollowedInTraining(const Config& config, const TrainingConfig& training,
+                                            const Policy& policy) {
   if (training.max_roll_forward == 0) return {};
   const PolicySpec& spec = policy.spec();
   if (policy.n_train_obs_steps() != spec.horizons.n_obs_steps) {
@@ -100,7 +100,7 @@ void Workspace::CreateLoaders() {
   data::RequireSequences(parts_.dataset, spec.horizons, split.train);
   const data::SequenceSampler sampler =
       data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.train);
-  const data::FollowedActions followed =
+  const control::FollowedActions followed =
       FollowedInTraining(parts_.config, config_, step_->policy());
   const auto options_of = [&](const DataLoaderConfig& config) {
     data::BatchLoaderOptions options = LoaderOptions(step_->policy(), config);

@@ -69,35 +69,24 @@ class RolledWindows : public testing::Test {
                                   .pad_after = kRolledHorizon - kRolledObsSteps}};
 };
 
-TEST_F(RolledWindows, TheStateIsWhereTheActionsUntilThePlanLead) {
+TEST_F(RolledWindows, TheStateIsThatOfTheMomentInWhichThePlanIsThere) {
   std::set<std::int64_t> delays;
   for (const HostBatch& batch : EpochOf(4)) {
     for (std::size_t row = 0; row < batch.indices.size(); ++row) {
       const std::vector<std::int64_t> steps = sampler_.StepIndices(batch.indices[row]);
       const std::int64_t delay = DelayOf(batch, row);
       delays.insert(delay);
-      // the newest frame is of this step; `delay` actions are executed from it on
-      const std::int64_t observed = steps[kRolledObsSteps - 1];
-      for (std::int64_t frame = 0; frame < kRolledObsSteps; ++frame) {
-        const std::int64_t ahead = frame + delay - (kRolledObsSteps - 1);
+      const std::vector<std::int64_t> later = sampler_.StepIndices(batch.indices[row] + delay);
+      for (std::size_t frame = 0; frame < kRolledObsSteps; ++frame) {
+        const std::size_t at = row * kRolledObsSteps + frame;
         for (std::size_t e = 0; e < 3; ++e) {
-          const int followed = kFollowedByState[e];
-          const auto at = static_cast<std::size_t>(frame);
-          const auto moved = static_cast<std::size_t>(frame + delay);
-          float expected = static_cast<float>(FakeDataset::State(steps[at], static_cast<int>(e)));
-          if (followed >= 0 && ahead <= 0) {
-            expected = static_cast<float>(FakeDataset::State(steps[moved], static_cast<int>(e)));
-          } else if (followed >= 0) {
-            expected = FakeDataset::Action(observed + ahead - 1, followed);
-          }
-          EXPECT_EQ(batch.obs.at("state").as<float>()[(row * kRolledObsSteps + at) * 3 + e],
-                    expected)
+          const std::int64_t step = kFollowedByState[e] < 0 ? steps[frame] : later[frame];
+          EXPECT_EQ(batch.obs.at("state").as<float>()[3 * at + e],
+                    static_cast<float>(FakeDataset::State(step, static_cast<int>(e))))
               << "sequence " << batch.indices[row] << ", delay " << delay << ", frame " << frame;
         }
-        EXPECT_EQ(
-            batch.obs.at("image")
-                .as<std::uint8_t>()[(row * kRolledObsSteps + static_cast<std::size_t>(frame)) * 12],
-            FakeDataset::Image(steps[static_cast<std::size_t>(frame)], 0));
+        EXPECT_EQ(batch.obs.at("image").as<std::uint8_t>()[12 * at],
+                  FakeDataset::Image(steps[frame], 0));
       }
     }
   }
