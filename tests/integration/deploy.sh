@@ -25,7 +25,8 @@ grep -q "^dp_bench::Controller::Load" symbols.txt || fail "Load is not exported:
 expect_episodes() {
   local n=$1 latency=$2 micro_batch=$3
   shift 3
-  expect_exit 0 "success" loop/control_loop "$checkpoint" --hz 0 --episodes "$n" --latency-steps "$latency" --micro-batch "$micro_batch"
+  expect_exit 0 "success" loop/control_loop "$checkpoint" --hz 0 --episodes "$n" --latency-steps "$latency" --micro-batch "$micro_batch" \
+    --chunking "$chunking"
   mv out.txt loop.txt
   expect_exit 0 "" "$prefix/bin/dp_bench" eval --checkpoint "$checkpoint" --output "evaluated_$latency" env_runner.n_train=0 \
     env_runner.n_test="$n" env_runner.n_videos=0 env_runner.check_batch_invariance=false "$@"
@@ -39,14 +40,31 @@ PYTHON
 }
 
 echo "its episodes are those of eval, with and without latency"
+chunking='{}'
 expect_episodes 1 0 0
 expect_episodes 2 2 1 --realtime env_runner.realtime_latency_ms=200 env_runner.micro_batch=1
+
+chunking='{"method": "rtc", "execute": 4}'
+expect_episodes 1 3 1 env_runner.chunking.delay=3 env_runner.chunking.execute=4 env_runner.chunking.method=rtc env_runner.micro_batch=1
 
 echo "a paced loop reports its times"
 expect_exit 0 "deadlines missed" loop/control_loop "$checkpoint" --hz 1000 --latency-steps 40 --micro-batch 1
 grep -q "^jitter  *[0-9.]* *[0-9.]* *[0-9.]*   [0-9]*$" out.txt || fail "$(cat out.txt)"
 
+echo "and how late plans were executed, in the time of the env, for a prediction of its success"
+expect_exit 0 "success in [01] of 1 episodes" loop/control_loop "$checkpoint" --hz 20 --deadline-ms 1 --latencies plans.txt
+python3 - out.txt <<'PYTHON' || fail "$(cat plans.txt)"
+import re, sys
+times = sorted(float(line) for line in open("plans.txt"))
+n = re.search(r"^plan .* (\d+)$", open(sys.argv[1]).read(), re.M)[1]
+assert len(times) == int(n) - 1 > 0  # without the first plan, for which nothing moves
+assert all(time >= 100 and time % 100 == 0 for time in times), times  # steps of the env, at 10 Hz
+PYTHON
+expect_exit 0 "" "$prefix/bin/dp_bench" eval --checkpoint "$checkpoint" --output predicted env_runner.n_train=0 env_runner.n_test=1 \
+  env_runner.n_videos=0 env_runner.chunking.latency.distribution=measured env_runner.chunking.latency.file=plans.txt
+
 echo "mistakes are explained"
 expect_exit 1 "is not a folder; expected that of a checkpoint" loop/control_loop /no/such/folder
 expect_exit 1 "expected an option and a number" loop/control_loop "$checkpoint" --hz fast
+expect_exit 1 "cannot write '/no/such/plans.txt'" loop/control_loop "$checkpoint" --hz 0 --latencies /no/such/plans.txt
 expect_exit 2 "usage: control_loop CHECKPOINT" loop/control_loop

@@ -81,6 +81,7 @@ assert "other, rtc" in page and "grid, bid" in page
 links = re.findall(r'<td><a href="([^"]*)"', page)
 assert len(links) == len(rows) and all(os.path.exists(link) for link in links), links
 PYTHON
+expect_exit 0 "^other *rtc *2 *4 " "$dp_bench" compare grid other
 expect_exit 4 "not comparable: .*seed" "$dp_bench" compare curve whole
 expect_exit 6 "no delay with the same execute" "$dp_bench" compare grid curve
 expect_exit 2 "is a grid of evaluations; expected only such, or none" "$dp_bench" compare grid plain

@@ -119,6 +119,38 @@ status=0
 grep -q "FAILED  broken on still: .*bogus" failed.txt || fail "$(cat failed.txt)"
 grep -q "broken on noisy" failed.txt || fail "a failed step stops the others: $(cat failed.txt)"
 
+# rows of one checkpoint that differ in their delay (the example of docs/guide/suites.md)
+checkpoint=$(readlink -f whole/cells/unet_hybrid/still/seed_42-*/run)
+late='"env_runner.chunking.delay=4", "env_runner.chunking.execute=4"'
+cat >suite.json <<JSON
+{
+  "name": "late",
+  "policies": [
+    {"name": "waits", "checkpoint": "$checkpoint"},
+    {"name": "late", "checkpoint": "$checkpoint", "overrides": [$late]},
+    {"name": "late_bid", "checkpoint": "$checkpoint",
+     "overrides": [$late, "env_runner.chunking.method=bid", "env_runner.chunking.n_samples=2"]}
+  ],
+  "tasks": [{"name": "still", "env": "point_mass"}],
+  "overrides": ["env_runner.n_test=12", "env_runner.n_videos=0"]
+}
+JSON
+"${run[@]}" --output late >late.txt 2>&1 || fail "$(cat late.txt)"
+python3 - "$checkpoint" late/cells/*/still/seed_*/run <<'PYTHON' || fail "$(cat late.txt)"
+import json, pathlib, sys
+def episodes(folder):
+    rows = [json.loads(line) for line in open(f"{folder}/episodes.jsonl")]
+    return [(row["seed"], row["trace_hash"], row.get("n_stale_steps", 0)) for row in rows if row["split"] == "test"]
+trained = episodes(sys.argv[1])
+rows = {pathlib.Path(folder).parts[-4]: episodes(folder) for folder in sys.argv[2:]}
+assert len(rows) == 3 and rows["waits"] == trained, rows
+for name in ("late", "late_bid"):
+    assert [row[0] for row in rows[name]] == [row[0] for row in trained]  # paired by seed
+    assert sum(row[2] for row in rows[name]) > 0, name
+assert rows["late"] != rows["late_bid"]
+PYTHON
+[ "$(grep -c ',still,late' late/suite.csv)" -eq 2 ] || fail "$(cat late/suite.csv)"
+
 # files that are no suite
 echo '{"name": "a", "policies": [{"polcy": "unet_hybrid"}], "tasks": [{"env": "point_mass"}]}' >suite.json
 expect_exit 2 "one of policy, config and checkpoint" "${run[@]}" --output none

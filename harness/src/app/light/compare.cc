@@ -187,9 +187,12 @@ int CompareGrids(const CompareVerbOptions& options) {
     points.insert(points.end(), grid.points.begin(), grid.points.end());
     is_quasi_static = is_quasi_static || grid.is_quasi_static;
   }
+  // the page has links to the evaluations
+  const fs::path base =
+      options.html.empty() ? fs::current_path() : fs::absolute(options.html).parent_path();
   nlohmann::json rows = nlohmann::json::array();
   for (const compare::DelayPointResult& result : compare::CompareDelays(points)) {
-    rows.push_back(compare::ToJson(result, fs::absolute(options.html).parent_path()));
+    rows.push_back(compare::ToJson(result, base));
   }
   core::PrintResult("{}", report::DelayTable(rows));
   if (!options.json.empty()) {
