@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <span>
@@ -31,7 +32,17 @@ constexpr const char* kUsage = R"(usage: control_loop CHECKPOINT [OPTION VALUE].
   --seed 100000       of the first episode; the others follow
   --episodes 1        how many
   --minutes 0         instead: as many as fit in this time
+  --chunking {}       how chunks follow each other: {"method": "rtc", "execute": 8}
+  --latencies FILE    write how late each plan was executed, in the time of the env [ms]
 )";
+
+struct LoopSettings {
+  std::map<std::string, double> numbers = {{"--hz", 10.0},         {"--latency-steps", 1.0},
+                                           {"--deadline-ms", 0.0}, {"--micro-batch", 1.0},
+                                           {"--seed", 100000.0},   {"--episodes", 1.0},
+                                           {"--minutes", 0.0}};
+  std::map<std::string, std::string> texts = {{"--chunking", "{}"}, {"--latencies", ""}};
+};
 
 // The robot: what it observes, and how it executes an action.
 class Robot {
@@ -60,6 +71,7 @@ class Robot {
   dp_bench::StepResult Execute(std::span<const float> action) { return env_->Step(action); }
 
   int max_steps() const { return env_->spec().max_steps; }
+  double control_hz() const { return env_->spec().control_hz; }
 
  private:
   std::unique_ptr<dp_bench::Env> env_;
@@ -73,10 +85,14 @@ class Robot {
 struct Measurements {
   std::vector<double> act_s;     // calls of Act
   std::vector<double> plan_s;    // plans, in whichever thread
+  std::vector<int> delays;       // steps from the observation of a plan to its first action
+  int n_stale = 0;               // steps since the last observation that was planned for
   std::vector<double> jitter_s;  // |time between two actions - control period|
   int n_missed = 0;
   int n_missed_first = 0;  // of these, in the first step of an episode
   int n_late = 0;
+  int n_episodes = 0;
+  int n_success = 0;
 };
 
 double SecondsSince(Clock::time_point start) {
@@ -86,6 +102,12 @@ double SecondsSince(Clock::time_point start) {
 void Note(const dp_bench::ActTiming& timing, bool is_first, Measurements* measured) {
   measured->act_s.push_back(timing.act_s);
   if (timing.plan_s > 0.0) measured->plan_s.push_back(timing.plan_s);
+  if (timing.is_stale) ++measured->n_stale;
+  if (timing.plan_s > 0.0) {
+    // the first plan of an episode takes no time of the env
+    if (!is_first) measured->delays.push_back(measured->n_stale);
+    measured->n_stale = 0;
+  }
   if (timing.is_late) ++measured->n_late;
   if (timing.has_missed_deadline) ++measured->n_missed;
   if (timing.has_missed_deadline && is_first) ++measured->n_missed_first;
@@ -122,6 +144,8 @@ void RunEpisode(dp_bench::Controller& controller, Robot& robot, std::uint64_t se
   std::printf("seed %llu: score %.6f, %s, %d steps\n", static_cast<unsigned long long>(seed), score,
               success ? "success" : "no success", n_steps);
   std::fflush(stdout);
+  ++measured->n_episodes;
+  measured->n_success += success ? 1 : 0;
 }
 
 void PrintTimes(const char* name, std::vector<double> seconds) {
@@ -135,6 +159,7 @@ void PrintTimes(const char* name, std::vector<double> seconds) {
 }
 
 void Report(const Measurements& measured, bool is_paced) {
+  std::printf("success in %d of %d episodes\n", measured.n_success, measured.n_episodes);
   std::printf("%-8s %9s %9s %9s   %s\n", "[ms]", "p50", "p99", "max", "number");
   PrintTimes("act", measured.act_s);
   PrintTimes("plan", measured.plan_s);
@@ -145,30 +170,42 @@ void Report(const Measurements& measured, bool is_paced) {
   std::printf("%d steps without a plan in time\n", measured.n_late);
 }
 
-std::map<std::string, double> ReadOptions(int argc, char** argv) {
-  std::map<std::string, double> options = {{"--hz", 10.0},         {"--latency-steps", 1.0},
-                                           {"--deadline-ms", 0.0}, {"--micro-batch", 1.0},
-                                           {"--seed", 100000.0},   {"--episodes", 1.0},
-                                           {"--minutes", 0.0}};
+// In the time of the env, which passes faster than real time if the loop does.
+void WriteLatencies(const std::vector<int>& delays, double control_hz, const std::string& path) {
+  std::ofstream file(path);
+  for (const int n_steps : delays) file << 1e3 * n_steps / control_hz << '\n';
+  if (!file.flush()) throw std::runtime_error("cannot write '" + path + "'");
+}
+
+LoopSettings ReadOptions(int argc, char** argv) {
+  LoopSettings options;
   for (int i = 2; i < argc; i += 2) {
+    const auto text = options.texts.find(argv[i]);
+    if (text != options.texts.end() && i + 1 < argc) {
+      text->second = argv[i + 1];
+      continue;
+    }
     char* end = nullptr;
     const double value = i + 1 < argc ? std::strtod(argv[i + 1], &end) : -1.0;
-    if (!options.contains(argv[i]) || end == argv[i + 1] || *end != '\0' || !(value >= 0.0)) {
+    if (!options.numbers.contains(argv[i]) || end == argv[i + 1] || *end != '\0' ||
+        !(value >= 0.0)) {
       throw std::invalid_argument(std::string("expected an option and a number of 0 or more at '") +
                                   argv[i] + "'\n" + kUsage);
     }
-    options[argv[i]] = value;
+    options.numbers[argv[i]] = value;
   }
   return options;
 }
 
-void Run(const char* checkpoint, const std::map<std::string, double>& options) {
+void Run(const char* checkpoint, const LoopSettings& settings) {
+  const std::map<std::string, double>& options = settings.numbers;
   const double hz = options.at("--hz");
   const double period_s = hz > 0.0 ? 1.0 / hz : 0.0;
   const double deadline_s = 1e-3 * options.at("--deadline-ms");
   dp_bench::Controller controller = dp_bench::Controller::Load(
       checkpoint, {.latency_steps = static_cast<int>(options.at("--latency-steps")),
                    .deadline_s = deadline_s > 0.0 ? deadline_s : 0.9 * period_s,
+                   .chunking = settings.texts.at("--chunking"),
                    .micro_batch = static_cast<int>(options.at("--micro-batch"))});
   Robot robot(controller.config().Sub("env"), controller.spec().shape_meta);
 
@@ -181,6 +218,9 @@ void Run(const char* checkpoint, const std::map<std::string, double>& options) {
     RunEpisode(controller, robot, first_seed + i, period_s, &measured);
   }
   Report(measured, period_s > 0.0);
+  const std::string& latencies = settings.texts.at("--latencies");
+  if (latencies.empty()) return;
+  WriteLatencies(measured.delays, robot.control_hz(), latencies);
 }
 
 }  // namespace
