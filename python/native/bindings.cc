@@ -5,11 +5,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <exception>
-#include <functional>
-#include <numeric>
 #include <utility>
 #include <vector>
 

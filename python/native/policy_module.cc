@@ -170,16 +170,15 @@ NB_MODULE(_policy, module) {
       .def("spec", &LoadedPolicy::Spec, "Keys, action_dim and horizons")
       .def("reset", &LoadedPolicy::Reset, "seed"_a, "Begins an episode")
       .def("act", &LoadedPolicy::Act, "obs"_a, "action"_a,
-           nb::sig("def act(self, obs: "
-                   "collections.abc.Mapping[str, numpy.typing.NDArray[typing.Any]], "
-                   "action: numpy.typing.NDArray[numpy.float32]) -> None"),
+           nb::sig(
+               "def act(self, obs: collections.abc.Mapping[str, numpy.typing.NDArray[typing.Any]], "
+               "action: numpy.typing.NDArray[numpy.float32]) -> None"),
            "Writes the action of the current step")
       .def("predict", &LoadedPolicy::Predict, "obs"_a, "seeds"_a, "steps"_a, "chunks"_a,
-           nb::sig("def predict(self, obs: "
-                   "collections.abc.Mapping[str, numpy.typing.NDArray[typing.Any]], "
-                   "seeds: numpy.typing.NDArray[numpy.uint64], "
-                   "steps: numpy.typing.NDArray[numpy.uint64], "
-                   "chunks: numpy.typing.NDArray[numpy.float32]) -> None"),
+           nb::sig("def predict(self, obs: collections.abc.Mapping[str, "
+                   "numpy.typing.NDArray[typing.Any]], seeds: numpy.typing.NDArray[numpy.uint64], "
+                   "steps: numpy.typing.NDArray[numpy.uint64], chunks: "
+                   "numpy.typing.NDArray[numpy.float32]) -> None"),
            "Writes a chunk for each row")
       .def("timing", &LoadedPolicy::Timing, "Of the latest call of act");
 }

@@ -1,6 +1,7 @@
 #include "report/render.h"
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,13 +9,21 @@
 #include <kainjow/mustache.hpp>
 #include <vector>
 
-#include "core/base64.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::report {
 namespace {
+
+std::string Base64(std::string_view bytes) {
+  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                     reinterpret_cast<const unsigned char*>(bytes.data()),
+                                     static_cast<int>(bytes.size()));
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
 
 using Json = nlohmann::json;
 using kainjow::mustache::data;
@@ -76,26 +85,24 @@ std::size_t WidthOf(std::string_view text) {
 
 // Lines of cells, the first with the names of the columns.
 struct CellTable {
-  explicit CellTable(std::string_view text);
+  explicit CellTable(std::string_view text) : indent(text.find_first_not_of(' ')) {
+    for (const std::string& line : Split(text, kLineEnd)) {
+      if (!line.empty()) rows.push_back(Split(line.substr(indent), kCellEnd));
+      DPB_ASSERT(line.empty() || rows.back().size() == rows[0].size());
+    }
+    for (std::string& name : rows.at(0)) {
+      is_number.push_back(name.starts_with('>'));
+      if (is_number.back()) name.erase(0, 1);
+      if (name == "-") name.clear();
+      has_names = has_names || !name.empty();
+    }
+  }
 
   std::size_t indent = 0;  // of the first line
   std::vector<bool> is_number;
   std::vector<std::vector<std::string>> rows;  // the first one names the columns
   bool has_names = false;
 };
-
-CellTable::CellTable(std::string_view text) : indent(text.find_first_not_of(' ')) {
-  for (const std::string& line : Split(text, kLineEnd)) {
-    if (!line.empty()) rows.push_back(Split(line.substr(indent), kCellEnd));
-    DPB_ASSERT(line.empty() || rows.back().size() == rows[0].size());
-  }
-  for (std::string& name : rows.at(0)) {
-    is_number.push_back(name.starts_with('>'));
-    if (is_number.back()) name.erase(0, 1);
-    if (name == "-") name.clear();
-    has_names = has_names || !name.empty();
-  }
-}
 
 std::string AsColumns(const CellTable& table) {
   std::vector<std::size_t> widths(table.is_number.size(), 0);
@@ -308,7 +315,7 @@ std::string LinkBelow(const std::string& relative_path) {
 }
 
 std::string DataUrl(std::string_view type, std::string_view bytes) {
-  return fmt::format("data:{};base64,{}", type, core::Base64(bytes));
+  return fmt::format("data:{};base64,{}", type, Base64(bytes));
 }
 
 void AppendPlot(const LinePlot& plot, Json* plots) {

@@ -1,18 +1,25 @@
 // Diffusion Policy on colour and depth of several cameras: the data flow of the Kuavo data
 // challenge's policy. One image encoder per modality serves all cameras, attention fuses their
-// features (camera_fusion.h), the state has an encoder of its own; a transformer or a conditional
+// features, the state has an encoder of its own; a transformer or a conditional
 // UNet1D denoises.
 #include <fmt/format.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "camera_fusion.h"
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 #include "dp_bench/plugin.h"
 #include "dp_bench/policy/kernels/row_product.h"
+#include "dp_bench/policy/kernels/token_ops.h"
 #include "dp_bench/policy/networks/diffusion_policy.h"
 #include "dp_bench/policy/vision/image_encoder.h"
 #include "dp_bench/policy/vision/vision_pipeline.h"
@@ -21,10 +28,136 @@
 namespace dp_bench::rgbd_fusion {
 namespace {
 
+// kSeed: attention only, as in the Kuavo data challenge's policy: a camera's features reach the
+// output only through the values of the attentions. kResidual: pre-norm residual attention on
+// tokens with camera embeddings, and a final norm.
+enum class FusionKind { kSeed, kResidual };
+
+struct FusionConfig {
+  FusionKind kind = FusionKind::kSeed;
+  std::int64_t n_cameras = 3;
+  std::int64_t token_dim = 128;  // d, features of one camera
+  std::int64_t n_head = 8;
+  bool has_depth = true;
+};
+
+using torch::Tensor;
+
+// query, memory [N, tokens, d] -> [N, tokens, d]. `tokens`: "colour to depth", the name under which
+// the weights are traced. Training steps, which have gradients, do not trace them.
+Tensor Attend(const char* tokens, torch::nn::MultiheadAttention& attention, const Tensor& query,
+              const Tensor& memory) {
+  const std::int64_t d = query.size(2);
+  const std::int64_t n_head = attention->options.num_heads();
+  const Tensor& weight = attention->in_proj_weight;
+  const policy::AttentionInputs inputs = {
+      .q = policy::RowProduct(query, weight.narrow(0, 0, d)),
+      .kv = policy::RowProduct(memory, weight.narrow(0, d, 2 * d)),
+      .bias = attention->in_proj_bias};
+  if (IsTracingStages() && !torch::GradMode::is_enabled()) {
+    TraceStage(std::string("attention: fusion, ") + tokens,
+               policy::AttentionWeights(inputs, n_head));
+  }
+  const Tensor heads = policy::Attention(inputs, n_head);
+  return policy::RowProduct(heads, attention->out_proj->weight) + attention->out_proj->bias;
+}
+
+class CameraFusionImpl : public torch::nn::Module {
+ public:
+  explicit CameraFusionImpl(const FusionConfig& config)
+      : config_(config), rgb_(AddModality("rgb")) {
+    if (config_.has_depth) depth_ = AddModality("depth");
+  }
+
+  // rgb and depth [N, n_cameras, d] (depth undefined if there is none) -> [N, feature_dim].
+  Tensor forward(const Tensor& rgb, const Tensor& depth) {
+    const Tensor rgb_tokens = AttendCameras("colour to colour", rgb_, rgb);
+    TraceStage("fusion: colour, self-attention", rgb_tokens);
+    if (!config_.has_depth) return Leave(rgb_, rgb_tokens);
+
+    const Tensor depth_tokens = AttendCameras("depth to depth", depth_, depth);
+    TraceStage("fusion: depth, self-attention", depth_tokens);
+    const Tensor rgb_fused = AttendOther("colour to depth", rgb_, rgb_tokens, depth_tokens);
+    TraceStage("fusion: colour queries depth", rgb_fused);
+    const Tensor depth_fused = AttendOther("depth to colour", depth_, depth_tokens, rgb_tokens);
+    TraceStage("fusion: depth queries colour", depth_fused);
+    return torch::cat({Leave(rgb_, rgb_fused), Leave(depth_, depth_fused)}, /*dim=*/-1);
+  }
+
+  // n_cameras * d, twice that with depth.
+  std::int64_t feature_dim() const {
+    return config_.n_cameras * config_.token_dim * (config_.has_depth ? 2 : 1);
+  }
+
+ private:
+  // The modules for the tokens of one modality.
+  struct Modality {
+    torch::nn::MultiheadAttention self{nullptr};   // over the cameras
+    torch::nn::MultiheadAttention cross{nullptr};  // to the other modality; null without depth
+    torch::Tensor camera_embedding;  // [n_cameras, d]; only kResidual has this and the norms
+    torch::nn::LayerNorm norm_self{nullptr};
+    torch::nn::LayerNorm norm_cross{nullptr};
+    torch::nn::LayerNorm norm_memory{nullptr};  // for the memory of `cross`
+    torch::nn::LayerNorm norm_out{nullptr};
+  };
+
+  Modality AddModality(const std::string& name) {
+    const auto attention = [&](const std::string& suffix) {
+      return register_module(name + suffix,
+                             torch::nn::MultiheadAttention(config_.token_dim, config_.n_head));
+    };
+    Modality modality;
+    modality.self = attention("_self_attention");
+    if (config_.has_depth) modality.cross = attention("_cross_attention");
+    if (config_.kind == FusionKind::kSeed) return modality;
+
+    const auto norm = [&](const std::string& suffix) {
+      return register_module(
+          name + suffix, torch::nn::LayerNorm(torch::nn::LayerNormOptions({config_.token_dim})));
+    };
+    constexpr double kEmbeddingStd = 0.02;
+    modality.camera_embedding =
+        register_parameter(name + "_camera_embedding",
+                           torch::randn({config_.n_cameras, config_.token_dim}) * kEmbeddingStd);
+    modality.norm_self = norm("_norm_self");
+    if (config_.has_depth) {
+      modality.norm_cross = norm("_norm_cross");
+      modality.norm_memory = norm("_norm_memory");
+    }
+    modality.norm_out = norm("_norm_out");
+    return modality;
+  }
+
+  Tensor AttendCameras(const char* name, Modality& modality, const Tensor& tokens) const {
+    if (config_.kind == FusionKind::kSeed) return Attend(name, modality.self, tokens, tokens);
+    const Tensor named = tokens + modality.camera_embedding;
+    const Tensor normed = modality.norm_self(named);
+    return named + Attend(name, modality.self, normed, normed);
+  }
+
+  Tensor AttendOther(const char* name, Modality& modality, const Tensor& tokens,
+                     const Tensor& other) const {
+    if (config_.kind == FusionKind::kSeed) return Attend(name, modality.cross, tokens, other);
+    return tokens +
+           Attend(name, modality.cross, modality.norm_cross(tokens), modality.norm_memory(other));
+  }
+
+  // [N, n_cameras, d] -> [N, n_cameras * d].
+  Tensor Leave(Modality& modality, const Tensor& tokens) const {
+    if (config_.kind == FusionKind::kSeed) return tokens.flatten(1);
+    return modality.norm_out(tokens).flatten(1);
+  }
+
+  FusionConfig config_;
+  Modality rgb_;
+  Modality depth_;
+};
+
+TORCH_MODULE(CameraFusion);
+
 using policy::Camera;
 using policy::ImageEncoder;
 using policy::ImageEncoderConfig;
-using torch::Tensor;
 
 // Whether the cameras have depth. Throws if only some do.
 bool HasDepth(const std::vector<Camera>& cameras) {
