@@ -14,13 +14,14 @@
 
 #include "app/verbs.h"
 #include "config/loader.h"
+#include "core/clock.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/output_file.h"
 #include "core/progress.h"
 #include "data/loader.h"
 #include "data/sequence_sampler.h"
-#include "dp_bench/error.h"
 #include "dp_bench/random.h"
 #include "plugin/catalogue.h"
 #include "plugin/obs_memory.h"
@@ -95,20 +96,10 @@ struct BenchVerbOptions {
   int n_samples = 512;
 };
 
-class Stopwatch {
- public:
-  double Seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
 double Seconds(const std::function<void()>& work) {
-  const Stopwatch watch;
+  const auto start = std::chrono::steady_clock::now();
   work();
-  return watch.Seconds();
+  return core::SecondsSince(start);
 }
 
 double Median(std::vector<double> values) {
@@ -133,7 +124,7 @@ void BenchEnv(const task::Task& task, int repetitions) {
     env->Reset(seed);
     int episode_steps = 0;
     int n_steps = 0;
-    const Stopwatch watch;
+    const auto start = std::chrono::steady_clock::now();
     do {
       if (n_steps % 10 == 0) {
         for (std::size_t d = 0; d < action.size(); ++d) {
@@ -148,8 +139,8 @@ void BenchEnv(const task::Task& task, int repetitions) {
         episode_steps = 0;
       }
       ++n_steps;
-    } while (n_steps < kSteps && (n_steps % 10 != 0 || watch.Seconds() < kSeconds));
-    return watch.Seconds() / n_steps;
+    } while (n_steps < kSteps && (n_steps % 10 != 0 || core::SecondsSince(start) < kSeconds));
+    return core::SecondsSince(start) / n_steps;
   };
   core::Progress progress(core::Progress::StandardError(), 0);
   const auto show = [&](const char* what, bool with_obs) {
@@ -170,7 +161,7 @@ void BenchEnv(const task::Task& task, int repetitions) {
 int BenchDataset(const BenchVerbOptions& options) {
   const task::ExperimentOptions& asked = options.experiment;
   if (asked.dataset.empty() || !asked.env.empty() || !asked.policy.empty()) {
-    throw Error(ErrorCode::kUsage, "bench dataset needs --dataset, and neither --env nor --policy");
+    throw UsageError("bench dataset needs --dataset, and neither --env nor --policy");
   }
   plugin::PluginCatalogue catalogue = OpenCatalogue(asked.plugin_dirs);
   const Config config = config::LoadConfig({.dataset = asked.dataset,

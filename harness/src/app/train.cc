@@ -302,7 +302,7 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
 
 // One rank is enough for a dry run. A file has the evaluation also if the verb has none.
 int TryOnce(const TrainVerbOptions& options, bool with_report, core::Communicator& ranks) {
-  if (!options.resume.empty()) throw Error(ErrorCode::kUsage, "--dry-run cannot resume");
+  if (!options.resume.empty()) throw UsageError("--dry-run cannot resume");
   if (!ranks.is_root()) return 0;
   core::SingleProcess alone;
   const fs::path parent = options.output.empty() ? "." : fs::absolute(options.output).parent_path();
@@ -352,17 +352,15 @@ std::vector<std::uint64_t> SeedsToResume(const TrainVerbOptions& options) {
       fs::exists(options.resume / run::kConfigFile) &&
       task::MultiRunOf(ResumeOptions(options.experiment, options.resume)).has_value();
   if (!options.seeds.empty() || has_section) {
-    throw Error(ErrorCode::kUsage,
-                "--resume takes its seeds from the folder; omit --seeds and multi_run");
+    throw UsageError("--resume takes its seeds from the folder; omit --seeds and multi_run");
   }
   std::vector<std::uint64_t> seeds = task::SeedsOf(options.resume);
   if (seeds.empty()) return seeds;
   if (!options.checkpoint.empty()) {
-    throw Error(ErrorCode::kUsage, "--checkpoint is of one training; give the folder of one seed");
+    throw UsageError("--checkpoint is of one training; give the folder of one seed");
   }
   if (!options.output.empty()) {
-    throw Error(ErrorCode::kUsage,
-                "--resume with --output copies one training; give the folder of one seed");
+    throw UsageError("--resume with --output copies one training; give the folder of one seed");
   }
   for (const task::SweepRun& run : task::SeedRuns(options.resume, seeds)) {
     const bool is_begun = task::ProgressOf(run.folder) == task::SweepProgress::kBegun;
@@ -430,20 +428,12 @@ struct DistillVerbOptions {
   std::string weights = "ema";
 };
 
-// The value at a place of a config; `other` if it is not there.
-std::string TextAt(const nlohmann::json& config, const char* pointer, const std::string& other) {
-  const nlohmann::json::json_pointer place(pointer);
-  return config.contains(place) && config.at(place).is_string()
-             ? config.at(place).get<std::string>()
-             : other;
-}
-
 // What differs between the training of the teacher and that of the student.
 std::vector<std::string> ChangesOf(const DistillVerbOptions& options) {
   const run::Checkpoint teacher = run::Checkpoint::Open(options.checkpoint);
   const nlohmann::json config = core::ParseJson(
       teacher.config(), (options.checkpoint / run::kConfigFile).string(), ErrorCode::kCheckpoint);
-  const std::string objective = TextAt(config, "/policy/params/objective", "diffusion");
+  const std::string objective = core::TextAt(config, "/policy/params/objective", "diffusion");
   if (objective != "diffusion") {
     throw UsageError("--checkpoint: expected a policy with objective diffusion, found {}",
                      objective);
@@ -458,7 +448,8 @@ std::vector<std::string> ChangesOf(const DistillVerbOptions& options) {
                                       "training.teacher=" + section.dump(),
                                       "ema.max_value=0.99"};
   // what one evaluation needs at the highest noise level cannot be computed from predicted noise
-  if (TextAt(config, "/policy/params/noise_scheduler/prediction_type", "epsilon") == "epsilon") {
+  if (core::TextAt(config, "/policy/params/noise_scheduler/prediction_type", "epsilon") ==
+      "epsilon") {
     changes.emplace_back("policy.params.noise_scheduler.prediction_type=v_prediction");
   }
   return changes;

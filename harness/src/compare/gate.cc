@@ -14,6 +14,7 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/sha256.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
 
@@ -228,11 +229,11 @@ std::string HashOutcomes(std::span<const EpisodePair> pairs, std::span<const dou
     text += fmt::format("{} {:d} {:d}", pairs[i].seed(), pairs[i].a.success, pairs[i].b.success);
     text += changes.empty() ? "\n" : fmt::format(" {}\n", changes[i]);
   }
-  return run::HashOfText(text);
+  return core::Sha256Hex(text);
 }
 
 std::string CheckpointHash(const run::RunFolder& run) {
-  return run::TextAt(core::TryParseJson(run.manifest), "/checkpoint/sha256");
+  return core::TextAt(core::TryParseJson(run.manifest), "/checkpoint/sha256");
 }
 
 // The fields that changed since the test stopped.

@@ -18,12 +18,6 @@ using TestRecords = std::vector<const run::EpisodeRecord*>;
 
 constexpr const char* kTest = "test";
 
-// Null if it is missing.
-Json ValueIn(const Json& config, const char* pointer) {
-  const Json::json_pointer place(pointer);
-  return config.is_object() && config.contains(place) ? config.at(place) : Json();
-}
-
 std::string TextOf(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return value.get<std::string>();
@@ -32,9 +26,9 @@ std::string TextOf(const Json& value) {
 
 InitialConditions StartOf(const run::RunFolder& run, const TestRecords& records,
                           const Json& config) {
-  InitialConditions start = {.env = TextOf(ValueIn(config, "/env/plugin")),
-                             .params = TextOf(ValueIn(config, "/env/params")),
-                             .perturbation = TextOf(ValueIn(config, "/env/perturb"))};
+  InitialConditions start = {.env = TextOf(core::ValueAt(config, "/env/plugin")),
+                             .params = TextOf(core::ValueAt(config, "/env/params")),
+                             .perturbation = TextOf(core::ValueAt(config, "/env/perturb"))};
   start.seeds.first = std::ranges::min(records, {}, &run::EpisodeRecord::seed)->seed;
   start.seeds.n = static_cast<int>(records.size());
   if (const auto certificate = run::DeterminismOf(run.manifest)) {
@@ -51,8 +45,9 @@ const run::EpisodeRecord* ExampleOf(const TestRecords& records) {
 }
 
 SuccessCriterion CriterionOf(const TestRecords& records, const Json& config) {
-  SuccessCriterion success = {.score_metric = TextOf(ValueIn(config, "/env_runner/score_metric"))};
-  const Json params = ValueIn(config, "/env/params");
+  SuccessCriterion success = {.score_metric =
+                                  TextOf(core::ValueAt(config, "/env_runner/score_metric"))};
+  const Json params = core::ValueAt(config, "/env/params");
   for (const auto& [key, value] : params.items()) {
     if (key.find("success") == std::string::npos) continue;
     success.params.push_back(fmt::format("{} = {}", key, value.dump()));

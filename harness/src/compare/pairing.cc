@@ -26,14 +26,10 @@ Json ConfigOf(const run::RunFolder& folder) {
   return Parsed(folder, run::kConfigFile, folder.config);
 }
 
-Json At(const Json& document, const char* pointer) {
-  const Json::json_pointer place(pointer);
-  return document.is_object() && document.contains(place) ? document[place] : Json();
-}
-
 // The manifest's entry of the plugin of this kind; null if there is none.
 Json PluginOf(const run::RunFolder& folder, const char* kind) {
-  const Json plugins = At(Parsed(folder, run::kManifestFile, folder.manifest), "/plugins");
+  const Json plugins =
+      core::ValueAt(Parsed(folder, run::kManifestFile, folder.manifest), "/plugins");
   if (!plugins.is_array()) return {};
   for (const Json& plugin : plugins) {
     if (plugin.is_object() && plugin.value("kind", Json()) == kind) return plugin;
@@ -66,8 +62,8 @@ void CompareLeaves(const std::string& section, const Json& a, const Json& b,
 
 // How long a plan takes in simulated time [ms]; 0 in old configs that did not have the setting.
 double SimulatedLatency(const Json& config) {
-  const Json realtime = At(config, "/env_runner/realtime");
-  const Json latency = At(config, "/env_runner/realtime_latency_ms");
+  const Json realtime = core::ValueAt(config, "/env_runner/realtime");
+  const Json latency = core::ValueAt(config, "/env_runner/realtime_latency_ms");
   if (!latency.is_number()) return 0.0;
   if (realtime.is_boolean()) return realtime.get<bool>() ? latency.get<double>() : 0.0;
   return realtime.is_number() ? realtime.get<double>() * latency.get<double>() : 0.0;
@@ -76,12 +72,13 @@ double SimulatedLatency(const Json& config) {
 // The control steps of a plan, and their distribution where there is one; see
 // control/chunking_config.h.
 Json PlanDelay(const Json& config) {
-  const Json delay = At(config, "/env_runner/chunking/delay");
+  const Json delay = core::ValueAt(config, "/env_runner/chunking/delay");
   return delay.is_number() ? delay : Json(0);
 }
 Json PlanLatency(const Json& config) {
-  const Json latency = At(config, "/env_runner/chunking/latency");
-  return At(latency, "/distribution").is_string() && At(latency, "/distribution") != "none"
+  const Json latency = core::ValueAt(config, "/env_runner/chunking/latency");
+  return core::ValueAt(latency, "/distribution").is_string() &&
+                 core::ValueAt(latency, "/distribution") != "none"
              ? latency
              : Json();
 }
@@ -122,15 +119,16 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
   const Json config_a = ConfigOf(a);
   const Json config_b = ConfigOf(b);
   if (!config_a.is_null() && !config_b.is_null()) {
-    CompareLeaves("env.plugin", At(config_a, "/env/plugin"), At(config_b, "/env/plugin"),
-                  &mismatches);
+    CompareLeaves("env.plugin", core::ValueAt(config_a, "/env/plugin"),
+                  core::ValueAt(config_b, "/env/plugin"), &mismatches);
     // the parameters of two different envs cannot be compared
     if (!mismatches.empty()) return mismatches;
-    CompareLeaves("env", At(config_a, "/env"), At(config_b, "/env"), &mismatches);
-    CompareLeaves("env_runner.max_steps", At(config_a, "/env_runner/max_steps"),
-                  At(config_b, "/env_runner/max_steps"), &mismatches);
-    CompareLeaves("env_runner.score_metric", At(config_a, "/env_runner/score_metric"),
-                  At(config_b, "/env_runner/score_metric"), &mismatches);
+    CompareLeaves("env", core::ValueAt(config_a, "/env"), core::ValueAt(config_b, "/env"),
+                  &mismatches);
+    CompareLeaves("env_runner.max_steps", core::ValueAt(config_a, "/env_runner/max_steps"),
+                  core::ValueAt(config_b, "/env_runner/max_steps"), &mismatches);
+    CompareLeaves("env_runner.score_metric", core::ValueAt(config_a, "/env_runner/score_metric"),
+                  core::ValueAt(config_b, "/env_runner/score_metric"), &mismatches);
     CompareLeaves("simulated latency [ms]", SimulatedLatency(config_a), SimulatedLatency(config_b),
                   &mismatches);
     CompareLeaves("env_runner.chunking.delay", PlanDelay(config_a), PlanDelay(config_b),
@@ -141,8 +139,8 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
   const Json plugin_a = PluginOf(a, "env");
   const Json plugin_b = PluginOf(b, "env");
   if (!plugin_a.is_null() && !plugin_b.is_null()) {
-    CompareLeaves("env plugin version", At(plugin_a, "/version"), At(plugin_b, "/version"),
-                  &mismatches);
+    CompareLeaves("env plugin version", core::ValueAt(plugin_a, "/version"),
+                  core::ValueAt(plugin_b, "/version"), &mismatches);
   }
   if (!a.tasks.empty() && !b.tasks.empty() && a.tasks != b.tasks) {
     mismatches.push_back({"tasks", fmt::format("{}", fmt::join(a.tasks, ", ")),
@@ -202,8 +200,8 @@ std::vector<std::string> ComparabilityNotes(const run::RunFolder& a, const run::
     const Json plugin_a = PluginOf(a, kind);
     const Json plugin_b = PluginOf(b, kind);
     const bool is_one_plugin = !plugin_a.is_null() && !plugin_b.is_null() &&
-                               At(plugin_a, "/name") == At(plugin_b, "/name");
-    if (is_one_plugin && At(plugin_a, "/sha256") != At(plugin_b, "/sha256")) {
+                               core::ValueAt(plugin_a, "/name") == core::ValueAt(plugin_b, "/name");
+    if (is_one_plugin && core::ValueAt(plugin_a, "/sha256") != core::ValueAt(plugin_b, "/sha256")) {
       notes.push_back(fmt::format("{} and {} ran different builds of the {} plugin",
                                   a.path.string(), b.path.string(), kind));
     }

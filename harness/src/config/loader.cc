@@ -17,6 +17,7 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/json.h"
 #include "core/utf8.h"
 
 namespace dp_bench::config {
@@ -32,14 +33,8 @@ constexpr std::size_t kMaxIncludeDepth = 16;  // each level merges everything be
 // The name of the config in run and checkpoint folders. Such a folder may come from anywhere.
 constexpr const char* kFolderConfig = "config.json";
 
-const Json::json_pointer kDatasetPlugin("/dataset/plugin");
-const Json::json_pointer kDatasetPath("/dataset/params/path");
-
-std::string TextAt(const Json::json_pointer& place, const JsonSource& source) {
-  return source.value.contains(place) && source.value.at(place).is_string()
-             ? source.value.at(place).get<std::string>()
-             : "";
-}
+constexpr const char* kDatasetPlugin = "/dataset/plugin";
+constexpr const char* kDatasetPath = "/dataset/params/path";
 
 // Which part of the episodes validates is the experiment's, the rest of the section is the data's.
 constexpr const char* kValRatio = "val_ratio";
@@ -74,8 +69,8 @@ bool IsOfData(const std::string& pointer) { return pointer != ChildPointer("/dat
 
 // Merges two files. Settings for one reader are none for another.
 void MergeFile(JsonSource over, JsonSource* base) {
-  const std::string plugin = TextAt(kDatasetPlugin, over);
-  const std::string other = TextAt(kDatasetPlugin, *base);
+  const std::string plugin = core::TextAt(over.value, kDatasetPlugin);
+  const std::string other = core::TextAt(base->value, kDatasetPlugin);
   if (!plugin.empty() && !other.empty() && plugin != other) DropDataset(base, &IsOfData);
   MergeJsonSource(std::move(over), base);
 }
@@ -222,7 +217,7 @@ fs::path FindNamed(const ConfigRequest& request, const std::string& option,
 // The task file for --env and --obs. <env>.json itself may already have the requested obs.
 JsonSource LoadTask(const ConfigRequest& request) {
   JsonSource plain = IncludeLoader().Load(FindNamed(request, "--env", "task", request.env));
-  const std::string obs = TextAt(Json::json_pointer("/env/params/obs"), plain);
+  const std::string obs = core::TextAt(plain.value, "/env/params/obs");
   if (request.obs.empty() || obs == request.obs) return plain;
   const std::map<std::string, fs::path> files = ListNamed(request, "task");
   const std::string begin = request.env + "_";
@@ -264,10 +259,10 @@ std::string FileOf(const std::string& origin) { return origin.substr(0, origin.r
 // What the file that names another dataset says about it. A copy in another folder has the same
 // name. What another plugin's params mean is not known, so they stay.
 void LeaveOutOtherData(const std::string& path, DatasetReaders& readers, JsonSource* merged) {
-  const std::string other = TextAt(kDatasetPath, *merged);
+  const std::string other = core::TextAt(merged->value, kDatasetPath);
   if (other.empty() || core::NameOf(other) == core::NameOf(path)) return;
   const std::string file = FileOf(OriginOf(*merged, "/dataset/params/path"));
-  const bool is_known = readers.IsFormatReader(TextAt(kDatasetPlugin, *merged));
+  const bool is_known = readers.IsFormatReader(core::TextAt(merged->value, kDatasetPlugin));
   std::set<std::string> keys = DropDataset(merged, [&](const std::string& pointer) {
     const bool is_reader = pointer == "/dataset/plugin" || pointer.starts_with("/dataset/params/");
     return IsOfData(pointer) && (is_known || !is_reader) &&
@@ -288,67 +283,20 @@ void SetDatasetPath(const ConfigRequest& request, JsonSource* merged) {
   DPB_ASSERT(request.readers != nullptr);
   LeaveOutOtherData(path, *request.readers, merged);
   const std::string reader = request.readers->ReaderOf(path);
-  const std::string plugin = TextAt(kDatasetPlugin, *merged);
+  const std::string plugin = core::TextAt(merged->value, kDatasetPlugin);
   if (request.is_collected || (request.readers->IsFormatReader(plugin) && plugin != reader)) {
     DropDataset(merged, [](const std::string& pointer) {
       return pointer == "/dataset/plugin" || pointer.starts_with("/dataset/params");
     });
   }
   JsonSource source;
-  if (!merged->value.contains(kDatasetPlugin)) source.value["dataset"]["plugin"] = reader;
+  if (!merged->value.contains(Json::json_pointer(kDatasetPlugin)))
+    source.value["dataset"]["plugin"] = reader;
   source.value["dataset"]["params"]["path"] = EscapeReferences(path);
   source.origins["/dataset"] = source.origins["/dataset/params"] =
       source.origins["/dataset/params/path"] = "command line: --dataset " + path;
   MergeJsonSource(std::move(source), merged);
 }
-
-}  // namespace
-
-std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request) {
-  JsonSource merged;
-  merged.origins[""] = "command line";
-  const auto add = [&merged](JsonSource source) {
-    merged.origins[""] = source.origins[""];
-    MergeFile(std::move(source), &merged);
-  };
-  const auto add_file = [&add](const fs::path& file) { add(IncludeLoader().Load(file)); };
-
-  if (!request.config.empty()) add_file(request.config);
-  if (!request.env.empty()) {
-    JsonSource own = merged;
-    JsonSource task = LoadTask(request);
-    if (request.takes_env_only) KeepEnv(&task, &merged);
-    add(std::move(task));
-    own.value = {{"dataset", own.value.value("dataset", Json::object())}};
-    MergeFile(std::move(own), &merged);
-  }
-  if (request.env.empty() && !request.obs.empty()) {
-    throw UsageError("--obs {}: give --env too; --obs selects the observations of an env",
-                     request.obs);
-  }
-  if (!request.policy.empty()) add_file(FindNamed(request, "--policy", "policy", request.policy));
-  if (!request.dataset.empty()) {
-    if (fs::exists(request.dataset)) {
-      SetDatasetPath(request, &merged);
-    } else if (request.dataset.find('/') != std::string::npos) {
-      throw ConfigError("--dataset {}: this path does not exist", request.dataset);
-    } else {
-      add_file(FindNamed(request, "--dataset", "dataset", request.dataset));
-    }
-  }
-  if (!request.task.empty()) SetTask(request, &merged);
-  for (const std::string& override_text : request.overrides) ApplyOverride(override_text, &merged);
-  ResolveReferences(&merged, request.defaults);
-  return std::make_shared<ConfigDocument>(std::move(merged));
-}
-
-Config LoadConfig(const ConfigRequest& request) { return Config(LoadConfigDocument(request)); }
-
-void WriteResolvedConfig(const Config& config, const fs::path& path) {
-  core::WriteFileAtomically(path, config.ToJson() + "\n");
-}
-
-namespace {
 
 using Json = nlohmann::json;
 
@@ -402,6 +350,50 @@ void SetOrigins(const Json& value, const std::string& place, const std::string& 
 }
 
 }  // namespace
+
+std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request) {
+  JsonSource merged;
+  merged.origins[""] = "command line";
+  const auto add = [&merged](JsonSource source) {
+    merged.origins[""] = source.origins[""];
+    MergeFile(std::move(source), &merged);
+  };
+  const auto add_file = [&add](const fs::path& file) { add(IncludeLoader().Load(file)); };
+
+  if (!request.config.empty()) add_file(request.config);
+  if (!request.env.empty()) {
+    JsonSource own = merged;
+    JsonSource task = LoadTask(request);
+    if (request.takes_env_only) KeepEnv(&task, &merged);
+    add(std::move(task));
+    own.value = {{"dataset", own.value.value("dataset", Json::object())}};
+    MergeFile(std::move(own), &merged);
+  }
+  if (request.env.empty() && !request.obs.empty()) {
+    throw UsageError("--obs {}: give --env too; --obs selects the observations of an env",
+                     request.obs);
+  }
+  if (!request.policy.empty()) add_file(FindNamed(request, "--policy", "policy", request.policy));
+  if (!request.dataset.empty()) {
+    if (fs::exists(request.dataset)) {
+      SetDatasetPath(request, &merged);
+    } else if (request.dataset.find('/') != std::string::npos) {
+      throw ConfigError("--dataset {}: this path does not exist", request.dataset);
+    } else {
+      add_file(FindNamed(request, "--dataset", "dataset", request.dataset));
+    }
+  }
+  if (!request.task.empty()) SetTask(request, &merged);
+  for (const std::string& override_text : request.overrides) ApplyOverride(override_text, &merged);
+  ResolveReferences(&merged, request.defaults);
+  return std::make_shared<ConfigDocument>(std::move(merged));
+}
+
+Config LoadConfig(const ConfigRequest& request) { return Config(LoadConfigDocument(request)); }
+
+void WriteResolvedConfig(const Config& config, const fs::path& path) {
+  core::WriteFileAtomically(path, config.ToJson() + "\n");
+}
 
 void ApplyOverride(const std::string& override_text, JsonSource* source) {
   // or else neither the key nor the value could be written into a resolved config

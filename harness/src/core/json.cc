@@ -1,13 +1,11 @@
 #include "core/json.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
-#include <utility>
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
@@ -149,6 +147,16 @@ std::string ShortDump(const Json& value) {
     text += "...";
   }
   return text;
+}
+
+Json ValueAt(const Json& json, const std::string& pointer) {
+  const Json::json_pointer place(pointer);
+  return json.is_object() && json.contains(place) ? json.at(place) : Json();
+}
+
+std::string TextAt(const Json& json, const std::string& pointer, const std::string& otherwise) {
+  const Json value = ValueAt(json, pointer);
+  return value.is_string() ? value.get<std::string>() : otherwise;
 }
 
 Json ParseJson(std::string_view text, std::string_view what, ErrorCode code) {

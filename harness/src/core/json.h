@@ -41,6 +41,13 @@ nlohmann::json TryParseJson(std::string_view text);
 /// The value as JSON, cut to 60 characters, for messages.
 std::string ShortDump(const nlohmann::json& value);
 
+/// The value at a JSON pointer such as "/env/plugin"; null if there is none.
+nlohmann::json ValueAt(const nlohmann::json& json, const std::string& pointer);
+
+/// The same as a string; `otherwise` if it is none.
+std::string TextAt(const nlohmann::json& json, const std::string& pointer,
+                   const std::string& otherwise = "");
+
 /// Throws: `found` is not what was `wanted`.
 using RefuseJson = std::function<void(std::string_view wanted, const nlohmann::json& found)>;
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
@@ -41,5 +42,9 @@ class Sha256 {
 };
 
 std::string Sha256Hex(std::span<const std::byte> bytes);
+
+inline std::string Sha256Hex(std::string_view text) {
+  return Sha256Hex(std::as_bytes(std::span(text)));
+}
 
 }  // namespace dp_bench::core

@@ -190,6 +190,24 @@ CollectReport ReportOf(const CollectionLog& log) {
           .failures = log.failures};
 }
 
+using nlohmann::json;
+
+constexpr std::size_t kHashDigits = 8;
+
+std::vector<std::string> EnvsWithExpert(plugin::PluginCatalogue& catalogue) {
+  std::vector<std::string> names;
+  for (const plugin::PluginInfo& plugin : catalogue.List()) {
+    if (plugin.kind != PluginKind::kEnv || !plugin.refused.empty()) continue;
+    try {
+      const EnvSpec spec = catalogue.DescribeEnv(plugin.name, Config::FromJson("{}"));
+      if (spec.abilities.has_expert) names.push_back(plugin.name);
+    } catch (const Error&) {
+      // skip envs that need params or whose files are missing
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 // A complete dataset is not opened for writing: other processes may be reading it.
@@ -424,28 +442,6 @@ std::span<const float> ExpertRunner::Perturb(std::uint64_t seed, std::int64_t st
   return executed_;
 }
 
-namespace {
-
-using nlohmann::json;
-
-constexpr std::size_t kHashDigits = 8;
-
-std::vector<std::string> EnvsWithExpert(plugin::PluginCatalogue& catalogue) {
-  std::vector<std::string> names;
-  for (const plugin::PluginInfo& plugin : catalogue.List()) {
-    if (plugin.kind != PluginKind::kEnv || !plugin.refused.empty()) continue;
-    try {
-      const EnvSpec spec = catalogue.DescribeEnv(plugin.name, Config::FromJson("{}"));
-      if (spec.abilities.has_expert) names.push_back(plugin.name);
-    } catch (const Error&) {
-      // skip envs that need params or whose files are missing
-    }
-  }
-  return names;
-}
-
-}  // namespace
-
 json CollectionOrigin(const std::string& env_section, const std::string& env_version,
                       const CollectConfig& config) {
   json origin = {{"env", json::parse(env_section)},
@@ -465,7 +461,7 @@ json CollectionOrigin(const std::string& env_section, const std::string& env_ver
 
 std::filesystem::path CollectionPath(const std::string& name, const json& origin, int n_episodes) {
   const std::string text = fmt::format("{} {}", origin.dump(), n_episodes);
-  const std::string hash = core::Sha256Hex(std::as_bytes(std::span(text)));
+  const std::string hash = core::Sha256Hex(text);
   return std::filesystem::path("data") /
          fmt::format("{}-{}.zarr", name, hash.substr(0, kHashDigits));
 }

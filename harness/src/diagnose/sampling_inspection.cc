@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "control/obs_history.h"
+#include "core/clock.h"
 #include "core/errors.h"
 #include "diagnose/diagnosis.h"
 #include "diagnose/policy_checks.h"
@@ -92,8 +93,7 @@ SamplingInspection InspectSampling(const SamplingInspectionCase& subject) {
   }
   const auto start = std::chrono::steady_clock::now();
   inspection.sample = subject.dataset != nullptr ? SampleForData(subject) : SampleForEnv(subject);
-  inspection.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  inspection.seconds = core::SecondsSince(start);
   inspection.findings = CheckSample(inspection.sample, subject.normalizer, inspection.scheduler);
   if (inspection.scheduler && inspection.scheduler->clip_sample) {
     inspection.findings.push_back(CheckFittedClipRange(subject.normalizer, *inspection.scheduler));

@@ -14,6 +14,7 @@
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/json.h"
+#include "core/sha256.h"
 #include "core/stop_signal.h"
 #include "core/ticket_file.h"
 #include "dp_bench/policy.h"
@@ -147,7 +148,7 @@ void CheckpointEvaluation::LoadPolicy() {
 void CheckpointEvaluation::OpenFolder() {
   if (options_.shard) {
     if (options_.output.empty()) {
-      throw Error(ErrorCode::kUsage, "--shard needs --output: the folder of all shards");
+      throw UsageError("--shard needs --output: the folder of all shards");
     }
     const fs::path shard = options_.output / options_.shard->FolderName();
     // rank 0 looks while no rank writes there
@@ -209,12 +210,11 @@ void CheckpointEvaluation::FindEpisodes(const run::RunFolder& run) {
 std::string CheckpointEvaluation::ContinueShard(const std::string& manifest) {
   std::string found = task::RequireSameManifest(folder(), manifest);
   const std::string begun =
-      run::TextAt(nlohmann::json::parse(found), fmt::format("/{}", run::kConfigHashKey));
-  if (begun == run::HashOfText(experiment_->config().ToJson() + "\n")) return found;
+      core::TextAt(nlohmann::json::parse(found), fmt::format("/{}", run::kConfigHashKey));
+  if (begun == core::Sha256Hex(experiment_->config().ToJson() + "\n")) return found;
   throw UsageError(
       "'{}' was begun with another config; its remaining episodes would not match the others. "
-      "Start "
-      "over in another --output folder.",
+      "Start over in another --output folder.",
       folder().string());
 }
 
@@ -366,8 +366,7 @@ int CheckpointEvaluation::EndShard(const run::RunResult& result) {
     return record.failure_reason.has_value();
   });
   core::PrintResult(
-      "shard {} of {}: {} episodes done, {} failed; when all shards are done: dp_bench "
-      "merge {}\n",
+      "shard {} of {}: {} episodes done, {} failed; when all shards are done: dp_bench merge {}\n",
       options_.shard->index, options_.shard->n, result.records.size(), n_failed,
       folder().parent_path().string());
   return n_failed > 0 ? ExitCodeFor(ErrorCode::kEnv) : 0;

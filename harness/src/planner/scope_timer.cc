@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "core/clock.h"
 #include "dp_bench/error.h"
 #include "policy/device.h"
 
@@ -40,8 +41,7 @@ void ScopeTimer::End(const at::RecordFunction& call, at::ObserverContext* contex
   // a thread of autograd inherits the callback, but not the timer
   if (current_timer == nullptr || context == nullptr) return;
   policy::Synchronize(current_timer->device_);
-  const double seconds =
-      std::chrono::duration<double>(Clock::now() - static_cast<Begin*>(context)->time).count();
+  const double seconds = core::SecondsSince(static_cast<Begin*>(context)->time);
   current_timer->seconds_[call.name()].push_back(seconds);
 }
 

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/clock.h"
 #include "core/machine.h"
 #include "planner/scope_timer.h"
 #include "policy/device.h"
@@ -38,10 +39,6 @@ constexpr std::array kPhases = {train::StepPhase::kDataWait, train::StepPhase::k
                                 train::StepPhase::kBackward, train::StepPhase::kOptimizer,
                                 train::StepPhase::kEma};
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // Rows and columns of a product. On a GPU, a small one takes less time than its launch.
 constexpr std::int64_t kProductSize = 1024;
 constexpr std::int64_t kProductSizeOnGpu = 4096;
@@ -53,10 +50,10 @@ double LeastSeconds(torch::Device device, const std::function<void()>& work) {
   work();
   double least = std::numeric_limits<double>::infinity();
   for (double spent = 0.0; spent < kSecondsEach;) {
-    const double start = Now();
+    const auto start = std::chrono::steady_clock::now();
     work();
     policy::Synchronize(device);
-    const double seconds = Now() - start;
+    const double seconds = core::SecondsSince(start);
     spent += seconds;
     least = std::min(least, seconds);
   }
@@ -112,7 +109,7 @@ RecordedWork Record(torch::Device device, int n, const std::string& scope,
 
 TrainingProfile ProfileTraining(task::TrainingRig& rig, torch::Device device, int n_steps,
                                 std::vector<OpEvent>* events) {
-  train::StepTimer timer(Now, [device] { policy::Synchronize(device); });
+  train::StepTimer timer(&core::SteadyTime, [device] { policy::Synchronize(device); });
   for (int i = 0; i < kWarmUp; ++i) rig.Step(&timer);
   timer.Reset();
   for (int i = 0; i < n_steps; ++i) rig.Step(&timer);
@@ -154,8 +151,9 @@ InferenceProfile ProfileInference(Policy& policy, torch::Device device, const Te
   InferenceProfile profile = {.batch_size = batch_size};
   {
     const planner::ScopeTimer timer(device);
-    const double start = Now();
-    for (int i = 0; i < kMinChunks || (i < kMaxChunks && Now() - start < kSecondsOfChunks); ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0;
+         i < kMinChunks || (i < kMaxChunks && core::SecondsSince(start) < kSecondsOfChunks); ++i) {
       plan();
     }
     for (const auto& [name, seconds] : timer.seconds()) {

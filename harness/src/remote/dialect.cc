@@ -1,12 +1,9 @@
 #include "remote/dialect.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <utility>
 
+#include "core/clock.h"
 #include "core/errors.h"
 #include "media/resize.h"
 #include "serve/protocol.h"
@@ -217,9 +214,8 @@ class MetadataFirst : public Dialect {
     const auto* const n = value == nullptr ? nullptr : value->If<std::int64_t>();
     if (n == nullptr || *n == options().spec.horizons.n_obs_steps) return;
     throw ConfigError(
-        "the server's policy observes {0} steps, but n_obs_steps is {1}; set "
-        "n_obs_steps={0}",
-        *n, options().spec.horizons.n_obs_steps);
+        "the server's policy observes {0} steps, but n_obs_steps is {1}; set n_obs_steps={0}", *n,
+        options().spec.horizons.n_obs_steps);
   }
 
   bool is_own_ = false;
@@ -310,11 +306,10 @@ class VlaEvalDialect final : public Dialect {
 
  private:
   static std::string Frame(std::string_view type, wire::Map payload) {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
     return Packed(wire::Map{{"type", std::string(type)},
                             {"payload", std::move(payload)},
                             {"seq", std::int64_t{0}},
-                            {"timestamp", std::chrono::duration<double>(now).count()}},
+                            {"timestamp", core::UnixTime()}},
                   wire::ArrayForm::kVlaEval);
   }
 };

@@ -162,234 +162,218 @@ class RunPage {
   RunPage(const run::RunFolder& run, const HtmlReportOptions& options)
       : run_(run), options_(options) {}
 
-  std::string Render();
+  std::string Render() {
+    page_["title"] = run::RunTitle(run_);
+    page_["run_name"] = fs::weakly_canonical(fs::absolute(run_.path)).filename().string();
+    SetSplits();
+    if (const auto effects = run_.ReadEffects()) {
+      page_.update(EffectsJson(*effects));
+      for (Json& arm : page_["arms"]) {
+        const std::string folder = arm["folder"];
+        arm["href"] =
+            folder.empty() ? "" : LinkTo(fs::path(folder) / run_.report_file().filename());
+      }
+    }
+    if (const auto latency = run_.ReadLatency()) page_["latency"] = LatencyJson(*latency);
+    SetCurves();
+    SetVideos();
+    SetNumbers();
+    SetPractice();
+    SetFiles();
+    return report::Render("report.html", page_);
+  }
 
  private:
-  void SetSplits();
-  void SetCurves();
-  void SetVideos();
-  void SetNumbers();
-  void SetPractice();
-  void SetFiles();
+  void SetSplits() {
+    page_["others"] = Json::array();
+    page_["grids"] = Json::array();
+    for (const std::string& split : run::SplitsOf(run_)) {
+      if (page_["grids"].empty()) {  // the first split is the headline
+        page_["headline"] = HeadlineJson(run_, split);
+      } else {
+        page_["others"].push_back(SplitJson(run_.episodes, split));
+      }
+      page_["grids"].push_back(GridJson(split));
+    }
+    page_["episodes"] = EpisodesJson();
+    page_["any_failed"] = std::ranges::any_of(run_.episodes, [](const run::EpisodeRecord& record) {
+      return record.failure_reason.has_value();
+    });
+  }
 
-  Json GridJson(const std::string& split) const;
-  Json EpisodesJson() const;
-  std::string VideoSource(const run::EpisodeRecord& record) const;
-  double PictureAspect() const;
+  void SetCurves() {
+    struct Choice {
+      const char* title;
+      std::vector<std::string> keys;
+      bool log_y;
+      bool unit_range;
+    };
+    const std::vector<Choice> choices = {
+        {"Loss", {"train_loss", "val_loss"}, true, false},
+        {"Action error on training data", {"train_action_mse_error"}, true, false},
+        {"Mean score", {"test/mean_score", "train/mean_score"}, false, true},
+        {"Success rate", {"test/success_rate", "train/success_rate"}, false, true}};
+    Json plots = Json::array();
+    for (const Choice& choice : choices) {
+      LinePlot plot{.title = choice.title, .log_y = choice.log_y, .unit_range = choice.unit_range};
+      for (const std::string& key : choice.keys) AddCurve(run_, key, key, &plot);
+      AppendPlot(plot, &plots);
+    }
+    page_["curves"] = {{"plots", plots}};
+    page_["has_curves"] = !plots.empty();
+  }
+
+  // Films with notes are shown with their plots.
+  void SetVideos() {
+    constexpr int kMostPosters = 100;
+    const double aspect = PictureAspect();
+    int n_posters = 0;
+    std::int64_t n_hands = 0;
+    Json films = Json::array();
+    Json videos = Json::array();
+    for (const std::string& split : run::SplitsOf(run_)) {
+      for (const run::EpisodeRecord& record : run_.episodes) {
+        if (record.split != split) continue;
+        const std::string source = VideoSource(record);
+        if (source.empty()) continue;
+        const std::optional<fs::path> film = run_.FilmOf(record);
+        const bool has_poster = film && n_posters++ < kMostPosters;
+        Json video = {{"split", record.split}, {"seed", record.seed},
+                      {"score", record.score}, {"success", record.success},
+                      {"source", source},      {"poster", has_poster ? FilmPoster(*film) : ""}};
+        if (const std::optional<run::FilmNotes> notes = run_.ReadNotesOf(record)) {
+          SetFilmPlots(*notes, aspect, &video);
+          n_hands = std::max<std::int64_t>(n_hands, notes->n_marks);
+          films.push_back(std::move(video));
+        } else {
+          videos.push_back(std::move(video));
+        }
+      }
+    }
+    page_["any_video"] = !films.empty() || !videos.empty();
+    page_["any_plane"] =
+        std::ranges::any_of(films, [](const Json& film) { return film["plane"] != ""; });
+    page_["hands"] = HandLegend(n_hands);
+    page_["films"] = std::move(films);
+    page_["videos"] = std::move(videos);
+  }
+
+  // The keys of eval_log.json, except those per seed, which the grid shows, and file names.
+  void SetNumbers() {
+    page_["numbers"] = Json::array();
+    for (const auto& [key, value] : run_.eval_log.items()) {
+      if (key.find("/sim_") != std::string::npos || key == run::kRunIdKey ||
+          key == run::kEpisodesHashKey) {
+        continue;
+      }
+      page_["numbers"].push_back(
+          {{"key", key}, {"value", value.dump(-1, ' ', false, Json::error_handler_t::replace)}});
+    }
+  }
+
+  // Links lead to the videos on the page.
+  void SetPractice() {
+    const std::optional<compare::GoodPractice> practice = compare::DescribePractice(run_);
+    if (!practice) return;
+    Json shown = compare::ToJson(*practice);
+    const auto link = [this](std::uint64_t seed) {
+      const bool is_there = std::ranges::any_of(run_.episodes, [&](const auto& record) {
+        return record.split == "test" && record.seed == seed && !VideoSource(record).empty();
+      });
+      return is_there ? fmt::format("#test_{}", seed) : "";
+    };
+    for (Json& failure : shown["failures"]) {
+      failure["href"] = link(failure["seed"].get<std::uint64_t>());
+      failure["command"] = ReplayCommand(run_.path.string(), failure["episode"].get<int>());
+    }
+    if (const auto seed = practice->success.lost_again) {
+      shown["success"]["lost_href"] = link(*seed);
+    }
+    if (!shown["duplicates"].is_null()) {
+      Json& groups = shown["duplicates"]["groups"];
+      for (Json& group : groups) {
+        group = fmt::format("{}", fmt::join(group.get<std::vector<std::uint64_t>>(), ", "));
+      }
+    }
+    const Json& jerk = shown["jerk"];
+    shown["has_jerk"] = !jerk["of_success"].is_null() || !jerk["of_failure"].is_null();
+    for (const char* count : {"n_checkpoints", "n_arms"}) {
+      Json& n = shown["comparisons"][count];
+      if (n == 0) n = nullptr;
+    }
+    page_["practice"] = std::move(shown);
+  }
+
+  void SetFiles() {
+    page_["seeds"] = run_.seeds && !run_.episodes.empty() ? run::SeedText(*run_.seeds) : "";
+    page_["has_shared_seeds"] = run_.seeds && run_.seeds->n_shared() > 0;
+    page_["config"] = run_.config;
+    page_["manifest"] = run_.manifest;
+    page_["notes"] = run_.notes;
+    if (run_.episodes.size() > kMostEpisodes) {
+      page_["notes"].push_back(
+          fmt::format("The page lists {} of {} episodes, and those that failed; {} has all.",
+                      kMostEpisodes, run_.episodes.size(), run::kEpisodesFile));
+    }
+    if (const std::optional<core::Cost> cost = run_.ReadCost()) {
+      page_["notes"].push_back("The run took " + run::Describe(*cost));
+    }
+  }
+
+  Json GridJson(const std::string& split) const {
+    const ScoreScale scale = ScaleOf(run_.episodes);
+    Json cells = Json::array();
+    for (const run::EpisodeRecord& record : run_.episodes) {
+      if (cells.size() == kMostEpisodes) break;
+      if (record.split == split) cells.push_back(CellJson(record, scale));
+    }
+    return {{"split", split == "test" ? "Test" : "Train"},
+            {"min_score", scale.low},
+            {"half_score", scale.At(0.5)},
+            {"max_score", scale.high},
+            {"cells", cells},
+            {"clusters", FailuresJson(run_.episodes, split, run_.path.string())}};
+  }
+
+  Json EpisodesJson() const {
+    Json episodes = Json::array();
+    for (const run::EpisodeRecord& record : run_.episodes) {
+      if (episodes.size() >= kMostEpisodes && !record.failure_reason) continue;
+      if (episodes.size() >= 2 * kMostEpisodes) break;
+      episodes.push_back({{"split", record.split},
+                          {"seed", record.seed},
+                          {"score", record.score},
+                          {"success", record.success ? "yes" : "no"},
+                          {"n_steps", record.n_steps},
+                          {"trace_hash", record.trace_hash.substr(0, 16)},
+                          {"reason", record.failure_reason.value_or("")}});
+    }
+    return episodes;
+  }
+
+  std::string VideoSource(const run::EpisodeRecord& record) const {
+    if (options_.embed_videos) {
+      const auto bytes = run_.ReadFilmOf(record, options_.max_embedded_bytes);
+      if (bytes) return DataUrl("video/mp4", *bytes);
+    }
+    return LinkBelow(record.video);
+  }
+
+  // Height over width of the films, from config.json; square by default.
+  double PictureAspect() const {
+    constexpr double kLongest = 4.0;
+    const Json size = core::ValueAt(core::TryParseJson(run_.config), "/env_runner/video_size");
+    if (!size.is_array() || size.size() != 2 || !size[0].is_number() || !size[1].is_number()) {
+      return 1.0;
+    }
+    const double aspect = size[1].get<double>() / size[0].get<double>();
+    return aspect > 0.0 ? std::clamp(aspect, 1.0 / kLongest, kLongest) : 1.0;
+  }
 
   const run::RunFolder& run_;
   const HtmlReportOptions& options_;
   Json page_;
 };
-
-std::string RunPage::Render() {
-  page_["title"] = run::RunTitle(run_);
-  page_["run_name"] = fs::weakly_canonical(fs::absolute(run_.path)).filename().string();
-  SetSplits();
-  if (const auto effects = run_.ReadEffects()) {
-    page_.update(EffectsJson(*effects));
-    for (Json& arm : page_["arms"]) {
-      const std::string folder = arm["folder"];
-      arm["href"] = folder.empty() ? "" : LinkTo(fs::path(folder) / run_.report_file().filename());
-    }
-  }
-  if (const auto latency = run_.ReadLatency()) page_["latency"] = LatencyJson(*latency);
-  SetCurves();
-  SetVideos();
-  SetNumbers();
-  SetPractice();
-  SetFiles();
-  return report::Render("report.html", page_);
-}
-
-void RunPage::SetSplits() {
-  page_["others"] = Json::array();
-  page_["grids"] = Json::array();
-  for (const std::string& split : run::SplitsOf(run_)) {
-    if (page_["grids"].empty()) {  // the first split is the headline
-      page_["headline"] = HeadlineJson(run_, split);
-    } else {
-      page_["others"].push_back(SplitJson(run_.episodes, split));
-    }
-    page_["grids"].push_back(GridJson(split));
-  }
-  page_["episodes"] = EpisodesJson();
-  page_["any_failed"] = std::ranges::any_of(run_.episodes, [](const run::EpisodeRecord& record) {
-    return record.failure_reason.has_value();
-  });
-}
-
-Json RunPage::GridJson(const std::string& split) const {
-  const ScoreScale scale = ScaleOf(run_.episodes);
-  Json cells = Json::array();
-  for (const run::EpisodeRecord& record : run_.episodes) {
-    if (cells.size() == kMostEpisodes) break;
-    if (record.split == split) cells.push_back(CellJson(record, scale));
-  }
-  return {{"split", split == "test" ? "Test" : "Train"},
-          {"min_score", scale.low},
-          {"half_score", scale.At(0.5)},
-          {"max_score", scale.high},
-          {"cells", cells},
-          {"clusters", FailuresJson(run_.episodes, split, run_.path.string())}};
-}
-
-Json RunPage::EpisodesJson() const {
-  Json episodes = Json::array();
-  for (const run::EpisodeRecord& record : run_.episodes) {
-    if (episodes.size() >= kMostEpisodes && !record.failure_reason) continue;
-    if (episodes.size() >= 2 * kMostEpisodes) break;
-    episodes.push_back({{"split", record.split},
-                        {"seed", record.seed},
-                        {"score", record.score},
-                        {"success", record.success ? "yes" : "no"},
-                        {"n_steps", record.n_steps},
-                        {"trace_hash", record.trace_hash.substr(0, 16)},
-                        {"reason", record.failure_reason.value_or("")}});
-  }
-  return episodes;
-}
-
-void RunPage::SetCurves() {
-  struct Choice {
-    const char* title;
-    std::vector<std::string> keys;
-    bool log_y;
-    bool unit_range;
-  };
-  const std::vector<Choice> choices = {
-      {"Loss", {"train_loss", "val_loss"}, true, false},
-      {"Action error on training data", {"train_action_mse_error"}, true, false},
-      {"Mean score", {"test/mean_score", "train/mean_score"}, false, true},
-      {"Success rate", {"test/success_rate", "train/success_rate"}, false, true}};
-  Json plots = Json::array();
-  for (const Choice& choice : choices) {
-    LinePlot plot{.title = choice.title, .log_y = choice.log_y, .unit_range = choice.unit_range};
-    for (const std::string& key : choice.keys) AddCurve(run_, key, key, &plot);
-    AppendPlot(plot, &plots);
-  }
-  page_["curves"] = {{"plots", plots}};
-  page_["has_curves"] = !plots.empty();
-}
-
-std::string RunPage::VideoSource(const run::EpisodeRecord& record) const {
-  if (options_.embed_videos) {
-    const auto bytes = run_.ReadFilmOf(record, options_.max_embedded_bytes);
-    if (bytes) return DataUrl("video/mp4", *bytes);
-  }
-  return LinkBelow(record.video);
-}
-
-// Height over width of the films, from config.json; square by default.
-double RunPage::PictureAspect() const {
-  constexpr double kLongest = 4.0;
-  const Json config = core::TryParseJson(run_.config);
-  const Json::json_pointer place("/env_runner/video_size");
-  if (!config.is_object() || !config.contains(place)) return 1.0;
-  const Json& size = config[place];
-  if (!size.is_array() || size.size() != 2 || !size[0].is_number() || !size[1].is_number()) {
-    return 1.0;
-  }
-  const double aspect = size[1].get<double>() / size[0].get<double>();
-  return aspect > 0.0 ? std::clamp(aspect, 1.0 / kLongest, kLongest) : 1.0;
-}
-
-// Films with notes are shown with their plots.
-void RunPage::SetVideos() {
-  constexpr int kMostPosters = 100;
-  const double aspect = PictureAspect();
-  int n_posters = 0;
-  std::int64_t n_hands = 0;
-  Json films = Json::array();
-  Json videos = Json::array();
-  for (const std::string& split : run::SplitsOf(run_)) {
-    for (const run::EpisodeRecord& record : run_.episodes) {
-      if (record.split != split) continue;
-      const std::string source = VideoSource(record);
-      if (source.empty()) continue;
-      const std::optional<fs::path> film = run_.FilmOf(record);
-      const bool has_poster = film && n_posters++ < kMostPosters;
-      Json video = {{"split", record.split}, {"seed", record.seed},
-                    {"score", record.score}, {"success", record.success},
-                    {"source", source},      {"poster", has_poster ? FilmPoster(*film) : ""}};
-      if (const std::optional<run::FilmNotes> notes = run_.ReadNotesOf(record)) {
-        SetFilmPlots(*notes, aspect, &video);
-        n_hands = std::max<std::int64_t>(n_hands, notes->n_marks);
-        films.push_back(std::move(video));
-      } else {
-        videos.push_back(std::move(video));
-      }
-    }
-  }
-  page_["any_video"] = !films.empty() || !videos.empty();
-  page_["any_plane"] =
-      std::ranges::any_of(films, [](const Json& film) { return film["plane"] != ""; });
-  page_["hands"] = HandLegend(n_hands);
-  page_["films"] = std::move(films);
-  page_["videos"] = std::move(videos);
-}
-
-// The keys of eval_log.json, except those per seed, which the grid shows, and file names.
-void RunPage::SetNumbers() {
-  page_["numbers"] = Json::array();
-  for (const auto& [key, value] : run_.eval_log.items()) {
-    if (key.find("/sim_") != std::string::npos || key == run::kRunIdKey ||
-        key == run::kEpisodesHashKey) {
-      continue;
-    }
-    page_["numbers"].push_back(
-        {{"key", key}, {"value", value.dump(-1, ' ', false, Json::error_handler_t::replace)}});
-  }
-}
-
-// Links lead to the videos on the page.
-void RunPage::SetPractice() {
-  const std::optional<compare::GoodPractice> practice = compare::DescribePractice(run_);
-  if (!practice) return;
-  Json shown = compare::ToJson(*practice);
-  const auto link = [this](std::uint64_t seed) {
-    const bool is_there = std::ranges::any_of(run_.episodes, [&](const auto& record) {
-      return record.split == "test" && record.seed == seed && !VideoSource(record).empty();
-    });
-    return is_there ? fmt::format("#test_{}", seed) : "";
-  };
-  for (Json& failure : shown["failures"]) {
-    failure["href"] = link(failure["seed"].get<std::uint64_t>());
-    failure["command"] = ReplayCommand(run_.path.string(), failure["episode"].get<int>());
-  }
-  if (const auto seed = practice->success.lost_again) {
-    shown["success"]["lost_href"] = link(*seed);
-  }
-  if (!shown["duplicates"].is_null()) {
-    Json& groups = shown["duplicates"]["groups"];
-    for (Json& group : groups) {
-      group = fmt::format("{}", fmt::join(group.get<std::vector<std::uint64_t>>(), ", "));
-    }
-  }
-  const Json& jerk = shown["jerk"];
-  shown["has_jerk"] = !jerk["of_success"].is_null() || !jerk["of_failure"].is_null();
-  for (const char* count : {"n_checkpoints", "n_arms"}) {
-    Json& n = shown["comparisons"][count];
-    if (n == 0) n = nullptr;
-  }
-  page_["practice"] = std::move(shown);
-}
-
-void RunPage::SetFiles() {
-  page_["seeds"] = run_.seeds && !run_.episodes.empty() ? run::SeedText(*run_.seeds) : "";
-  page_["has_shared_seeds"] = run_.seeds && run_.seeds->n_shared() > 0;
-  page_["config"] = run_.config;
-  page_["manifest"] = run_.manifest;
-  page_["notes"] = run_.notes;
-  if (run_.episodes.size() > kMostEpisodes) {
-    page_["notes"].push_back(
-        fmt::format("The page lists {} of {} episodes, and those that failed; {} has all.",
-                    kMostEpisodes, run_.episodes.size(), run::kEpisodesFile));
-  }
-  if (const std::optional<core::Cost> cost = run_.ReadCost()) {
-    page_["notes"].push_back("The run took " + run::Describe(*cost));
-  }
-}
 
 Json SeedCurves(const compare::MultiRun& multi_run) {
   Json plots = Json::array();

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <exception>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -85,7 +84,7 @@ std::string HashOf(const std::vector<Trace>& traces) {
       for (const auto& [key, value] : step) bytes += key + value;
     }
   }
-  return core::Sha256Hex(std::as_bytes(std::span(bytes)));
+  return core::Sha256Hex(bytes);
 }
 
 // Envs that play other seeds in threads until this object ends.

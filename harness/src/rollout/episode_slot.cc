@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "control/latency_model.h"
+#include "core/clock.h"
 #include "core/errors.h"
 #include "rollout/catch_all.h"
 #include "run/safetensors.h"
@@ -234,8 +235,7 @@ void EpisodeSlot::End() {
     recording_->Write(plan_.output_dir / RecordedFile(record_.seed));
   }
   recording_.reset();
-  record_.wall_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time_).count();
+  record_.wall_s = core::SecondsSince(start_time_);
   state_ = State::kEnded;
 }
 

@@ -60,7 +60,7 @@ Json Describe(const ArrayMap& tensors, FloatStorage storage) {
 std::string SealedText(Json manifest) {
   manifest.erase(kSealKey);
   const std::string rest = manifest.dump(1);
-  manifest[kSealKey] = core::Sha256Hex(std::as_bytes(std::span(rest)));
+  manifest[kSealKey] = core::Sha256Hex(rest);
   return manifest.dump(1) + "\n";
 }
 
@@ -81,6 +81,31 @@ void VerifyFile(const fs::path& path, const ListedFile& listed) {
   if (HashFile(file) != listed.sha256) {
     Fail(path, "does not match its SHA-256 in the manifest: the file is damaged or was edited");
   }
+}
+
+constexpr std::string_view kOldSuffix = ".old";
+constexpr std::string_view kEpochPrefix = "epoch=";
+constexpr const char* kBegunEmpty = "no_checkpoint_yet";
+
+fs::path OldOf(fs::path path) { return path += kOldSuffix; }
+
+bool IsComplete(const fs::path& folder) {
+  try {
+    Checkpoint::Open(folder);
+    return true;
+  } catch (const Error& error) {
+    core::LogWarning(error.what());
+    return false;
+  }
+}
+
+/// The epoch of a name such as "epoch=0100-test_mean_score=0.871"; -1 for any other name.
+int EpochOf(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(kEpochPrefix)) return -1;
+  int epoch = -1;
+  std::from_chars(name.data() + kEpochPrefix.size(), name.data() + name.size(), epoch);
+  return epoch;
 }
 
 }  // namespace
@@ -166,35 +191,6 @@ ArrayMap Checkpoint::ReadTensors(std::string_view file) const {
   if (!Has(file)) Fail(folder_ / file, "does not exist: the checkpoint was saved without it");
   return ReadSafetensors(folder_ / file).tensors;
 }
-
-namespace {
-
-constexpr std::string_view kOldSuffix = ".old";
-constexpr std::string_view kEpochPrefix = "epoch=";
-constexpr const char* kBegunEmpty = "no_checkpoint_yet";
-
-fs::path OldOf(fs::path path) { return path += kOldSuffix; }
-
-bool IsComplete(const fs::path& folder) {
-  try {
-    Checkpoint::Open(folder);
-    return true;
-  } catch (const Error& error) {
-    core::LogWarning(error.what());
-    return false;
-  }
-}
-
-/// The epoch of a name such as "epoch=0100-test_mean_score=0.871"; -1 for any other name.
-int EpochOf(const fs::path& path) {
-  const std::string name = path.filename().string();
-  if (!name.starts_with(kEpochPrefix)) return -1;
-  int epoch = -1;
-  std::from_chars(name.data() + kEpochPrefix.size(), name.data() + name.size(), epoch);
-  return epoch;
-}
-
-}  // namespace
 
 std::string EpochName(int epoch) { return fmt::format("{}{:04}", kEpochPrefix, epoch); }
 

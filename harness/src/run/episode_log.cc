@@ -131,6 +131,35 @@ EpisodeRecord ToRecord(const core::JsonView& row, std::span<const std::string> m
 
 constexpr std::size_t kMaxFileBytes = std::size_t{512} << 20;
 
+constexpr std::size_t kRowsAtOnce = 10000;
+
+std::string Rows(std::span<const EpisodeRecord> records, const RunResult& result) {
+  std::string text;
+  for (const EpisodeRecord& record : records) {
+    text += EpisodeRow(record, result.metric_names) + "\n";
+  }
+  return text;
+}
+
+// `episodes_hash`: of EpisodesJsonl.
+std::string LogOf(const RunResult& result, int n_selection_seeds, const std::string& run_id,
+                  const std::string& episodes_hash) {
+  Json summary = SummaryLog(result, n_selection_seeds);
+  if (!run_id.empty()) {
+    summary[kRunIdKey] = run_id;
+    summary[kEpisodesHashKey] = episodes_hash;
+  }
+  std::vector<LogEntry> log;
+  for (const auto& [key, value] : summary.items()) log.emplace_back(key, Dump(value, -1));
+  AppendEpisodes(result, &log);
+  std::ranges::sort(log);
+  std::string text = "{";
+  for (const auto& [key, value] : log) {
+    text += fmt::format("{}\n  {}: {}", text.size() > 1 ? "," : "", Dump(Json(key), -1), value);
+  }
+  return text + (log.empty() ? "}\n" : "\n}\n");
+}
+
 }  // namespace
 
 std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names) {
@@ -142,20 +171,6 @@ std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string>
   }
   return Dump(row, -1);
 }
-
-namespace {
-
-constexpr std::size_t kRowsAtOnce = 10000;
-
-std::string Rows(std::span<const EpisodeRecord> records, const RunResult& result) {
-  std::string text;
-  for (const EpisodeRecord& record : records) {
-    text += EpisodeRow(record, result.metric_names) + "\n";
-  }
-  return text;
-}
-
-}  // namespace
 
 std::string EpisodesJsonl(const RunResult& result) { return Rows(result.records, result); }
 
@@ -183,31 +198,8 @@ Json SummaryLog(const RunResult& result, int n_selection_seeds) {
   return log;
 }
 
-namespace {
-
-// `episodes_hash`: of EpisodesJsonl.
-std::string LogOf(const RunResult& result, int n_selection_seeds, const std::string& run_id,
-                  const std::string& episodes_hash) {
-  Json summary = SummaryLog(result, n_selection_seeds);
-  if (!run_id.empty()) {
-    summary[kRunIdKey] = run_id;
-    summary[kEpisodesHashKey] = episodes_hash;
-  }
-  std::vector<LogEntry> log;
-  for (const auto& [key, value] : summary.items()) log.emplace_back(key, Dump(value, -1));
-  AppendEpisodes(result, &log);
-  std::ranges::sort(log);
-  std::string text = "{";
-  for (const auto& [key, value] : log) {
-    text += fmt::format("{}\n  {}: {}", text.size() > 1 ? "," : "", Dump(Json(key), -1), value);
-  }
-  return text + (log.empty() ? "}\n" : "\n}\n");
-}
-
-}  // namespace
-
 std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const std::string& run_id) {
-  return LogOf(result, n_selection_seeds, run_id, HashOfText(EpisodesJsonl(result)));
+  return LogOf(result, n_selection_seeds, run_id, core::Sha256Hex(EpisodesJsonl(result)));
 }
 
 std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records) {

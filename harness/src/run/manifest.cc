@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 
 #include "control/env_runner_config.h"
 #include "core/atomic_file.h"
@@ -18,55 +17,6 @@ namespace {
 
 constexpr std::size_t kIdDigits = 16;
 constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
-
-}  // namespace
-
-std::string WithRunId(const std::string& manifest, const std::string& config) {
-  auto json = nlohmann::json::parse(WithoutRunId(manifest));
-  auto of_results = json;
-  of_results.erase("machine");  // outcome_class has what matters of it
-  if (of_results.contains("checkpoint") && of_results["checkpoint"].is_object()) {
-    of_results["checkpoint"].erase("folder");
-  }
-  auto settings = nlohmann::json::parse(config);
-  if (settings.contains("training")) settings["training"].erase("resume");
-  json[kRunIdKey] = HashOfText(settings.dump() + of_results.dump()).substr(0, kIdDigits);
-  json[kConfigHashKey] = HashOfText(config);
-  return json.dump(2) + "\n";
-}
-
-std::string WithoutRunId(const std::string& manifest) {
-  auto json = core::ParseJson(manifest, kManifestFile);
-  json.erase(kRunIdKey);
-  json.erase(kConfigHashKey);
-  return json.dump(2) + "\n";
-}
-
-void WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
-                  const std::string& config) {
-  core::WriteFileAtomically(folder / kManifestFile, std::string_view(manifest));
-  core::WriteFileAtomically(folder / kConfigFile, std::string_view(config));
-}
-
-std::string ReadRunManifest(const std::filesystem::path& folder) {
-  return core::ReadTextFile(folder / kManifestFile, kMaxManifestBytes);
-}
-
-std::string TextAt(const nlohmann::json& json, const std::string& pointer) {
-  const nlohmann::json::json_pointer place(pointer);
-  const bool is_text = json.is_object() && json.contains(place) && json[place].is_string();
-  return is_text ? json[place].get<std::string>() : std::string();
-}
-
-std::string HashOfText(std::string_view text) {
-  return core::Sha256Hex(std::as_bytes(std::span(text)));
-}
-
-std::string RunIdOf(const std::string& json_text) {
-  return TextAt(core::TryParseJson(json_text), fmt::format("/{}", kRunIdKey));
-}
-
-namespace {
 
 using Json = nlohmann::json;
 
@@ -92,7 +42,58 @@ SeedRange RangeFrom(const core::JsonView& json) {
   return range;
 }
 
+void VisitCertificate(const core::JsonFields& fields, DeterminismCertificate* c) {
+  bool is_verified = !c->difference;
+  fields("verified", &is_verified);
+  fields("first_seed", &c->first_seed);
+  fields("n_seeds", &c->n_seeds);
+  fields("n_steps", &c->n_steps);
+  fields("trace_hash", &c->trace_hash);
+  if (is_verified) return;
+  if (!c->difference) c->difference.emplace();
+  fields.Object("first_difference", [&](const core::JsonFields& difference) {
+    difference("condition", &c->difference->condition);
+    difference("step", &c->difference->step);
+    difference("key", &c->difference->key);
+  });
+}
+
 }  // namespace
+
+std::string WithRunId(const std::string& manifest, const std::string& config) {
+  auto json = nlohmann::json::parse(WithoutRunId(manifest));
+  auto of_results = json;
+  of_results.erase("machine");  // outcome_class has what matters of it
+  if (of_results.contains("checkpoint") && of_results["checkpoint"].is_object()) {
+    of_results["checkpoint"].erase("folder");
+  }
+  auto settings = nlohmann::json::parse(config);
+  if (settings.contains("training")) settings["training"].erase("resume");
+  json[kRunIdKey] = core::Sha256Hex(settings.dump() + of_results.dump()).substr(0, kIdDigits);
+  json[kConfigHashKey] = core::Sha256Hex(config);
+  return json.dump(2) + "\n";
+}
+
+std::string WithoutRunId(const std::string& manifest) {
+  auto json = core::ParseJson(manifest, kManifestFile);
+  json.erase(kRunIdKey);
+  json.erase(kConfigHashKey);
+  return json.dump(2) + "\n";
+}
+
+void WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
+                  const std::string& config) {
+  core::WriteFileAtomically(folder / kManifestFile, std::string_view(manifest));
+  core::WriteFileAtomically(folder / kConfigFile, std::string_view(config));
+}
+
+std::string ReadRunManifest(const std::filesystem::path& folder) {
+  return core::ReadTextFile(folder / kManifestFile, kMaxManifestBytes);
+}
+
+std::string RunIdOf(const std::string& json_text) {
+  return core::TextAt(core::TryParseJson(json_text), fmt::format("/{}", kRunIdKey));
+}
 
 int CountShared(const SeedRange& a, const SeedRange& b) {
   if (b.first < a.first) return CountShared(b, a);
@@ -158,28 +159,8 @@ std::string OutcomeClass(const OutcomeConditions& conditions) {
 }
 
 std::string OutcomeClassOf(const std::string& manifest) {
-  return TextAt(core::TryParseJson(manifest), fmt::format("/{}", kOutcomeClassKey));
+  return core::TextAt(core::TryParseJson(manifest), fmt::format("/{}", kOutcomeClassKey));
 }
-
-namespace {
-
-void VisitCertificate(const core::JsonFields& fields, DeterminismCertificate* c) {
-  bool is_verified = !c->difference;
-  fields("verified", &is_verified);
-  fields("first_seed", &c->first_seed);
-  fields("n_seeds", &c->n_seeds);
-  fields("n_steps", &c->n_steps);
-  fields("trace_hash", &c->trace_hash);
-  if (is_verified) return;
-  if (!c->difference) c->difference.emplace();
-  fields.Object("first_difference", [&](const core::JsonFields& difference) {
-    difference("condition", &c->difference->condition);
-    difference("step", &c->difference->step);
-    difference("key", &c->difference->key);
-  });
-}
-
-}  // namespace
 
 nlohmann::json ToJson(const DeterminismCertificate& certificate) {
   return core::ToFields(certificate, VisitCertificate);

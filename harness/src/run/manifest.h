@@ -35,12 +35,6 @@ void WriteRunHead(const std::filesystem::path& folder, const std::string& manife
 /// The text of manifest.json. Throws Error{kIo} if it cannot be read.
 std::string ReadRunManifest(const std::filesystem::path& folder);
 
-/// The text at a JSON pointer, "/checkpoint/sha256"; empty if there is none.
-std::string TextAt(const nlohmann::json& json, const std::string& pointer);
-
-/// The SHA-256 of a text.
-std::string HashOfText(std::string_view text);
-
 /// The id in a manifest or an eval_log; empty if there is none (before version 0.2) or the text is
 /// not a JSON object.
 std::string RunIdOf(const std::string& json);

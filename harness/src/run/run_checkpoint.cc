@@ -47,8 +47,8 @@ struct Ranking {
 
 Ranking RankingOf(const fs::path& checkpoints) {
   const nlohmann::json config = ReadJsonHead(checkpoints.parent_path() / kConfigFile);
-  Ranking ranking = {.key = TextAt(config, "/checkpoint/topk/monitor_key"),
-                     .is_max = TextAt(config, "/checkpoint/topk/mode") != "min"};
+  Ranking ranking = {.key = core::TextAt(config, "/checkpoint/topk/monitor_key"),
+                     .is_max = core::TextAt(config, "/checkpoint/topk/mode") != "min"};
   if (ranking.key.empty()) ranking.key = "test_mean_score";
   std::ranges::replace(ranking.key, '/', '_');
   return ranking;
@@ -130,7 +130,8 @@ ChosenCheckpoint FindCheckpoint(const fs::path& path, CheckpointOrder order) {
       if (chosen) return *chosen;
     }
   }
-  const std::string evaluated = TextAt(ReadJsonHead(path / kManifestFile), "/checkpoint/folder");
+  const std::string evaluated =
+      core::TextAt(ReadJsonHead(path / kManifestFile), "/checkpoint/folder");
   if (evaluated.empty()) ThrowNoCheckpoint(path);
   return {evaluated, "the one that the evaluation in " + path.string() + " rolled out"};
 }

@@ -15,6 +15,7 @@
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/regular_file.h"
+#include "core/sha256.h"
 #include "run/episode_log.h"
 #include "run/run_cost.h"
 #include "run/run_files.h"
@@ -86,18 +87,17 @@ void ReadLog(const std::function<bool(std::string*)>& next, RunFolder* folder) {
 
 void CheckConfig(const RunFolder& folder, const std::string& run_id) {
   const std::string wanted =
-      TextAt(core::TryParseJson(folder.manifest), fmt::format("/{}", kConfigHashKey));
-  const std::string found = HashOfText(folder.config);
+      core::TextAt(core::TryParseJson(folder.manifest), fmt::format("/{}", kConfigHashKey));
+  const std::string found = core::Sha256Hex(folder.config);
   if (wanted.empty() || wanted == found) return;
-  ThrowMixed(folder.path,
-             fmt::format("manifest.json is of run {}, whose config.json has the SHA-256 "
-                         "{:.16}…; the one there has {:.16}…",
-                         run_id, wanted, found));
+  ThrowMixed(folder.path, fmt::format("manifest.json is of run {}, whose config.json has the "
+                                      "SHA-256 {:.16}…; the one there has {:.16}…",
+                                      run_id, wanted, found));
 }
 
 void CheckEpisodes(const RunFolder& folder, const std::string& run_id,
                    const std::string& episodes) {
-  const std::string evaluated = TextAt(folder.eval_log, fmt::format("/{}", kRunIdKey));
+  const std::string evaluated = core::TextAt(folder.eval_log, fmt::format("/{}", kRunIdKey));
   if (evaluated != run_id) {
     const auto name = [](const std::string& id) {
       return id.empty() ? "a run without an id" : "run " + id;
@@ -105,12 +105,11 @@ void CheckEpisodes(const RunFolder& folder, const std::string& run_id,
     ThrowMixed(folder.path, fmt::format("eval_log.json is of {}, manifest.json of {}",
                                         name(evaluated), name(run_id)));
   }
-  const std::string wanted = TextAt(folder.eval_log, fmt::format("/{}", kEpisodesHashKey));
-  if (wanted.empty() || wanted == HashOfText(episodes)) return;
-  ThrowMixed(folder.path,
-             fmt::format("eval_log.json is about episodes with the SHA-256 {:.16}…; those in "
-                         "episodes.jsonl have {:.16}…",
-                         wanted, HashOfText(episodes)));
+  const std::string wanted = core::TextAt(folder.eval_log, fmt::format("/{}", kEpisodesHashKey));
+  if (wanted.empty() || wanted == core::Sha256Hex(episodes)) return;
+  ThrowMixed(folder.path, fmt::format("eval_log.json is about episodes with the SHA-256 {:.16}…; "
+                                      "those in episodes.jsonl have {:.16}…",
+                                      wanted, core::Sha256Hex(episodes)));
 }
 
 // Before runs had ids, episodes.jsonl alone meant a complete result.
@@ -132,13 +131,12 @@ std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
   const std::string path = folder.path.string();
   if (folder.config.empty() && is_evaluation) {
     return fmt::format(
-        "the evaluation in '{}' is not finished: it has no {}; start it over with "
-        "dp_bench eval --overwrite --output {}",
+        "the evaluation in '{}' is not finished: it has no {}; start it over with dp_bench eval "
+        "--overwrite --output {}",
         path, missing, path);
   }
   return fmt::format(
-      "the {} in '{}' is not finished: it has no {}; continue with dp_bench {} "
-      "--resume {}",
+      "the {} in '{}' is not finished: it has no {}; continue with dp_bench {} --resume {}",
       is_evaluation ? "evaluation" : "run", path, missing, is_evaluation ? "eval" : "run", path);
 }
 
@@ -262,17 +260,17 @@ std::vector<std::string> SplitsOf(const RunFolder& folder) {
 
 std::string TaskTitle(const RunFolder& folder) {
   const Json config = core::TryParseJson(folder.config);
-  const std::string env = TextAt(config, "/env/plugin");
-  const std::string task = TextAt(config, "/env/params/task");
+  const std::string env = core::TextAt(config, "/env/plugin");
+  const std::string task = core::TextAt(config, "/env/params/task");
   return env.empty() || task.empty() ? env : env + ", " + task;
 }
 
 std::string RunTitle(const RunFolder& folder) {
   const Json config = core::TryParseJson(folder.config);
-  const std::string policy = TextAt(config, "/policy/plugin");
+  const std::string policy = core::TextAt(config, "/policy/plugin");
   // a name of its own says more than an env plugin that has many tasks
-  const std::string name = TextAt(config, "/name");
-  const bool has_own_name = !name.empty() && !name.starts_with(TextAt(config, "/env/plugin"));
+  const std::string name = core::TextAt(config, "/name");
+  const bool has_own_name = !name.empty() && !name.starts_with(core::TextAt(config, "/env/plugin"));
   const std::string task = has_own_name ? name : TaskTitle(folder);
   if (policy.empty() || task.empty()) return fs::absolute(folder.path).filename().string();
   return fmt::format("{} on {}", policy, task);

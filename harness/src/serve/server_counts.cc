@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 
+#include "core/clock.h"
 #include "core/errors.h"
 
 namespace dp_bench::serve {
@@ -82,8 +82,7 @@ ServerLog::ServerLog(const std::string& path) {
 
 void ServerLog::Write(std::string_view event, nlohmann::json fields) {
   if (file_ == nullptr) return;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  fields["time"] = std::chrono::duration<double>(now).count();
+  fields["time"] = core::UnixTime();
   fields["event"] = event;
   const std::string line = fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::fprintf(file_.get(), "%s\n", line.c_str());

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 
+#include "core/clock.h"
 #include "core/errors.h"
 #include "serve/protocol.h"
 #include "serve/request_fields.h"
@@ -14,11 +14,10 @@ constexpr std::string_view kHarnessVersion = "0.8.0";
 constexpr std::int64_t kProtocolVersion = 1;
 
 wire::Map Frame(std::string_view type, wire::Map payload, const wire::Value& seq) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
   return {{"type", std::string(type)},
           {"payload", std::move(payload)},
           {"seq", seq},
-          {"timestamp", std::chrono::duration<double>(now).count()}};
+          {"timestamp", core::UnixTime()}};
 }
 
 class VlaEval final : public Protocol {
@@ -42,10 +41,6 @@ class VlaEval final : public Protocol {
   }
 
   bool gives_single_actions() const override { return true; }
-
-  std::optional<net::Outgoing> Greet(const wire::Map& /*metadata*/) const override {
-    return std::nullopt;
-  }
 
   void Read(const wire::Message& message, const wire::Map& metadata,
             ClientRequest* request) const override {

@@ -39,6 +39,49 @@ void PrintFailures(const data::CollectReport& report, const std::filesystem::pat
   if (n > kShownFailures) core::PrintStatus("  the others are in {}/.zattrs\n", folder.string());
 }
 
+namespace fs = std::filesystem;
+
+class CheckpointActor final : public data::FirstActor {
+ public:
+  CheckpointActor(planner::PolicyFromCheckpoint from, const EnvSpec& env)
+      : config_(std::move(from.config)),
+        policy_(std::move(from.policy)),
+        spec_(policy_->spec()),
+        env_keys_(env.shape_meta.obs),
+        policy_keys_(rollout::MatchObsKeys(env.shape_meta, spec_.shape_meta)),
+        planner_(*policy_, torch::kCPU, /*micro_batch=*/1),
+        loop_(planner_, spec_.shape_meta, spec_.horizons) {}
+
+  void Reset(std::uint64_t seed) override { loop_.Reset(seed); }
+
+  std::span<const float> Act(std::span<const std::span<const std::byte>> obs) override {
+    std::vector<ObsView> views;
+    for (std::size_t i = 0; i < env_keys_.size(); ++i) {
+      if (policy_keys_[i] < 0) continue;
+      const KeySpec& key = env_keys_[i];
+      views.emplace_back(key.name, obs[i].data(), key.dtype, Dims(key.StorageShape()));
+    }
+    return loop_.Act(views);
+  }
+
+ private:
+  Config config_;
+  std::unique_ptr<Policy> policy_;
+  PolicySpec spec_;
+  std::vector<KeySpec> env_keys_;
+  std::vector<int> policy_keys_;  // of each key of the env; -1: the policy does not use it
+  planner::PolicyPlanner planner_;
+  control::ControlLoop loop_;
+};
+
+fs::path FindFolder(const fs::path& checkpoint) {
+  if (fs::is_directory(checkpoint)) return run::FindCheckpoint(checkpoint).folder;
+  throw ConfigError(
+      "collect.takeover.checkpoint: expected the folder of a checkpoint or of a run, found no "
+      "folder '{}'",
+      checkpoint.string());
+}
+
 }  // namespace
 
 bool RunCollection(const Task& task, data::CollectRequest request, const std::atomic<bool>& stop) {
@@ -97,53 +140,6 @@ bool ProvideDatasetAlone(const Task& task) {
   return !core::ReleaseStopSignals() && is_there;
 }
 
-namespace {
-
-namespace fs = std::filesystem;
-
-class CheckpointActor final : public data::FirstActor {
- public:
-  CheckpointActor(planner::PolicyFromCheckpoint from, const EnvSpec& env)
-      : config_(std::move(from.config)),
-        policy_(std::move(from.policy)),
-        spec_(policy_->spec()),
-        env_keys_(env.shape_meta.obs),
-        policy_keys_(rollout::MatchObsKeys(env.shape_meta, spec_.shape_meta)),
-        planner_(*policy_, torch::kCPU, /*micro_batch=*/1),
-        loop_(planner_, spec_.shape_meta, spec_.horizons) {}
-
-  void Reset(std::uint64_t seed) override { loop_.Reset(seed); }
-
-  std::span<const float> Act(std::span<const std::span<const std::byte>> obs) override {
-    std::vector<ObsView> views;
-    for (std::size_t i = 0; i < env_keys_.size(); ++i) {
-      if (policy_keys_[i] < 0) continue;
-      const KeySpec& key = env_keys_[i];
-      views.emplace_back(key.name, obs[i].data(), key.dtype, Dims(key.StorageShape()));
-    }
-    return loop_.Act(views);
-  }
-
- private:
-  Config config_;
-  std::unique_ptr<Policy> policy_;
-  PolicySpec spec_;
-  std::vector<KeySpec> env_keys_;
-  std::vector<int> policy_keys_;  // of each key of the env; -1: the policy does not use it
-  planner::PolicyPlanner planner_;
-  control::ControlLoop loop_;
-};
-
-fs::path FindFolder(const fs::path& checkpoint) {
-  if (fs::is_directory(checkpoint)) return run::FindCheckpoint(checkpoint).folder;
-  throw ConfigError(
-      "collect.takeover.checkpoint: expected the folder of a checkpoint or of a run, found no "
-      "folder '{}'",
-      checkpoint.string());
-}
-
-}  // namespace
-
 std::unique_ptr<data::FirstActor> LoadFirstActor(const fs::path& checkpoint, const EnvSpec& env,
                                                  plugin::PluginCatalogue& catalogue) {
   try {
@@ -159,7 +155,7 @@ nlohmann::json TakeoverOrigin(const data::TakeoverConfig& config) {
   const run::Checkpoint checkpoint = run::Checkpoint::Open(FindFolder(config.checkpoint));
   return {{"weights", checkpoint.Sha256Of(run::kEmaFile)},
           {"normalizer", checkpoint.Sha256Of(run::kNormalizerFile)},
-          {"config", core::Sha256Hex(std::as_bytes(std::span(checkpoint.config())))},
+          {"config", core::Sha256Hex(checkpoint.config())},
           {"max_steps", config.max_steps}};
 }
 

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "config/dataset_format.h"
+#include "core/clock.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
@@ -172,10 +172,6 @@ void ShrinkBatches(const Experiment& asked, const MemoryNeed& need, ExperimentOp
   }
 }
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // Of all epochs. A batch of validation counts as one of training, which takes longer; a batch that
 // the data of the trial do not fill counts by its samples.
 run::CostPrediction PredictSteps(const Experiment& asked, TrainingRig& rig, double n_sequences) {
@@ -186,7 +182,7 @@ run::CostPrediction PredictSteps(const Experiment& asked, TrainingRig& rig, doub
   if (training.max_train_steps) {
     n_steps = std::min(n_steps, static_cast<double>(*training.max_train_steps));
   }
-  train::StepTimer timer(&Now);
+  train::StepTimer timer(&core::SteadyTime);
   rig.Step(&timer);
   core::CostMeter meter;
   for (int i = 0; i < kTimedSteps; ++i) rig.Step(&timer);

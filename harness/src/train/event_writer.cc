@@ -12,10 +12,10 @@
 #include <bit>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <system_error>
 
 #include "core/atomic_file.h"
+#include "core/clock.h"
 #include "core/console.h"
 #include "core/crc32c.h"
 #include "core/proto_encoder.h"
@@ -24,7 +24,7 @@
 #include "media/png.h"
 
 namespace dp_bench::train {
-
+namespace fs = std::filesystem;
 namespace {
 
 using core::ProtoEncoder;
@@ -74,6 +74,39 @@ std::uint32_t MaskedCrc32c(std::string_view bytes) {
   return std::rotr(core::Crc32c(bytes), 15) + 0xA282EAD8;
 }
 
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
+
+std::string HostName() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return ::gethostname(name.data(), name.size()) == 0 ? name.data() : "localhost";
+}
+
+/// The seconds in the name of an event file; -1 for other files.
+std::int64_t SecondsOf(const std::string& name) {
+  std::int64_t seconds = -1;
+  if (name.starts_with(kPrefix)) {
+    std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), seconds);
+  }
+  return seconds;
+}
+
+/// Now, or one second after the newest event file: a run may resume within a second, or on a
+/// machine with a slow clock.
+std::int64_t SecondsForNewFile(const fs::path& folder) {
+  auto seconds = static_cast<std::int64_t>(core::UnixTime());
+  for (const fs::path& path : core::EntriesOf(folder)) {
+    seconds = std::max(seconds, SecondsOf(path.filename().string()) + 1);
+  }
+  return seconds;
+}
+
+fs::path NewPath(const fs::path& folder) {
+  static std::atomic<int> n_files = 0;
+  return folder / fmt::format("{}{:010}.{}.{}.{}", kPrefix, SecondsForNewFile(folder), HostName(),
+                              ::getpid(), n_files++);
+}
+
 }  // namespace
 
 std::string FileVersionEvent(double wall_time) {
@@ -117,49 +150,6 @@ void AppendTfRecord(std::string_view data, std::string* out) {
   core::AppendLittleEndian(MaskedCrc32c(data), out);
 }
 
-namespace fs = std::filesystem;
-namespace {
-
-constexpr std::string_view kPrefix = "events.out.tfevents.";
-constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
-
-/// Seconds since 1970.
-double WallTime() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string HostName() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  return ::gethostname(name.data(), name.size()) == 0 ? name.data() : "localhost";
-}
-
-/// The seconds in the name of an event file; -1 for other files.
-std::int64_t SecondsOf(const std::string& name) {
-  std::int64_t seconds = -1;
-  if (name.starts_with(kPrefix)) {
-    std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), seconds);
-  }
-  return seconds;
-}
-
-/// Now, or one second after the newest event file: a run may resume within a second, or on a
-/// machine with a slow clock.
-std::int64_t SecondsForNewFile(const fs::path& folder) {
-  auto seconds = static_cast<std::int64_t>(WallTime());
-  for (const fs::path& path : core::EntriesOf(folder)) {
-    seconds = std::max(seconds, SecondsOf(path.filename().string()) + 1);
-  }
-  return seconds;
-}
-
-fs::path NewPath(const fs::path& folder) {
-  static std::atomic<int> n_files = 0;
-  return folder / fmt::format("{}{:010}.{}.{}.{}", kPrefix, SecondsForNewFile(folder), HostName(),
-                              ::getpid(), n_files++);
-}
-
-}  // namespace
-
 EventWriter::EventWriter(const fs::path& folder, std::int64_t resume_step) {
   core::CreateFolders(folder);
   path_ = NewPath(folder);
@@ -167,9 +157,9 @@ EventWriter::EventWriter(const fs::path& folder, std::int64_t resume_step) {
     return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   });
   if (descriptor_ < 0) core::ThrowErrno("create", path_);
-  Append(FileVersionEvent(WallTime()));
+  Append(FileVersionEvent(core::UnixTime()));
   // also for a new run: TensorBoard's server treats only the second START of a folder as a restart
-  Append(SessionStartEvent({WallTime(), resume_step}));
+  Append(SessionStartEvent({core::UnixTime(), resume_step}));
 }
 
 EventWriter::~EventWriter() {
@@ -182,11 +172,12 @@ EventWriter::~EventWriter() {
 }
 
 void EventWriter::AddScalar(std::string_view tag, double value, std::int64_t step) {
-  Append(ScalarEvent({WallTime(), step}, tag, static_cast<float>(value)));
+  Append(ScalarEvent({core::UnixTime(), step}, tag, static_cast<float>(value)));
 }
 
 void EventWriter::AddImage(std::string_view tag, const RgbImage& image, std::int64_t step) {
-  Append(ImageEvent({WallTime(), step}, tag, image.width, image.height, media::EncodePng(image)));
+  Append(ImageEvent({core::UnixTime(), step}, tag, image.width, image.height,
+                    media::EncodePng(image)));
 }
 
 void EventWriter::Append(std::string_view event) {

@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "core/clock.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::view {
@@ -19,25 +21,17 @@ std::string SpeedText(double speed) {
 }  // namespace
 
 std::optional<Command> CommandOf(char key) {
-  switch (key) {
-    case ' ':
-      return Command::kTogglePause;
-    case '.':
-      return Command::kSingleStep;
-    case '+':
-    case '=':
-      return Command::kFaster;
-    case '-':
-      return Command::kSlower;
-    case 'c':
-      return Command::kNextCamera;
-    case 'r':
-      return Command::kRestart;
-    case 'n':
-      return Command::kNextEpisode;
-    default:
-      return std::nullopt;
-  }
+  using Binding = std::pair<char, Command>;
+  constexpr std::array<Binding, 8> kBindings = {{{' ', Command::kTogglePause},
+                                                 {'.', Command::kSingleStep},
+                                                 {'+', Command::kFaster},
+                                                 {'=', Command::kFaster},
+                                                 {'-', Command::kSlower},
+                                                 {'c', Command::kNextCamera},
+                                                 {'r', Command::kRestart},
+                                                 {'n', Command::kNextEpisode}}};
+  const auto* const found = std::ranges::find(kBindings, key, &Binding::first);
+  return found == kBindings.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::string Title(const PlayerStatus& status) {
@@ -229,9 +223,7 @@ bool PlayerThread::TakePicture(RgbImage* picture, PlayerStatus* status) {
   return true;
 }
 
-double PlayerThread::Now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
+double PlayerThread::Now() const { return core::SecondsSince(start_); }
 
 void PlayerThread::Run() {
   try {

@@ -58,8 +58,6 @@ std::string StateOfAll(const fs::path& program, std::span<char* const> arguments
 
 fs::path AnswerFolder() { return plugin::CacheFolder() / "answers"; }
 
-std::string Hash(std::string_view text) { return core::Sha256Hex(std::as_bytes(std::span(text))); }
-
 // Runs the program with its standard output in the file. Returns its exit code.
 int RunInto(const fs::path& file, const fs::path& program, char** argv) {
   const int output = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -89,8 +87,8 @@ void Keep(const fs::path& answer, const std::string& text) {
 int RecallOrRun(const fs::path& program, int argc, char** argv) {
   const std::span<char* const> arguments(argv, static_cast<std::size_t>(argc));
   const std::string question = fmt::format("{} {}", program.string(), fmt::join(arguments, "\n"));
-  const fs::path answer = AnswerFolder() / Hash(question);
-  const std::string state = Hash(StateOfAll(program, arguments.subspan(1))) + "\n";
+  const fs::path answer = AnswerFolder() / core::Sha256Hex(question);
+  const std::string state = core::Sha256Hex(StateOfAll(program, arguments.subspan(1))) + "\n";
   if (fs::exists(answer)) {
     const std::string text = core::ReadTextFile(answer, kMaxAnswer);
     if (text.starts_with(state)) {

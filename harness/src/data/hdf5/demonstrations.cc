@@ -57,8 +57,8 @@ std::vector<fs::path> ListFiles(const fs::path& path) {
   }
   if (!others.empty()) {
     reader::WarnUser(
-        fmt::format("{}: only the files in the folder itself are read; left out "
-                    "folders with HDF5 files, and names without a file ({}): {}",
+        fmt::format("{}: only the files in the folder itself are read; left out folders with HDF5 "
+                    "files, and names without a file ({}): {}",
                     path.string(), others.size(), reader::ListFirst(others)));
   }
   std::ranges::sort(files, [](const fs::path& a, const fs::path& b) {
@@ -146,10 +146,9 @@ void DemonstrationFiles::AddFile(std::size_t index, const DemonstrationQuery& qu
     FindBelow("", kMaxDepth, &search);
   }
   if (demonstrations_.size() == n_before) {
-    RefuseLayout(*file, search.action
-                            ? fmt::format("groups with an array '{}'", *search.action)
-                            : "robomimic's layout (data/demo_<n>/actions and obs/<key>) or ACT's "
-                              "(action and observations/<key>)");
+    RefuseLayout(*file, search.action ? fmt::format("groups with an array '{}'", *search.action)
+                                      : "robomimic's layout (data/demo_<n>/actions and obs/<key>) "
+                                        "or ACT's (action and observations/<key>)");
   }
   if (!search.left_out.empty()) {
     reader::WarnUser(fmt::format("{}: left out groups without an array '{}' ({}): {}",
@@ -301,10 +300,8 @@ void DemonstrationFiles::ReadRate(const H5File& file, std::size_t index) {
   if (const bool is_robomimic = file.Find("data") == Object::kGroup; is_robomimic && !fps) {
     const nlohmann::json env =
         core::TryParseJson(file.TextAttribute("data", "env_args").value_or(""));
-    const nlohmann::json::json_pointer rate("/env_kwargs/control_freq");
-    if (env.is_object() && env.contains(rate) && env.at(rate).is_number()) {
-      fps = env.at(rate).get<double>();
-    }
+    const nlohmann::json rate = core::ValueAt(env, "/env_kwargs/control_freq");
+    if (rate.is_number()) fps = rate.get<double>();
   }
   if (fps && !(*fps >= reader::kMinFps && *fps <= reader::kMaxFps)) {
     file.Fail("", "expected a rate of {} to {} Hz, found {}", reader::kMinFps, reader::kMaxFps,
