@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <new>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "dp_bench/error.h"
@@ -39,24 +41,16 @@ fs::path FileOf(const void* anchor) {
 
 // 0 for types that envs rarely look up.
 mjtSize CountOf(const mjModel& model, mjtObj type) {
-  switch (type) {
-    case mjOBJ_ACTUATOR:
-      return model.nactuator;
-    case mjOBJ_BODY:
-      return model.nbody;
-    case mjOBJ_CAMERA:
-      return model.ncam;
-    case mjOBJ_GEOM:
-      return model.ngeom;
-    case mjOBJ_JOINT:
-      return model.njnt;
-    case mjOBJ_SENSOR:
-      return model.nsensor;
-    case mjOBJ_SITE:
-      return model.nsite;
-    default:
-      return 0;
-  }
+  using Count = std::pair<mjtObj, mjtSize mjModel::*>;
+  constexpr std::array<Count, 7> kCounts = {{{mjOBJ_ACTUATOR, &mjModel::nactuator},
+                                             {mjOBJ_BODY, &mjModel::nbody},
+                                             {mjOBJ_CAMERA, &mjModel::ncam},
+                                             {mjOBJ_GEOM, &mjModel::ngeom},
+                                             {mjOBJ_JOINT, &mjModel::njnt},
+                                             {mjOBJ_SENSOR, &mjModel::nsensor},
+                                             {mjOBJ_SITE, &mjModel::nsite}}};
+  const auto* const found = std::ranges::find(kCounts, type, &Count::first);
+  return found == kCounts.end() ? 0 : model.*(found->second);
 }
 
 std::string NamesOf(const mjModel& model, mjtObj type) {
@@ -145,8 +139,7 @@ int IdOf(const mjModel& model, mjtObj type, const std::string& name) {
   const int id = mj_name2id(&model, type, name.c_str());
   if (id < 0) {
     throw Error(ErrorCode::kEnv,
-                fmt::format("expected a {} named '{}' in the MuJoCo model '{}', "
-                            "found: {}",
+                fmt::format("expected a {} named '{}' in the MuJoCo model '{}', found: {}",
                             mju_type2Str(type), name, model.names, NamesOf(model, type)));
   }
   return id;
@@ -185,11 +178,10 @@ fs::path FindScene(const std::string& file, const std::string& scene_dir, const 
     if (fs::is_regular_file(path, failed)) return path;
     tried += fmt::format("\n  {}", path.string());
   }
-  throw Error(
-      ErrorCode::kEnv,
-      fmt::format("found no scene {}; looked for:{}\nSet DP_BENCH_SCENE_PATH to the folder that "
-                  "holds it, or give the env's param scene_dir",
-                  file, tried));
+  throw Error(ErrorCode::kEnv,
+              fmt::format("found no scene {}; looked for:{}\nSet DP_BENCH_SCENE_PATH to the folder "
+                          "that holds it, or give the env's param scene_dir",
+                          file, tried));
 }
 
 }  // namespace dp_bench::mujoco

@@ -13,6 +13,7 @@
 
 #include "compare/trace_difference.h"
 #include "core/errors.h"
+#include "core/visit_dtype.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -49,26 +50,10 @@ Pairs PairInOrder(const run::PlanRecord& a, const run::PlanRecord& b) {
 }
 
 double NumberAt(const Array& array, std::size_t index) {
-  const auto read = [&]<class T>(T value) {
+  return core::VisitDType(array.dtype(), [&](auto value) {
     std::memcpy(&value, array.bytes().data() + index * sizeof value, sizeof value);
     return static_cast<double>(value);
-  };
-  switch (array.dtype()) {
-    case DType::kUInt8:
-      return read(std::uint8_t{});
-    case DType::kUInt16:
-      return read(std::uint16_t{});
-    case DType::kInt32:
-      return read(std::int32_t{});
-    case DType::kInt64:
-      return read(std::int64_t{});
-    case DType::kFloat32:
-      return read(float{});
-    case DType::kFloat64:
-      return read(double{});
-  }
-  DPB_ASSERT(false);
-  return 0.0;
+  });
 }
 
 // "[1, 40, 17, 0]"

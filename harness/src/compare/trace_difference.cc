@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/errors.h"
+#include "core/visit_dtype.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -25,13 +26,6 @@ std::size_t RowBytes(const Array& array) {
 std::span<const std::byte> RowOf(const Array& array, std::int64_t row) {
   const std::size_t n_bytes = RowBytes(array);
   return array.bytes().subspan(static_cast<std::size_t>(row) * n_bytes, n_bytes);
-}
-
-template <class T>
-std::string ValueAt(std::span<const std::byte> row, std::size_t index) {
-  T value{};
-  std::memcpy(&value, row.data() + index * sizeof(T), sizeof(T));
-  return fmt::format("{}", value);
 }
 
 /// The whole text of a digest, or the first number that differs.
@@ -97,22 +91,10 @@ bool IsObserved(const ArrayMap& trace, std::int64_t row, std::int64_t step) {
 }  // namespace
 
 std::string ElementText(DType dtype, std::span<const std::byte> bytes, std::size_t index) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return ValueAt<std::uint8_t>(bytes, index);
-    case DType::kUInt16:
-      return ValueAt<std::uint16_t>(bytes, index);
-    case DType::kInt32:
-      return ValueAt<std::int32_t>(bytes, index);
-    case DType::kInt64:
-      return ValueAt<std::int64_t>(bytes, index);
-    case DType::kFloat32:
-      return ValueAt<float>(bytes, index);
-    case DType::kFloat64:
-      return ValueAt<double>(bytes, index);
-  }
-  DPB_ASSERT(false);
-  return "";
+  return core::VisitDType(dtype, [&](auto value) {
+    std::memcpy(&value, bytes.data() + index * sizeof value, sizeof value);
+    return fmt::format("{}", value);
+  });
 }
 
 std::optional<TraceDifference> FindFirstDifference(const ArrayMap& a, const ArrayMap& b) {

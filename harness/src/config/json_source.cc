@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <cstdio>
 #include <iterator>
 #include <utility>
 
@@ -301,21 +300,13 @@ nlohmann::json TakeMember(const std::string& key, JsonSource* source) {
 }
 
 std::string Describe(const nlohmann::json& value) {
-  std::string text = core::ShortDump(value);
-  switch (value.type()) {
-    case Json::value_t::null:
-      return "null";
-    case Json::value_t::boolean:
-      return text;
-    case Json::value_t::string:
-      return "the string " + text;
-    case Json::value_t::array:
-      return "the array " + text;
-    case Json::value_t::object:
-      return "an object";
-    default:
-      return "the number " + text;
-  }
+  if (value.is_object()) return "an object";
+  const std::string text = core::ShortDump(value);
+  if (value.is_null() || value.is_boolean()) return text;
+  return (value.is_string()  ? "the string "
+          : value.is_array() ? "the array "
+                             : "the number ") +
+         text;
 }
 
 }  // namespace dp_bench::config

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <new>
 #include <utility>
 
@@ -20,47 +20,28 @@ std::byte* Allocate(std::size_t byte_size) {
   return static_cast<std::byte*>(::operator new(byte_size, kAlignment));
 }
 
+struct DTypeInfo {
+  std::string_view name;
+  std::size_t size;  // of a value
+};
+// by DType
+constexpr std::array<DTypeInfo, 6> kDTypes = {
+    {{"uint8", 1}, {"uint16", 2}, {"int32", 4}, {"int64", 8}, {"float32", 4}, {"float64", 8}}};
+
+DTypeInfo InfoOf(DType dtype) {
+  const auto index = static_cast<std::size_t>(dtype);
+  return index < kDTypes.size() ? kDTypes[index] : DTypeInfo{"?", 0};
+}
+
 }  // namespace
 
-std::size_t SizeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return 1;
-    case DType::kUInt16:
-      return 2;
-    case DType::kInt32:
-    case DType::kFloat32:
-      return 4;
-    case DType::kInt64:
-    case DType::kFloat64:
-      return 8;
-  }
-  return 0;
-}
+std::size_t SizeOf(DType dtype) { return InfoOf(dtype).size; }
 
-std::string_view Name(DType dtype) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return "uint8";
-    case DType::kUInt16:
-      return "uint16";
-    case DType::kInt32:
-      return "int32";
-    case DType::kInt64:
-      return "int64";
-    case DType::kFloat32:
-      return "float32";
-    case DType::kFloat64:
-      return "float64";
-  }
-  return "?";
-}
+std::string_view Name(DType dtype) { return InfoOf(dtype).name; }
 
 DType ParseDType(std::string_view name) {
-  for (const DType dtype : {DType::kUInt8, DType::kUInt16, DType::kInt32, DType::kInt64,
-                            DType::kFloat32, DType::kFloat64}) {
-    if (Name(dtype) == name) return dtype;
-  }
+  const auto* const found = std::ranges::find(kDTypes, name, &DTypeInfo::name);
+  if (found != kDTypes.end()) return static_cast<DType>(found - kDTypes.begin());
   throw ShapeError("unknown dtype '{}'; known: uint8, uint16, int32, int64, float32, float64",
                    name);
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <vector>
 
 #include "core/errors.h"
@@ -26,10 +27,10 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
   key.shape = config.Require<std::vector<std::int64_t>>(
       "shape", "shape of one time step; images are [C, H, W]");
   const char* default_dtype = key.type == KeyType::kRgb ? "uint8" : "float32";
-  key.dtype = ParseDType(config.Get<std::string>(
-      "dtype", default_dtype,
-      "float32, uint8 or uint16; rgb keys are uint8 by default. Depth as uint16 is in millimetres, "
-      "as float32 in metres"));
+  key.dtype = ParseDType(
+      config.Get<std::string>("dtype", default_dtype,
+                              "float32, uint8 or uint16; rgb keys are uint8 by default. Depth as "
+                              "uint16 is in millimetres, as float32 in metres"));
 
   const bool is_image = key.is_image();
   if (key.NumElements() <= 0 || (is_image && key.shape.size() != 3)) {
@@ -104,17 +105,9 @@ int Dataset::KeyIndex(std::string_view name) const {
 }
 
 std::string_view Name(KeyType type) {
-  switch (type) {
-    case KeyType::kLowDim:
-      return "low_dim";
-    case KeyType::kRgb:
-      return "rgb";
-    case KeyType::kDepth:
-      return "depth";
-    case KeyType::kTask:
-      return "task";
-  }
-  return "?";
+  constexpr std::array kNames = {"low_dim", "rgb", "depth", "task"};
+  const auto index = static_cast<std::size_t>(type);
+  return index < kNames.size() ? kNames[index] : "?";
 }
 
 Shape KeySpec::StorageShape() const {
@@ -151,11 +144,10 @@ Horizons Horizons::FromConfig(const Config& config) {
   keys("drop_n_last_frames", &h.drop_n_last_frames, 0, std::int64_t{1} << 20,
        "last steps of an episode that are not the current step of a training sequence; none: "
        "horizon - n_action_steps - n_obs_steps + 1");
-  keys(
-      "temporal_ensemble_coeff", &h.temporal_ensemble_coeff, -10.0, 10.0,
-      "temporal ensembling: plan at every step and execute the mean of what the plans have for it, "
-      "n_action_steps of them at most, with weights exp(-coeff * i), oldest plan first; ACT's is "
-      "0.01; none: execute n_action_steps of each plan");
+  keys("temporal_ensemble_coeff", &h.temporal_ensemble_coeff, -10.0, 10.0,
+       "temporal ensembling: plan at every step and execute the mean of what the plans have for "
+       "it, n_action_steps of them at most, with weights exp(-coeff * i), oldest plan first; ACT's "
+       "is 0.01; none: execute n_action_steps of each plan");
   if (h.n_action_steps > h.horizon - h.n_obs_steps + 1) {
     throw ConfigError(
         "{} is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie at or after the "

@@ -10,6 +10,7 @@
 
 #include "core/errors.h"
 #include "core/random_streams.h"
+#include "core/visit_dtype.h"
 #include "data/mixture.h"
 
 namespace dp_bench::data {
@@ -37,6 +38,44 @@ Shape Prepend(std::initializer_list<std::int64_t> front, const Shape& shape) {
   Shape all(front);
   all.insert(all.end(), shape.begin(), shape.end());
   return all;
+}
+
+// Fisher-Yates.
+void Shuffle(RandomStream stream, std::vector<std::int64_t>* order) {
+  if (order->size() > std::numeric_limits<std::uint32_t>::max()) {
+    throw DataError("cannot shuffle {} sequences", order->size());
+  }
+  for (std::size_t i = order->size(); i > 1; --i) {
+    std::swap((*order)[i - 1], (*order)[stream.UniformInt(static_cast<std::uint32_t>(i))]);
+  }
+}
+
+// How many of `n` visits each pool has: its share rounded down, and one more for those that lose
+// most by that.
+std::vector<std::int64_t> VisitsOf(std::span<const SamplePool> pools, std::int64_t n) {
+  std::vector<std::int64_t> visits;
+  std::vector<std::pair<double, std::size_t>> lost;
+  for (const SamplePool& pool : pools) {
+    const double wanted = pool.share * static_cast<double>(n);
+    visits.push_back(static_cast<std::int64_t>(wanted));
+    lost.emplace_back(static_cast<double>(visits.back()) - wanted, lost.size());
+  }
+  std::ranges::sort(lost);
+  std::int64_t n_left = n - std::reduce(visits.begin(), visits.end());
+  for (std::size_t i = 0; n_left > 0; i = (i + 1) % lost.size(), --n_left) {
+    ++visits[lost[i].second];
+  }
+  return visits;
+}
+
+template <class Out>
+void Convert(DType from, std::span<const std::byte> in, std::span<Out> out) {
+  DPB_ASSERT(in.size() == out.size() * SizeOf(from));
+  core::VisitDType(from, [&]<class In>(In /*type*/) {
+    const In* values = reinterpret_cast<const In*>(in.data());
+    std::transform(values, values + out.size(), out.begin(),
+                   [](In value) { return static_cast<Out>(value); });
+  });
 }
 
 }  // namespace
@@ -289,38 +328,6 @@ void BatchLoader::GatherObs(const Source& source, const Sequence& sequence, std:
   }
 }
 
-namespace {
-
-// Fisher-Yates.
-void Shuffle(RandomStream stream, std::vector<std::int64_t>* order) {
-  if (order->size() > std::numeric_limits<std::uint32_t>::max()) {
-    throw DataError("cannot shuffle {} sequences", order->size());
-  }
-  for (std::size_t i = order->size(); i > 1; --i) {
-    std::swap((*order)[i - 1], (*order)[stream.UniformInt(static_cast<std::uint32_t>(i))]);
-  }
-}
-
-// How many of `n` visits each pool has: its share rounded down, and one more for those that lose
-// most by that.
-std::vector<std::int64_t> VisitsOf(std::span<const SamplePool> pools, std::int64_t n) {
-  std::vector<std::int64_t> visits;
-  std::vector<std::pair<double, std::size_t>> lost;
-  for (const SamplePool& pool : pools) {
-    const double wanted = pool.share * static_cast<double>(n);
-    visits.push_back(static_cast<std::int64_t>(wanted));
-    lost.emplace_back(static_cast<double>(visits.back()) - wanted, lost.size());
-  }
-  std::ranges::sort(lost);
-  std::int64_t n_left = n - std::reduce(visits.begin(), visits.end());
-  for (std::size_t i = 0; n_left > 0; i = (i + 1) % lost.size(), --n_left) {
-    ++visits[lost[i].second];
-  }
-  return visits;
-}
-
-}  // namespace
-
 std::vector<std::int64_t> EpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n) {
   if (n < 0) throw DataError("cannot shuffle {} sequences", n);
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
@@ -353,36 +360,6 @@ std::vector<std::int64_t> MixedEpochOrder(std::uint64_t seed, std::uint64_t epoc
   Shuffle(RandomStream(seed, core::kShuffleStream, epoch), &order);
   return order;
 }
-
-namespace {
-
-template <class In, class Out>
-void ConvertFrom(std::span<const std::byte> in, std::span<Out> out) {
-  DPB_ASSERT(in.size() == out.size() * sizeof(In));
-  const In* values = reinterpret_cast<const In*>(in.data());
-  std::transform(values, values + out.size(), out.begin(),
-                 [](In value) { return static_cast<Out>(value); });
-}
-
-template <class Out>
-void Convert(DType from, std::span<const std::byte> in, std::span<Out> out) {
-  switch (from) {
-    case DType::kUInt8:
-      return ConvertFrom<std::uint8_t>(in, out);
-    case DType::kUInt16:
-      return ConvertFrom<std::uint16_t>(in, out);
-    case DType::kInt32:
-      return ConvertFrom<std::int32_t>(in, out);
-    case DType::kInt64:
-      return ConvertFrom<std::int64_t>(in, out);
-    case DType::kFloat32:
-      return ConvertFrom<float>(in, out);
-    case DType::kFloat64:
-      return ConvertFrom<double>(in, out);
-  }
-}
-
-}  // namespace
 
 void ConvertElements(DType from, std::span<const std::byte> in, std::span<float> out) {
   Convert(from, in, out);

@@ -2,6 +2,8 @@
 // i of the result, so no row depends on its neighbours.
 #include "dp_bench/tensor.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -31,31 +33,19 @@ torch::Tensor FillRows(std::vector<RandomStream>& streams, at::IntArrayRef shape
   return result;
 }
 
+// By DType.
+constexpr std::array kScalarTypes = {torch::kUInt8, torch::kUInt16,  torch::kInt32,
+                                     torch::kInt64, torch::kFloat32, torch::kFloat64};
+
 }  // namespace
 
 torch::ScalarType ToScalarType(DType dtype) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return torch::kUInt8;
-    case DType::kUInt16:
-      return torch::kUInt16;
-    case DType::kInt32:
-      return torch::kInt32;
-    case DType::kInt64:
-      return torch::kInt64;
-    case DType::kFloat32:
-      return torch::kFloat32;
-    case DType::kFloat64:
-      return torch::kFloat64;
-  }
-  throw InternalError("unknown dtype");
+  return kScalarTypes.at(static_cast<std::size_t>(dtype));
 }
 
 DType ToDType(torch::ScalarType type) {
-  for (const DType dtype : {DType::kUInt8, DType::kUInt16, DType::kInt32, DType::kInt64,
-                            DType::kFloat32, DType::kFloat64}) {
-    if (ToScalarType(dtype) == type) return dtype;
-  }
+  const auto* const found = std::ranges::find(kScalarTypes, type);
+  if (found != kScalarTypes.end()) return static_cast<DType>(found - kScalarTypes.begin());
   throw ShapeError("host arrays do not know the dtype {}", torch::toString(type));
 }
 

@@ -1,20 +1,20 @@
 #include "serve/protocol.h"
 
+#include <array>
+
 #include "core/errors.h"
 #include "dp_bench/build_id.h"
 
 namespace dp_bench::serve {
 
 std::string_view Name(Refusal refusal) {
-  switch (refusal) {
-    case Refusal::kBadRequest:
-      return "bad_request";
-    case Refusal::kOverloaded:
-      return "overloaded";
-    case Refusal::kFailed:
-      return "failed";
-  }
-  return "";
+  constexpr std::array kNames = {"bad_request", "overloaded", "failed"};
+  return kNames.at(static_cast<std::size_t>(refusal));
+}
+
+std::optional<net::HttpAnswer> Protocol::Health(std::string_view path) const {
+  if (path != "/healthz") return std::nullopt;
+  return net::HttpAnswer{.body = "OK\n"};
 }
 
 std::unique_ptr<Protocol> MakeProtocol(std::string_view name, const std::string& api_key) {

@@ -79,7 +79,9 @@ class Protocol {
   /// Whether a client gets one action per message, of a chunk that the server keeps.
   virtual bool gives_single_actions() const { return false; }
 
-  virtual std::optional<net::Outgoing> Greet(const wire::Map& metadata) const = 0;
+  virtual std::optional<net::Outgoing> Greet(const wire::Map& /*metadata*/) const {
+    return std::nullopt;
+  }
 
   /// Throws Error{kData} for what is no request; `request` then has what was read before, so that
   /// the refusal is known to be the answer to it.
@@ -93,8 +95,8 @@ class Protocol {
   virtual net::Outgoing Refuse(const ClientRequest& request, Refusal why,
                                const std::string& text) const = 0;
 
-  /// The page that tells whether the server is well; of others, nothing.
-  virtual std::optional<net::HttpAnswer> Health(std::string_view path) const = 0;
+  /// The page that tells whether the server is well, /healthz by default; of others, nothing.
+  virtual std::optional<net::HttpAnswer> Health(std::string_view path) const;
 
  protected:
   Protocol() = default;

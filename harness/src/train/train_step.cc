@@ -18,19 +18,8 @@
 namespace dp_bench::train {
 
 const char* NameOf(StepPhase phase) {
-  switch (phase) {
-    case StepPhase::kDataWait:
-      return "data";
-    case StepPhase::kForward:
-      return "forward";
-    case StepPhase::kBackward:
-      return "backward";
-    case StepPhase::kOptimizer:
-      return "optimizer";
-    case StepPhase::kEma:
-      return "EMA";
-  }
-  return "";
+  constexpr std::array kNames = {"data", "forward", "backward", "optimizer", "EMA"};
+  return kNames.at(static_cast<std::size_t>(phase));
 }
 
 TrainStep::TrainStep(const Parts& parts)
@@ -182,14 +171,13 @@ void TrainStep::SkipUpdate(const StepPlace& place) {
 void TrainStep::RequireFinite(double value, std::string_view what, const StepPlace& place,
                               const data::HostBatch& host) const {
   if (std::isfinite(value)) return;
-  const std::string advice =
-      place.global_step == 0
-          ? fmt::format(
-                "The weights are still those of the start: look at ComputeLoss of policy "
-                "plugin '{}', and at these sequences.",
-                policy_plugin_)
-          : "The last checkpoint is kept. Lower optimizer.lr, set training.max_grad_norm, or look "
-            "at these sequences.";
+  const std::string advice = place.global_step == 0
+                                 ? fmt::format(
+                                       "The weights are still those of the start: look at "
+                                       "ComputeLoss of policy plugin '{}', and at these sequences.",
+                                       policy_plugin_)
+                                 : "The last checkpoint is kept. Lower optimizer.lr, set "
+                                   "training.max_grad_norm, or look at these sequences.";
   throw NumericError(
       "the {} is {} at epoch {}, global_step {}, expected a finite number; the batch held the "
       "sequences [{}]. {}",

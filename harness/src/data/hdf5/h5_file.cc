@@ -1,7 +1,5 @@
 #include "data/hdf5/h5_file.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -151,21 +149,9 @@ std::string LibraryMessage() {
 }
 
 hid_t NativeType(DType dtype) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return H5T_NATIVE_UINT8;
-    case DType::kUInt16:
-      return H5T_NATIVE_UINT16;
-    case DType::kInt32:
-      return H5T_NATIVE_INT32;
-    case DType::kInt64:
-      return H5T_NATIVE_INT64;
-    case DType::kFloat32:
-      return H5T_NATIVE_FLOAT;
-    case DType::kFloat64:
-      return H5T_NATIVE_DOUBLE;
-  }
-  return -1;
+  const std::array by_dtype = {H5T_NATIVE_UINT8, H5T_NATIVE_UINT16, H5T_NATIVE_INT32,
+                               H5T_NATIVE_INT64, H5T_NATIVE_FLOAT,  H5T_NATIVE_DOUBLE};
+  return by_dtype.at(static_cast<std::size_t>(dtype));
 }
 
 H5File::H5File(std::filesystem::path path) : path_(std::move(path)) {
@@ -338,8 +324,7 @@ std::vector<std::string> H5File::Texts(const std::string& path) const {
 void H5File::RequireOwnBytes(const std::string& path, hid_t layout) const {
   if (H5Pget_layout(layout) != H5D_VIRTUAL && H5Pget_external_count(layout) == 0) return;
   Fail(path,
-       "expected data in the file, found a reference to other files; copy the data into "
-       "this one");
+       "expected data in the file, found a reference to other files; copy the data into this one");
 }
 
 void H5File::ReadFilters(Array* array) const {

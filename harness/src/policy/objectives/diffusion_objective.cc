@@ -1,6 +1,8 @@
 // See diffusion_objective.h.
 #include "policy/objectives/diffusion_objective.h"
 
+#include <array>
+
 #include "policy/networks/loss_weights.h"
 
 namespace dp_bench::policy {
@@ -28,15 +30,8 @@ std::vector<TrainingPass> DiffusionObjective::Corrupt(const TrainingInputs& inpu
 }
 
 const char* DiffusionObjective::prediction_name() const {
-  switch (scheduler_.config().prediction_type) {
-    case PredictionType::kEpsilon:
-      return "predicted noise";
-    case PredictionType::kSample:
-      return "predicted action";
-    case PredictionType::kVPrediction:
-      return "predicted velocity";
-  }
-  return "prediction";
+  constexpr std::array kNames = {"predicted noise", "predicted action", "predicted velocity"};
+  return kNames.at(static_cast<std::size_t>(scheduler_.config().prediction_type));
 }
 
 }  // namespace dp_bench::policy
