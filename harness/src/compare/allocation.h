@@ -1,7 +1,6 @@
 // Where the next episodes are worth most: with the policies that are not told apart yet.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

@@ -2,7 +2,6 @@
 // the difference of two runs, with the tests of "no difference" and the seeds that they take.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <vector>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <utility>

@@ -40,8 +40,7 @@ RealRate BoundRealRate(const run::RunFolder& simulated, const run::RunFolder& re
   if (outcomes.counts.n() == 0) {
     throw DataError(
         "{} and {} share no test seed; the seed of a real rollout must be that of the simulated "
-        "one "
-        "with the same start",
+        "one with the same start",
         simulated.path.string(), real.path.string());
   }
   const run::SplitSummary test = run::Summarize(simulated.episodes, "test");

@@ -1,8 +1,6 @@
 // The success rate on a real robot, from few real and many simulated rollouts.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "compare/intervals.h"
 #include "compare/pairing.h"
 

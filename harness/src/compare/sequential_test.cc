@@ -97,10 +97,7 @@ double PassEvidence::Log(const OutcomeCounts& counts) const {
     log_wealth[k] = counts.n_lost * bets_[k].on_lost + counts.n_gained * bets_[k].on_gained +
                     counts.n_same * bets_[k].on_same;
   }
-  const double largest = *std::max_element(log_wealth.begin(), log_wealth.end());
-  double sum = 0.0;
-  for (const double value : log_wealth) sum += std::exp(value - largest);
-  return largest + std::log(sum / static_cast<double>(bets_.size()));
+  return LogMeanEvidence(log_wealth);
 }
 
 DropInterval AnytimeDropInterval(const OutcomeCounts& counts, double confidence) {

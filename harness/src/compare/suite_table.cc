@@ -115,16 +115,6 @@ RateInterval RateOf(const std::string& outcomes, std::size_t n_units) {
   return rate;
 }
 
-// The cells of a policy on a task, one for each training seed.
-std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string& policy,
-                                      const std::string& task) {
-  std::vector<const SuiteCell*> cells;
-  for (const SuiteCell& cell : table.cells) {
-    if (cell.policy == policy && cell.task == task) cells.push_back(&cell);
-  }
-  return cells;
-}
-
 // Over the tasks of a group; null: over all.
 std::optional<SuiteMean> MeanOf(const SuiteTable& table, std::span<const SuiteRate> rates,
                                 const std::string& policy, const std::string* group) {
@@ -187,6 +177,15 @@ std::vector<std::string> GroupsOf(const SuiteTable& table) {
     if (std::ranges::find(groups, task.group) == groups.end()) groups.push_back(task.group);
   }
   return groups;
+}
+
+std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string& policy,
+                                      const std::string& task) {
+  std::vector<const SuiteCell*> cells;
+  for (const SuiteCell& cell : table.cells) {
+    if (cell.policy == policy && cell.task == task) cells.push_back(&cell);
+  }
+  return cells;
 }
 
 std::vector<SuiteRate> RatesOf(const SuiteTable& table) {

@@ -3,12 +3,10 @@
 // differ.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -83,6 +81,10 @@ struct SuiteRate {
   /// Of the episodes without a policy fault; none if all episodes or none have one.
   std::optional<double> without_faults;
 };
+
+/// The cells of a policy on a task, one for each training seed.
+std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string& policy,
+                                      const std::string& task);
 
 /// Those that have a cell.
 std::vector<SuiteRate> RatesOf(const SuiteTable& table);

@@ -1,7 +1,6 @@
 #include "data/sequence_sampler.h"
 
 #include <cstddef>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -49,16 +48,6 @@ void SequenceSampler::AddEpisode(std::int64_t begin, std::int64_t end, int pad_b
 const Sequence& SequenceSampler::at(std::int64_t i) const {
   if (i < 0 || i >= size()) throw InternalError("there is no sequence {} of {}", i, size());
   return sequences_[static_cast<std::size_t>(i)];
-}
-
-std::vector<std::int64_t> SequenceSampler::StepIndices(std::int64_t i) const {
-  const Sequence& sequence = at(i);
-  std::vector<std::int64_t> steps(static_cast<std::size_t>(horizon_), sequence.begin);
-  const auto own = steps.begin() + sequence.n_pad_front;
-  const auto own_end = steps.end() - sequence.n_pad_back;
-  std::iota(own, own_end, sequence.begin);
-  std::fill(own_end, steps.end(), sequence.end - 1);
-  return steps;
 }
 
 namespace {

@@ -49,9 +49,6 @@ class SequenceSampler {
   /// `i` within [0, size()); throws Error{kInternal} otherwise.
   const Sequence& at(std::int64_t i) const;
 
-  /// The T steps of sequence `i`, edges repeated.
-  std::vector<std::int64_t> StepIndices(std::int64_t i) const;
-
  private:
   void AddEpisode(std::int64_t begin, std::int64_t end, int pad_before, int pad_after);
 

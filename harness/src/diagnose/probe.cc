@@ -17,18 +17,6 @@ namespace {
 
 using torch::Tensor;
 
-data::BatchLoaderOptions LoaderOptions(const Policy& policy, std::int64_t batch_size,
-                                       std::uint64_t seed) {
-  data::BatchLoaderOptions options = {.batch_size = batch_size,
-                                      .shuffle = true,
-                                      .seed = seed,
-                                      .n_obs_steps = policy.n_train_obs_steps(),
-                                      .keys = {},
-                                      .n_threads = 0};
-  for (const KeySpec& key : policy.spec().shape_meta.obs) options.keys.push_back(key.name);
-  return options;
-}
-
 // The rows of all batches, with the tables of the last one.
 train::ProcessStages Joined(const std::vector<train::ProcessStages>& batches) {
   train::ProcessStages joined = batches.back();
@@ -68,8 +56,11 @@ Probe::Probe(const Dataset& dataset, const Policy& policy, const std::vector<boo
              std::int64_t batch_size, int n_batches, std::uint64_t seed)
     : seed_(seed) {
   const PolicySpec& spec = policy.spec();
+  data::BatchLoaderOptions options =
+      train::LoaderOptions(policy, {.batch_size = batch_size, .num_workers = 0});
+  options.seed = seed;
   data::BatchLoader loader(dataset, data::MakeTrainingSampler(dataset, spec.horizons, episodes),
-                           LoaderOptions(policy, batch_size, seed));
+                           options);
   loader.StartEpoch(0);
   for (data::HostBatch host; std::ssize(hosts_) < n_batches && loader.Next(&host);) {
     hosts_.push_back(std::exchange(host, {}));

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -24,16 +23,6 @@ template <class T, class Fits>
 const T* Find(const std::vector<T>& list, const Fits& fits) {
   const auto found = std::ranges::find_if(list, fits);
   return found == list.end() ? nullptr : &*found;
-}
-
-// The cells of a policy on a task, of which a table shows the first one's report.
-std::vector<const compare::SuiteCell*> CellsOf(const compare::SuiteTable& table,
-                                               const std::string& policy, const std::string& task) {
-  std::vector<const compare::SuiteCell*> cells;
-  for (const compare::SuiteCell& cell : table.cells) {
-    if (cell.policy == policy && cell.task == task) cells.push_back(&cell);
-  }
-  return cells;
 }
 
 // Letters and ranks; null for a policy without a place.
@@ -54,7 +43,7 @@ Json RateJson(const compare::SuiteTable& table, const SuiteExtras& extras,
   json.update(Json(rate->any_time));
   json["at_end"] = rate->at_end ? Json(rate->at_end->rate) : Json();
   int n_failed = 0;
-  for (const compare::SuiteCell* cell : CellsOf(table, policy, task)) {
+  for (const compare::SuiteCell* cell : compare::CellsOf(table, policy, task)) {
     n_failed += cell->n_failed;
     const std::string report = cell->folder + "/report.html";
     if (!json.contains("report")) json["report"] = LinkBelow(report);

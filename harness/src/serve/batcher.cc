@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "control/obs_history.h"
 #include "core/clock.h"
 
 namespace dp_bench::serve {

@@ -45,10 +45,6 @@ class Groot final : public Protocol {
     return keys;
   }
 
-  std::optional<net::Outgoing> Greet(const wire::Map& /*metadata*/) const override {
-    return std::nullopt;
-  }
-
   void Read(const wire::Message& message, const wire::Map& metadata,
             ClientRequest* request) const override {
     const wire::Map& map = RequireMap(message.value, "a request");
@@ -102,10 +98,6 @@ class Groot final : public Protocol {
                        const std::string& text) const override {
     return Pack(wire::Map{{"error", fmt::format("{}: {}", Name(why), text)}},
                 wire::ArrayForm::kMsgpackNumpy);
-  }
-
-  std::optional<net::HttpAnswer> Health(std::string_view /*path*/) const override {
-    return std::nullopt;
   }
 
  private:

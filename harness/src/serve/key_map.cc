@@ -1,9 +1,6 @@
 #include "serve/key_map.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "core/errors.h"

@@ -96,11 +96,6 @@ class OpenPi final : public Protocol {
                        const std::string& text) const override {
     return {.bytes = fmt::format("{}: {}", Name(why), text), .is_text = true};
   }
-
-  std::optional<net::HttpAnswer> Health(std::string_view path) const override {
-    if (path != "/healthz") return std::nullopt;
-    return net::HttpAnswer{.body = "OK\n"};
-  }
 };
 
 }  // namespace

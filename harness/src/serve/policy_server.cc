@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
-#include <utility>
 
 #include "core/clock.h"
 #include "core/errors.h"

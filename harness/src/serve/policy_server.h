@@ -1,7 +1,6 @@
 // A policy behind a server: sessions, batches, and what operators want to know.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -11,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "net/server.h"
 #include "serve/batcher.h"

@@ -74,11 +74,6 @@ class StarVla final : public Protocol {
         wire::ArrayForm::kOpenPi);
   }
 
-  std::optional<net::HttpAnswer> Health(std::string_view path) const override {
-    if (path != "/healthz") return std::nullopt;
-    return net::HttpAnswer{.body = "OK\n"};
-  }
-
  private:
   static wire::Map Envelope(std::string_view type, const wire::Value& id, wire::Map data) {
     return {{"status", "ok"},

@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "data/sequence_sampler.h"
 #include "dp_bench/array.h"
 #include "dp_bench/dataset.h"
 #include "dp_bench/error.h"
@@ -71,5 +73,15 @@ class FakeDataset final : public Dataset {
   std::vector<std::int64_t> ends_;
   DatasetSpec spec_;
 };
+
+/// The T steps of sequence `i`, edges repeated.
+inline std::vector<std::int64_t> StepsOf(const SequenceSampler& sampler, std::int64_t i) {
+  const Sequence& sequence = sampler.at(i);
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(sampler.horizon()), sequence.begin);
+  const auto own_end = steps.end() - sequence.n_pad_back;
+  std::iota(steps.begin() + sequence.n_pad_front, own_end, sequence.begin);
+  std::fill(own_end, steps.end(), sequence.end - 1);
+  return steps;
+}
 
 }  // namespace dp_bench::data

@@ -55,7 +55,7 @@ void ExpectGathered(const HostBatch& batch, const SequenceSampler& sampler, int 
             (Shape{static_cast<std::int64_t>(batch.indices.size()), sampler.horizon(), 2}));
   for (std::size_t row = 0; row < batch.indices.size(); ++row) {
     const Sequence& sequence = sampler.at(batch.indices[row]);
-    const std::vector<std::int64_t> steps = sampler.StepIndices(batch.indices[row]);
+    const std::vector<std::int64_t> steps = StepsOf(sampler, batch.indices[row]);
     for (std::size_t t = 0; t < horizon; ++t) {
       const auto time = static_cast<int>(t);
       EXPECT_EQ(batch.is_pad.as<std::uint8_t>()[row * horizon + t] != 0,

@@ -32,7 +32,7 @@ TEST(SequenceSampler, EqualsTheReferenceWindows) {
     const auto rows = c["rows"].get<std::vector<std::vector<std::int64_t>>>();
     ASSERT_EQ(sampler.size(), static_cast<std::int64_t>(rows.size())) << c.dump();
     for (std::int64_t i = 0; i < sampler.size(); ++i) {
-      EXPECT_EQ(sampler.StepIndices(i), rows[static_cast<std::size_t>(i)]) << c.dump();
+      EXPECT_EQ(StepsOf(sampler, i), rows[static_cast<std::size_t>(i)]) << c.dump();
     }
   }
 }
@@ -41,10 +41,10 @@ TEST(SequenceSampler, PadsEpisodeEdgesByRepeatingTheEdgeStep) {
   const SequenceSampler sampler(
       {.episode_ends = {3, 8}, .horizon = 4, .pad_before = 1, .pad_after = 2});
   EXPECT_EQ(sampler.at(0), (Sequence{.begin = 0, .end = 3, .n_pad_front = 1, .n_pad_back = 0}));
-  EXPECT_THAT(sampler.StepIndices(0), ElementsAre(0, 0, 1, 2));
-  EXPECT_THAT(sampler.StepIndices(2), ElementsAre(1, 2, 2, 2));
-  EXPECT_THAT(sampler.StepIndices(3), ElementsAre(3, 3, 4, 5)) << "the second episode begins anew";
-  EXPECT_THAT(sampler.StepIndices(sampler.size() - 1), ElementsAre(6, 7, 7, 7));
+  EXPECT_THAT(StepsOf(sampler, 0), ElementsAre(0, 0, 1, 2));
+  EXPECT_THAT(StepsOf(sampler, 2), ElementsAre(1, 2, 2, 2));
+  EXPECT_THAT(StepsOf(sampler, 3), ElementsAre(3, 3, 4, 5)) << "the second episode begins anew";
+  EXPECT_THAT(StepsOf(sampler, sampler.size() - 1), ElementsAre(6, 7, 7, 7));
 }
 
 TEST(SequenceSampler, HasNoSequenceWithoutAnEpisode) {
