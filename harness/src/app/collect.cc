@@ -11,9 +11,9 @@
 #include "app/verbs.h"
 #include "config/dataset_format.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
-#include "dp_bench/error.h"
 #include "run/shard.h"
 #include "task/collection.h"
 #include "task/dataset_conversion.h"
@@ -94,7 +94,7 @@ int CollectDemonstrations(CollectVerbOptions options) {
   const bool is_zarr = options.format == config::kZarrFormat;
   if (is_zarr && !options.output.empty()) request.output = options.output;
   if (is_zarr && !(options.map.empty() && options.params.empty())) {
-    throw Error(ErrorCode::kUsage, "--map and --param are for another --format than zarr");
+    throw UsageError("--map and --param are for another --format than zarr");
   }
   if (!is_zarr) {
     if (options.output.empty()) {

@@ -148,8 +148,7 @@ std::unique_ptr<Dataset> DatasetAtHand(const task::Experiment& experiment) {
 
 int RunSamplingDiagnosis(const DiagnoseVerbOptions& options) {
   if (options.checkpoint.empty()) {
-    throw Error(ErrorCode::kUsage,
-                "--sampling needs a checkpoint: dp_bench diagnose --sampling CHECKPOINT");
+    throw UsageError("--sampling needs a checkpoint: dp_bench diagnose --sampling CHECKPOINT");
   }
   const task::Experiment experiment(options.experiment);
   const std::unique_ptr<Dataset> dataset = DatasetAtHand(experiment);

@@ -91,10 +91,10 @@ void ExportAsGraphs(const run::Checkpoint& checkpoint, const ExportVerbOptions& 
 int Export(ExportVerbOptions options) {
   RequireFreeFolder(options.output);
   if (!options.map.empty() && options.format != kLerobotFormat) {
-    throw Error(ErrorCode::kUsage, "--map is only for --format lerobot");
+    throw UsageError("--map is only for --format lerobot");
   }
   if (StorageOf(options) != run::FloatStorage::kFloat32 && options.format != kCheckpointFormat) {
-    throw Error(ErrorCode::kUsage, "--dtype is only for --format dp_bench");
+    throw UsageError("--dtype is only for --format dp_bench");
   }
   ChooseCheckpoint(&options.checkpoint);
   const run::Checkpoint checkpoint = run::Checkpoint::Open(options.checkpoint);

@@ -198,9 +198,9 @@ void RequireNoReading(const InspectVerbOptions& options) {
   const bool has_config = !(asked.env.empty() && asked.config.empty() && asked.policy.empty() &&
                             options.checkpoint.empty());
   if (!has_config || (options.reading.keys.empty() && !options.reading.tolerance_s)) return;
-  throw Error(ErrorCode::kUsage,
-              "--keys and --tolerance are for --dataset alone; with a config, give "
-              "dataset.params.keys and dataset.params.tolerance_s");
+  throw UsageError(
+      "--keys and --tolerance are for --dataset alone; with a config, give "
+      "dataset.params.keys and dataset.params.tolerance_s");
 }
 
 int Inspect(const InspectVerbOptions& options) {
@@ -213,9 +213,9 @@ int Inspect(const InspectVerbOptions& options) {
       !options.experiment.config.empty()) {
     return InspectTheData(options);
   }
-  throw Error(ErrorCode::kUsage,
-              "nothing to inspect: give --policy and --env, --env, --dataset, or --checkpoint "
-              "(see --help)");
+  throw UsageError(
+      "nothing to inspect: give --policy and --env, --env, --dataset, or --checkpoint "
+      "(see --help)");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // dp_bench keys: prints every key of a config, from the code that reads it.
 #include <filesystem>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "app/verbs.h"

@@ -1,5 +1,6 @@
 // dp_bench_torch: all verbs, in the program that dp_bench (app/start) becomes for those that need
 // LibTorch, for help and for errors of the command line.
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

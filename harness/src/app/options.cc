@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <charconv>
 #include <limits>
-#include <optional>
 
 #include "config/name.h"
 #include "core/console.h"
@@ -27,8 +25,7 @@ std::vector<std::uint64_t> ParseSeeds(std::string_view option,
     const bool is_last = stop == end;
     if (error != std::errc() || seed < 0 || *next == '-' || (!is_last && *stop != ',')) {
       throw UsageError(
-          "{}: expected integers from 0 to {}, separated by commas, as in 42,43; "
-          "found '{}'",
+          "{}: expected integers from 0 to {}, separated by commas, as in 42,43; found '{}'",
           option, std::numeric_limits<std::int64_t>::max(), text);
     }
     seeds.push_back(static_cast<std::uint64_t>(seed));
@@ -122,10 +119,8 @@ void AddReadingOptions(CLI::App* app, task::DatasetReading* reading) {
 void RequireFreeFolder(const fs::path& output) {
   run::RequireNoRun(output);
   if (!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output))) return;
-  throw UsageError(
-      "'{}' exists and is not an empty folder; give another "
-      "--output",
-      output.string());
+  throw UsageError("'{}' exists and is not an empty folder; give another --output",
+                   output.string());
 }
 
 }  // namespace dp_bench::app

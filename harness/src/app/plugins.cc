@@ -90,8 +90,8 @@ std::string MakePluginProject(const std::string& kind, const std::string& name,
                               const fs::path& folder) {
   if (!std::regex_match(name, std::regex("[a-z][a-z0-9_]{0,63}"))) {
     throw UsageError(
-        "the name is '{}'; expected small letters, digits and _, beginning "
-        "with a letter, at most 64 characters",
+        "the name is '{}'; expected small letters, digits and _, beginning with a letter, at most "
+        "64 characters",
         name);
   }
   if (fs::exists(folder) && !fs::is_empty(folder)) {
@@ -167,10 +167,8 @@ int Certify(const PluginsOptions& options) {
 int CheckLibrary(const PluginsOptions& options) {
   const fs::path file = options.targets.empty() ? fs::path() : fs::path(options.targets.front());
   if (options.targets.size() != 1 || !fs::exists(file)) {
-    throw UsageError(
-        "expected the library of a plugin, or --env; found '{}', which is no "
-        "file",
-        fmt::join(options.targets, " "));
+    throw UsageError("expected the library of a plugin, or --env; found '{}', which is no file",
+                     fmt::join(options.targets, " "));
   }
   plugin::PluginCatalogue catalogue({});
   const plugin::PluginInfo info = catalogue.LoadFile(file);

@@ -21,23 +21,6 @@ bool IsNameCharacter(char c) {
   return is_letter || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
 }
 
-}  // namespace
-
-const std::string& RequireName(const std::string& name, std::string_view where) {
-  const bool is_name = !name.empty() && name.size() <= kMaxNameLength && name.front() != '.' &&
-                       std::ranges::all_of(name, IsNameCharacter);
-  if (is_name) return name;
-  throw ConfigError(
-      "{}: expected a name of 1 to {} letters, digits, '_', '-' and '.', without a '.' in front, "
-      "because it becomes a part of paths; found '{}'{}",
-      where, kMaxNameLength, core::Printable(name.substr(0, kMaxNameLength)),
-      name.size() > kMaxNameLength
-          ? fmt::format(" and {} more characters", name.size() - kMaxNameLength)
-          : "");
-}
-
-namespace {
-
 std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> two_back(b.size() + 1);
   std::vector<std::size_t> previous(b.size() + 1);
@@ -59,6 +42,19 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+const std::string& RequireName(const std::string& name, std::string_view where) {
+  const bool is_name = !name.empty() && name.size() <= kMaxNameLength && name.front() != '.' &&
+                       std::ranges::all_of(name, IsNameCharacter);
+  if (is_name) return name;
+  throw ConfigError(
+      "{}: expected a name of 1 to {} letters, digits, '_', '-' and '.', without a '.' in front, "
+      "because it becomes a part of paths; found '{}'{}",
+      where, kMaxNameLength, core::Printable(name.substr(0, kMaxNameLength)),
+      name.size() > kMaxNameLength
+          ? fmt::format(" and {} more characters", name.size() - kMaxNameLength)
+          : "");
+}
 
 std::optional<std::string> NearestName(std::string_view name,
                                        const std::vector<std::string>& candidates) {

@@ -92,6 +92,36 @@ fs::path FolderOf(const fs::path& path) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
+fs::path LinkOf(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
+
+bool HasName(int descriptor) {
+  struct stat status = {};
+  return ::fstat(descriptor, &status) != 0 || status.st_nlink > 0;
+}
+
+bool TryName(int descriptor, const fs::path& name) {
+  return ::linkat(AT_FDCWD, LinkOf(descriptor).c_str(), AT_FDCWD, name.c_str(),
+                  AT_SYMLINK_FOLLOW) == 0;
+}
+
+int OpenWithoutName(const fs::path& folder) {
+  return Uninterrupted(
+      [&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666); });
+}
+
+// Some sandboxes can open such a file but not name it, which would lose its content. Tried once,
+// with another file, because one that had a name cannot get one again.
+bool CanBeNamed(const fs::path& folder, const fs::path& temporary) {
+  static const bool can_be_named = [&] {
+    const int descriptor = OpenWithoutName(folder);
+    const bool is_named = descriptor >= 0 && TryName(descriptor, temporary);
+    if (is_named) ::unlink(temporary.c_str());
+    if (descriptor >= 0) ::close(descriptor);
+    return is_named;
+  }();
+  return can_be_named;
+}
+
 }  // namespace
 
 fs::path TemporaryFor(const fs::path& path) {
@@ -274,40 +304,6 @@ void RemoveUnfinishedAndHold() {
     std::filesystem::remove_all(path, ignored);
   }
 }
-
-namespace {
-
-fs::path LinkOf(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
-
-bool HasName(int descriptor) {
-  struct stat status = {};
-  return ::fstat(descriptor, &status) != 0 || status.st_nlink > 0;
-}
-
-bool TryName(int descriptor, const fs::path& name) {
-  return ::linkat(AT_FDCWD, LinkOf(descriptor).c_str(), AT_FDCWD, name.c_str(),
-                  AT_SYMLINK_FOLLOW) == 0;
-}
-
-int OpenWithoutName(const fs::path& folder) {
-  return Uninterrupted(
-      [&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666); });
-}
-
-// Some sandboxes can open such a file but not name it, which would lose its content. Tried once,
-// with another file, because one that had a name cannot get one again.
-bool CanBeNamed(const fs::path& folder, const fs::path& temporary) {
-  static const bool can_be_named = [&] {
-    const int descriptor = OpenWithoutName(folder);
-    const bool is_named = descriptor >= 0 && TryName(descriptor, temporary);
-    if (is_named) ::unlink(temporary.c_str());
-    if (descriptor >= 0) ::close(descriptor);
-    return is_named;
-  }();
-  return can_be_named;
-}
-
-}  // namespace
 
 int OpenUnnamed(const fs::path& temporary) {
   const fs::path folder = temporary.has_parent_path() ? temporary.parent_path() : fs::path(".");

@@ -30,6 +30,18 @@ bool IsC1(std::string_view text, std::size_t i) {
          static_cast<unsigned char>(text[i + 1]) >> 5U == 4;  // 80 to 9F
 }
 
+// spdlog's default logger writes to standard output, between results, and reports a failed write
+// with another message.
+spdlog::logger& StandardErrorLogger() {
+  static const std::shared_ptr<spdlog::logger> logger = [] {
+    auto made = std::make_shared<spdlog::logger>(
+        "", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    made->set_error_handler([](const std::string&) {});
+    return made;
+  }();
+  return *logger;
+}
+
 }  // namespace
 
 std::string Printable(std::string_view text) {
@@ -75,22 +87,6 @@ std::optional<std::string> LostOutput() {
   if (lost_errno == 0) return "the write failed";
   return std::generic_category().message(lost_errno);
 }
-
-namespace {
-
-// spdlog's default logger writes to standard output, between results, and reports a failed write
-// with another message.
-spdlog::logger& StandardErrorLogger() {
-  static const std::shared_ptr<spdlog::logger> logger = [] {
-    auto made = std::make_shared<spdlog::logger>(
-        "", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    made->set_error_handler([](const std::string&) {});
-    return made;
-  }();
-  return *logger;
-}
-
-}  // namespace
 
 void LogInfo(std::string_view message) { StandardErrorLogger().info("{}", Printable(message)); }
 

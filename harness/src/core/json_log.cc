@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <span>
-#include <string>
 #include <system_error>
 #include <utility>
 

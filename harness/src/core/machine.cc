@@ -10,7 +10,6 @@
 #include <fstream>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "core/clock.h"
 
@@ -43,6 +42,27 @@ std::optional<double> ReadNumber(const fs::path& file) {
 // "intel-rapl:0" is a processor; "intel-rapl:0:1" is a part of it.
 bool IsProcessor(const std::string& name) {
   return name.starts_with("intel-rapl:") && name.find(':') == name.rfind(':');
+}
+
+// What RLIMIT_AS (`ulimit -v`) leaves for this process; none if there is no limit.
+std::optional<std::int64_t> LeftInAddressSpace() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  std::int64_t n_pages = 0;
+  if (!(std::ifstream("/proc/self/statm") >> n_pages)) return std::nullopt;
+  const std::int64_t left = static_cast<std::int64_t>(limit.rlim_cur) - n_pages * getpagesize();
+  return std::max<std::int64_t>(0, left);
+}
+
+std::int64_t AvailableOnMachine() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string name, unit; file >> name;) {
+    std::int64_t kibibytes = 0;
+    if (!(file >> kibibytes)) return 0;
+    if (name == "MemAvailable:") return kibibytes << 10;
+    std::getline(file, unit);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -104,31 +124,6 @@ Cost CostMeter::Read() {
   if (start_gpu_j_ && gpu_j) cost.energy_j = cost.energy_j.value_or(0.0) + *gpu_j - *start_gpu_j_;
   return cost;
 }
-
-namespace {
-
-// What RLIMIT_AS (`ulimit -v`) leaves for this process; none if there is no limit.
-std::optional<std::int64_t> LeftInAddressSpace() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
-  std::int64_t n_pages = 0;
-  if (!(std::ifstream("/proc/self/statm") >> n_pages)) return std::nullopt;
-  const std::int64_t left = static_cast<std::int64_t>(limit.rlim_cur) - n_pages * getpagesize();
-  return std::max<std::int64_t>(0, left);
-}
-
-std::int64_t AvailableOnMachine() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name, unit; file >> name;) {
-    std::int64_t kibibytes = 0;
-    if (!(file >> kibibytes)) return 0;
-    if (name == "MemAvailable:") return kibibytes << 10;
-    std::getline(file, unit);
-  }
-  return 0;
-}
-
-}  // namespace
 
 std::int64_t AvailableMemory() {
   const std::int64_t machine = AvailableOnMachine();

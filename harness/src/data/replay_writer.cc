@@ -70,6 +70,17 @@ void WriteAttributes(const fs::path& folder, const json& attributes) {
       folder.string(), kOrigin, path, show(found), show(wanted));
 }
 
+constexpr std::chrono::seconds kCommitInterval{2};
+
+// Returns `path`, or refuses it.
+const std::filesystem::path& RequireUnfinished(const std::filesystem::path& path) {
+  const nlohmann::json attributes = ReadReplayAttributes(path);
+  if (attributes.is_object() && attributes.value(zarr::kCompleteAttribute, false)) {
+    throw UsageError("{} exists; give another output folder, or remove this one", path.string());
+  }
+  return path;
+}
+
 }  // namespace
 
 std::vector<KeySpec> RecordedKeys(const EnvSpec& env) {
@@ -270,21 +281,6 @@ json ReadReplayAttributes(const fs::path& folder) {
   if (!attributes.is_object() || !attributes.contains(kOrigin)) return nullptr;
   return attributes;
 }
-
-namespace {
-
-constexpr std::chrono::seconds kCommitInterval{2};
-
-// Returns `path`, or refuses it.
-const std::filesystem::path& RequireUnfinished(const std::filesystem::path& path) {
-  const nlohmann::json attributes = ReadReplayAttributes(path);
-  if (attributes.is_object() && attributes.value(zarr::kCompleteAttribute, false)) {
-    throw UsageError("{} exists; give another output folder, or remove this one", path.string());
-  }
-  return path;
-}
-
-}  // namespace
 
 ReplayDatasetWriter::ReplayDatasetWriter(const std::filesystem::path& path,
                                          const std::string& source, const DatasetSpec& spec,

@@ -202,14 +202,13 @@ Finding AdviseOn(Finding finding, bool is_from_start) {
   if (is_from_start) {
     finding.advice =
         "episodes start where there are no demonstrations: check the env's params, the meaning of "
-        "the key in env "
-        "and data, and whether normalizer and data belong to the policy; or collect demonstrations "
-        "there";
+        "the key in env and data, and whether normalizer and data belong to the policy; or collect "
+        "demonstrations there";
     finding.config_key = "env.params";
   } else {
     finding.advice =
-        "the policy drifts away: demonstrate recoveries (more episodes, collect with noise on "
-        "the actions, corrections of what the policy does), or plan more often (n_action_steps)";
+        "the policy drifts away: demonstrate recoveries (more episodes, collect with noise on the "
+        "actions, corrections of what the policy does), or plan more often (n_action_steps)";
     finding.config_key = "collect.action_noise";
   }
   return finding;
@@ -294,8 +293,8 @@ Finding CheckCoverage(const Demonstrations& data, const std::vector<bool>& train
   const auto n_success = std::ranges::count_if(episodes, &ObservedEpisode::success);
   const std::string evidence = fmt::format(
       "normalized distance to the nearest training observation: median {:.3g}, {:.3g} at starts; "
-      "between the data's own episodes {:.3g} and {:.3g}, 99 % within {:.3g} and {:.3g}; "
-      "{:.0f} % of {} rollout observations lie beyond{}; {} of {} episodes succeeded",
+      "between the data's own episodes {:.3g} and {:.3g}, 99 % within {:.3g} and {:.3g}; {:.0f} % "
+      "of {} rollout observations lie beyond{}; {} of {} episodes succeeded",
       rollouts.median(), rollouts.median_start(), own.median, own_starts.median, own.far,
       own_starts.far, 100.0 * rollouts.share_far(), rollouts.size(), rollouts.WhereItBegins(),
       n_success, episodes.size());

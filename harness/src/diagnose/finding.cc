@@ -1,14 +1,12 @@
 // See finding.h.
 #include "diagnose/finding.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <span>
-#include <utility>
 
 #include "dp_bench/error.h"
 #include "report/render.h"

@@ -253,9 +253,8 @@ void RequireNamesOfLerobot(const std::vector<FeatureBinding>& bindings) {
     const std::string& name = binding.feature.name;
     if (name == kLerobotState || name == kLerobotEnvState || name.starts_with(kImage)) continue;
     throw UsageError(
-        "--map {}: LeRobot's policy has no such input; expected {}, {}, {} or "
-        "{}s.<camera>",
-        name, kLerobotState, kLerobotEnvState, kImage, kImage);
+        "--map {}: LeRobot's policy has no such input; expected {}, {}, {} or {}s.<camera>", name,
+        kLerobotState, kLerobotEnvState, kImage, kImage);
   }
 }
 

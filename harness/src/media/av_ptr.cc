@@ -35,88 +35,6 @@ int OpenUninterrupted(AVFormatContext* /*output*/, AVIOContext** io, const char*
   return result;
 }
 
-}  // namespace
-
-void QuietLibav() {
-  static std::once_flag once;
-  std::call_once(once, [] { av_log_set_level(AV_LOG_FATAL); });
-}
-
-int AvCheck(int result, std::string_view call) {
-  if (result >= 0) return result;
-  std::array<char, AV_ERROR_MAX_STRING_SIZE> reason{};
-  av_strerror(result, reason.data(), reason.size());
-  throw MediaError("libav: {} failed: {}", call, reason.data());
-}
-
-InputVideo OpenVideo(const std::filesystem::path& path, const char* containers,
-                     std::int64_t max_pixels) {
-  QuietLibav();
-  RequireRegularFile(path);
-  AVFormatContext* input = nullptr;
-  AVDictionary* options = nullptr;
-  av_dict_set(&options, "protocol_whitelist", "file", 0);
-  av_dict_set(&options, "format_whitelist", containers, 0);
-  // "file:" keeps libav from reading a path with a colon as a protocol
-  const int opened =
-      avformat_open_input(&input, ("file:" + path.string()).c_str(), nullptr, &options);
-  av_dict_free(&options);
-  AvCheck(opened, fmt::format("avformat_open_input({})", path.string()));
-  InputVideo video{.file = AvInputPtr(input)};
-  const int index = AvCheck(av_find_best_stream(input, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0),
-                            fmt::format("av_find_best_stream({}, video)", path.string()));
-  for (unsigned i = 0; i < input->nb_streams; ++i) input->streams[i]->discard = AVDISCARD_ALL;
-  video.stream = input->streams[index];
-  video.stream->discard = AVDISCARD_DEFAULT;
-  // MPEG-4 part 2 has no size in its header, and GIF no rate
-  if (video.stream->codecpar->width > 0 && video.stream->avg_frame_rate.num > 0) return video;
-  std::vector<AVDictionary*> limits(input->nb_streams, nullptr);  // a list per stream
-  for (AVDictionary*& own : limits) av_dict_set_int(&own, "max_pixels", max_pixels, 0);
-  const int result = avformat_find_stream_info(input, limits.data());
-  for (AVDictionary*& own : limits) av_dict_free(&own);
-  AvCheck(result, fmt::format("avformat_find_stream_info({})", path.string()));
-  return video;
-}
-
-AvOutputPtr OpenOutput(const std::filesystem::path& path, const char* container) {
-  AVFormatContext* output = nullptr;
-  AvCheck(avformat_alloc_output_context2(&output, nullptr, container, path.c_str()),
-          fmt::format("avformat_alloc_output_context2({})", container));
-  AvOutputPtr owned(output);
-  output->flags |= AVFMT_FLAG_BITEXACT;
-  output->io_open = OpenUninterrupted;
-  AvCheck(OpenUninterrupted(output, &output->pb, path.c_str(), AVIO_FLAG_WRITE, nullptr),
-          fmt::format("avio_open({})", path.string()));
-  return owned;
-}
-
-void WriteMp4Header(AVFormatContext* output) {
-  AVDictionary* settings = nullptr;
-  av_dict_set(&settings, "movflags", "+faststart", 0);
-  const int result = avformat_write_header(output, &settings);
-  av_dict_free(&settings);
-  AvCheck(result, "avformat_write_header");
-}
-
-AvCodecPtr OpenDecoder(const AVCodecParameters& parameters, std::int64_t max_pixels,
-                       std::string_view what) {
-  const AVCodec* codec = avcodec_find_decoder(parameters.codec_id);
-  if (codec == nullptr) {
-    throw MediaError("{}: no decoder for {}", what, avcodec_get_name(parameters.codec_id));
-  }
-  AvCodecPtr decoder(AvCheckNotNull(avcodec_alloc_context3(codec), "avcodec_alloc_context3"));
-  AvCheck(avcodec_parameters_to_context(decoder.get(), &parameters),
-          "avcodec_parameters_to_context");
-  decoder->thread_count = 1;
-  decoder->max_pixels = max_pixels;
-  decoder->flags |= AV_CODEC_FLAG_BITEXACT;
-  AvCheck(avcodec_open2(decoder.get(), codec, nullptr),
-          fmt::format("avcodec_open2({}, {})", what, codec->name));
-  return decoder;
-}
-
-namespace {
-
 using namespace std::string_view_literals;
 
 constexpr int kMaxDepth = 8;
@@ -199,6 +117,84 @@ class TableCheck {
 };
 
 }  // namespace
+
+void QuietLibav() {
+  static std::once_flag once;
+  std::call_once(once, [] { av_log_set_level(AV_LOG_FATAL); });
+}
+
+int AvCheck(int result, std::string_view call) {
+  if (result >= 0) return result;
+  std::array<char, AV_ERROR_MAX_STRING_SIZE> reason{};
+  av_strerror(result, reason.data(), reason.size());
+  throw MediaError("libav: {} failed: {}", call, reason.data());
+}
+
+InputVideo OpenVideo(const std::filesystem::path& path, const char* containers,
+                     std::int64_t max_pixels) {
+  QuietLibav();
+  RequireRegularFile(path);
+  AVFormatContext* input = nullptr;
+  AVDictionary* options = nullptr;
+  av_dict_set(&options, "protocol_whitelist", "file", 0);
+  av_dict_set(&options, "format_whitelist", containers, 0);
+  // "file:" keeps libav from reading a path with a colon as a protocol
+  const int opened =
+      avformat_open_input(&input, ("file:" + path.string()).c_str(), nullptr, &options);
+  av_dict_free(&options);
+  AvCheck(opened, fmt::format("avformat_open_input({})", path.string()));
+  InputVideo video{.file = AvInputPtr(input)};
+  const int index = AvCheck(av_find_best_stream(input, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0),
+                            fmt::format("av_find_best_stream({}, video)", path.string()));
+  for (unsigned i = 0; i < input->nb_streams; ++i) input->streams[i]->discard = AVDISCARD_ALL;
+  video.stream = input->streams[index];
+  video.stream->discard = AVDISCARD_DEFAULT;
+  // MPEG-4 part 2 has no size in its header, and GIF no rate
+  if (video.stream->codecpar->width > 0 && video.stream->avg_frame_rate.num > 0) return video;
+  std::vector<AVDictionary*> limits(input->nb_streams, nullptr);  // a list per stream
+  for (AVDictionary*& own : limits) av_dict_set_int(&own, "max_pixels", max_pixels, 0);
+  const int result = avformat_find_stream_info(input, limits.data());
+  for (AVDictionary*& own : limits) av_dict_free(&own);
+  AvCheck(result, fmt::format("avformat_find_stream_info({})", path.string()));
+  return video;
+}
+
+AvOutputPtr OpenOutput(const std::filesystem::path& path, const char* container) {
+  AVFormatContext* output = nullptr;
+  AvCheck(avformat_alloc_output_context2(&output, nullptr, container, path.c_str()),
+          fmt::format("avformat_alloc_output_context2({})", container));
+  AvOutputPtr owned(output);
+  output->flags |= AVFMT_FLAG_BITEXACT;
+  output->io_open = OpenUninterrupted;
+  AvCheck(OpenUninterrupted(output, &output->pb, path.c_str(), AVIO_FLAG_WRITE, nullptr),
+          fmt::format("avio_open({})", path.string()));
+  return owned;
+}
+
+void WriteMp4Header(AVFormatContext* output) {
+  AVDictionary* settings = nullptr;
+  av_dict_set(&settings, "movflags", "+faststart", 0);
+  const int result = avformat_write_header(output, &settings);
+  av_dict_free(&settings);
+  AvCheck(result, "avformat_write_header");
+}
+
+AvCodecPtr OpenDecoder(const AVCodecParameters& parameters, std::int64_t max_pixels,
+                       std::string_view what) {
+  const AVCodec* codec = avcodec_find_decoder(parameters.codec_id);
+  if (codec == nullptr) {
+    throw MediaError("{}: no decoder for {}", what, avcodec_get_name(parameters.codec_id));
+  }
+  AvCodecPtr decoder(AvCheckNotNull(avcodec_alloc_context3(codec), "avcodec_alloc_context3"));
+  AvCheck(avcodec_parameters_to_context(decoder.get(), &parameters),
+          "avcodec_parameters_to_context");
+  decoder->thread_count = 1;
+  decoder->max_pixels = max_pixels;
+  decoder->flags |= AV_CODEC_FLAG_BITEXACT;
+  AvCheck(avcodec_open2(decoder.get(), codec, nullptr),
+          fmt::format("avcodec_open2({}, {})", what, codec->name));
+  return decoder;
+}
 
 InputVideo OpenMp4(const std::filesystem::path& path, std::int64_t max_pixels) {
   try {

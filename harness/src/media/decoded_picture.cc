@@ -47,100 +47,6 @@ void CopyPlane(const AVFrame& frame, bool is_swapped, std::span<float> out) {
   }
 }
 
-}  // namespace
-
-struct DecodedPicture::Conversion {
-  // What the scaler depends on: size, formats, colour space, colour range.
-  using Settings = std::tuple<int, int, int, int, int, int>;
-
-  AvFramePtr frame;
-  int quality = SWS_BILINEAR;  // flags of the scaler
-  AvScalerPtr scaler;
-  Settings settings;
-  std::vector<std::uint8_t> rgb;  // of ToGrey
-};
-
-DecodedPicture::DecodedPicture() : conversion_(std::make_unique<Conversion>()) {
-  conversion_->frame.reset(AvCheckNotNull(av_frame_alloc(), "av_frame_alloc"));
-}
-
-DecodedPicture::~DecodedPicture() = default;
-
-void DecodedPicture::InterpolateChroma() {
-  conversion_->quality = SWS_BICUBIC | SWS_FULL_CHR_H_INT | SWS_ACCURATE_RND;
-}
-
-void DecodedPicture::ConvertExactly() {
-  conversion_->quality = SWS_BICUBIC | SWS_ACCURATE_RND | SWS_BITEXACT;
-}
-
-AVFrame* DecodedPicture::frame() const { return conversion_->frame.get(); }
-int DecodedPicture::width() const { return frame()->width; }
-int DecodedPicture::height() const { return frame()->height; }
-int DecodedPicture::grey_bits() const { return Describe(*frame()).comp[0].depth; }
-
-void DecodedPicture::ToRgb(std::span<std::uint8_t> out) { Convert(AV_PIX_FMT_RGB24, 3, out); }
-void DecodedPicture::ToRgba(std::span<std::uint8_t> out) { Convert(AV_PIX_FMT_RGBA, 4, out); }
-
-void DecodedPicture::Convert(int format, int n_channels, std::span<std::uint8_t> out) {
-  Conversion& c = *conversion_;
-  const AVFrame& in = *c.frame;
-  DPB_ASSERT(out.size() == static_cast<std::size_t>(n_channels) *
-                               static_cast<std::size_t>(in.width) *
-                               static_cast<std::size_t>(in.height));
-  const Conversion::Settings settings = {in.width, in.height,     in.format,
-                                         format,   in.colorspace, in.color_range};
-  if (c.scaler == nullptr || c.settings != settings) {
-    c.scaler.reset(
-        AvCheckNotNull(sws_getContext(in.width, in.height, static_cast<AVPixelFormat>(in.format),
-                                      in.width, in.height, static_cast<AVPixelFormat>(format),
-                                      c.quality, nullptr, nullptr, nullptr),
-                       fmt::format("sws_getContext({})", Describe(in).name)));
-    if (IsYuv(Describe(in))) {
-      constexpr int kOne = 1 << 16;  // contrast and saturation are fixed-point numbers
-      sws_setColorspaceDetails(c.scaler.get(), sws_getCoefficients(in.colorspace),
-                               in.color_range == AVCOL_RANGE_JPEG ? 1 : 0,
-                               sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, kOne, kOne);
-    }
-    c.settings = settings;
-  }
-  const std::array<std::uint8_t*, 1> planes = {out.data()};
-  const std::array<int, 1> strides = {n_channels * in.width};
-  AvCheck(
-      sws_scale(c.scaler.get(), in.data, in.linesize, 0, in.height, planes.data(), strides.data()),
-      "sws_scale");
-}
-
-void DecodedPicture::ToGrey(std::span<float> out) {
-  const AVFrame& in = *conversion_->frame;
-  const AVPixFmtDescriptor& format = Describe(in);
-  const bool is_swapped =
-      ((format.flags & AV_PIX_FMT_FLAG_BE) != 0) != (std::endian::native == std::endian::big);
-  const AVComponentDescriptor& first = format.comp[0];
-  if (first.depth == 8 && format.nb_components == 1 && first.step == 1) {
-    return CopyPlane<std::uint8_t>(in, false, out);
-  }
-  if ((format.flags & AV_PIX_FMT_FLAG_FLOAT) != 0 && first.step == sizeof(float)) {
-    return CopyPlane<float>(in, is_swapped, out);
-  }
-  if (first.depth > 8 && first.depth <= 16 && first.step == sizeof(std::uint16_t) &&
-      first.shift == 0) {
-    return CopyPlane<std::uint16_t>(in, is_swapped, out);
-  }
-  if (first.depth != 8) {
-    throw MediaError("libav: expected an image of one number per pixel, found {}", format.name);
-  }
-  std::vector<std::uint8_t>& rgb = conversion_->rgb;
-  rgb.resize(3 * out.size());
-  ToRgb(rgb);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const int sum = int{rgb[3 * i]} + int{rgb[3 * i + 1]} + int{rgb[3 * i + 2]};
-    out[i] = static_cast<float>(sum) / 3.0F;
-  }
-}
-
-namespace {
-
 // TIFF files (TIFF 6.0) with one floating-point number per pixel, in which LeRobot stores depth in
 // metres. libav reads only whole numbers.
 
@@ -340,6 +246,96 @@ void CopyStrips(const FloatTiff& tiff, AVFrame* frame) {
 }
 
 }  // namespace
+
+struct DecodedPicture::Conversion {
+  // What the scaler depends on: size, formats, colour space, colour range.
+  using Settings = std::tuple<int, int, int, int, int, int>;
+
+  AvFramePtr frame;
+  int quality = SWS_BILINEAR;  // flags of the scaler
+  AvScalerPtr scaler;
+  Settings settings;
+  std::vector<std::uint8_t> rgb;  // of ToGrey
+};
+
+DecodedPicture::DecodedPicture() : conversion_(std::make_unique<Conversion>()) {
+  conversion_->frame.reset(AvCheckNotNull(av_frame_alloc(), "av_frame_alloc"));
+}
+
+DecodedPicture::~DecodedPicture() = default;
+
+void DecodedPicture::InterpolateChroma() {
+  conversion_->quality = SWS_BICUBIC | SWS_FULL_CHR_H_INT | SWS_ACCURATE_RND;
+}
+
+void DecodedPicture::ConvertExactly() {
+  conversion_->quality = SWS_BICUBIC | SWS_ACCURATE_RND | SWS_BITEXACT;
+}
+
+AVFrame* DecodedPicture::frame() const { return conversion_->frame.get(); }
+int DecodedPicture::width() const { return frame()->width; }
+int DecodedPicture::height() const { return frame()->height; }
+int DecodedPicture::grey_bits() const { return Describe(*frame()).comp[0].depth; }
+
+void DecodedPicture::ToRgb(std::span<std::uint8_t> out) { Convert(AV_PIX_FMT_RGB24, 3, out); }
+void DecodedPicture::ToRgba(std::span<std::uint8_t> out) { Convert(AV_PIX_FMT_RGBA, 4, out); }
+
+void DecodedPicture::Convert(int format, int n_channels, std::span<std::uint8_t> out) {
+  Conversion& c = *conversion_;
+  const AVFrame& in = *c.frame;
+  DPB_ASSERT(out.size() == static_cast<std::size_t>(n_channels) *
+                               static_cast<std::size_t>(in.width) *
+                               static_cast<std::size_t>(in.height));
+  const Conversion::Settings settings = {in.width, in.height,     in.format,
+                                         format,   in.colorspace, in.color_range};
+  if (c.scaler == nullptr || c.settings != settings) {
+    c.scaler.reset(
+        AvCheckNotNull(sws_getContext(in.width, in.height, static_cast<AVPixelFormat>(in.format),
+                                      in.width, in.height, static_cast<AVPixelFormat>(format),
+                                      c.quality, nullptr, nullptr, nullptr),
+                       fmt::format("sws_getContext({})", Describe(in).name)));
+    if (IsYuv(Describe(in))) {
+      constexpr int kOne = 1 << 16;  // contrast and saturation are fixed-point numbers
+      sws_setColorspaceDetails(c.scaler.get(), sws_getCoefficients(in.colorspace),
+                               in.color_range == AVCOL_RANGE_JPEG ? 1 : 0,
+                               sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, kOne, kOne);
+    }
+    c.settings = settings;
+  }
+  const std::array<std::uint8_t*, 1> planes = {out.data()};
+  const std::array<int, 1> strides = {n_channels * in.width};
+  AvCheck(
+      sws_scale(c.scaler.get(), in.data, in.linesize, 0, in.height, planes.data(), strides.data()),
+      "sws_scale");
+}
+
+void DecodedPicture::ToGrey(std::span<float> out) {
+  const AVFrame& in = *conversion_->frame;
+  const AVPixFmtDescriptor& format = Describe(in);
+  const bool is_swapped =
+      ((format.flags & AV_PIX_FMT_FLAG_BE) != 0) != (std::endian::native == std::endian::big);
+  const AVComponentDescriptor& first = format.comp[0];
+  if (first.depth == 8 && format.nb_components == 1 && first.step == 1) {
+    return CopyPlane<std::uint8_t>(in, false, out);
+  }
+  if ((format.flags & AV_PIX_FMT_FLAG_FLOAT) != 0 && first.step == sizeof(float)) {
+    return CopyPlane<float>(in, is_swapped, out);
+  }
+  if (first.depth > 8 && first.depth <= 16 && first.step == sizeof(std::uint16_t) &&
+      first.shift == 0) {
+    return CopyPlane<std::uint16_t>(in, is_swapped, out);
+  }
+  if (first.depth != 8) {
+    throw MediaError("libav: expected an image of one number per pixel, found {}", format.name);
+  }
+  std::vector<std::uint8_t>& rgb = conversion_->rgb;
+  rgb.resize(3 * out.size());
+  ToRgb(rgb);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const int sum = int{rgb[3 * i]} + int{rgb[3 * i + 1]} + int{rgb[3 * i + 2]};
+    out[i] = static_cast<float>(sum) / 3.0F;
+  }
+}
 
 struct PictureDecoder::Codecs {
   std::map<AVCodecID, AvCodecPtr> decoders;

@@ -112,6 +112,14 @@ void RequireKnownFormat(const std::filesystem::path& path) {
       path.string());
 }
 
+int CountFrames(const std::filesystem::path& video) {
+  VideoReader reader(video);
+  RgbImage frame(reader.width(), reader.height());
+  int n = 0;
+  while (reader.Read(&frame)) ++n;
+  return n;
+}
+
 }  // namespace
 
 void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::path& path,
@@ -126,18 +134,6 @@ void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::pa
   while (const RgbImage* picture = grid.Next()) encoder.Write(*picture);
   encoder.Finish();
 }
-
-namespace {
-
-int CountFrames(const std::filesystem::path& video) {
-  VideoReader reader(video);
-  RgbImage frame(reader.width(), reader.height());
-  int n = 0;
-  while (reader.Read(&frame)) ++n;
-  return n;
-}
-
-}  // namespace
 
 RgbImage FilmStrip(const std::filesystem::path& video, int n_frames) {
   DPB_ASSERT(n_frames >= 2);

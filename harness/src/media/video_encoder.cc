@@ -34,43 +34,6 @@ constexpr std::array<KnownEncoder, 4> kKnownEncoders = {{{VideoCodec::kH264, "li
 // In the order of the enum.
 constexpr std::array<std::string_view, 3> kCodecNames = {"h264", "hevc", "av1"};
 
-}  // namespace
-
-std::string_view Name(VideoCodec codec) { return kCodecNames[static_cast<std::size_t>(codec)]; }
-
-VideoCodec ParseVideoCodec(std::string_view name) {
-  const auto found = std::ranges::find(kCodecNames, name);
-  if (found != kCodecNames.end()) return static_cast<VideoCodec>(found - kCodecNames.begin());
-  throw MediaError("expected h264, hevc or av1, found '{}'", name);
-}
-
-std::string FindVideoEncoder(VideoCodec codec, int width, int height,
-                             const std::function<bool(const std::string&)>& is_present) {
-  std::vector<std::string> wanted;
-  std::vector<std::string> present;
-  for (const KnownEncoder& known : kKnownEncoders) {
-    if (is_present(known.name)) {
-      present.push_back(fmt::format("{} ({})", known.name, Name(known.codec)));
-    }
-    if (known.codec != codec) continue;
-    if (is_present(known.name) && std::min(width, height) >= known.min_side) return known.name;
-    wanted.push_back(fmt::format("{} for {} pixels or more", known.name, known.min_side));
-  }
-  throw MediaError(
-      "no encoder makes {} of {} x {} pixels: expected {}; this libavcodec has {}. Choose another "
-      "codec.",
-      Name(codec), width, height, fmt::join(wanted, ", or "),
-      present.empty() ? "none" : fmt::format("{}", fmt::join(present, ", ")));
-}
-
-std::string FindVideoEncoder(VideoCodec codec, int width, int height) {
-  return FindVideoEncoder(codec, width, height, [](const std::string& name) {
-    return avcodec_find_encoder_by_name(name.c_str()) != nullptr;
-  });
-}
-
-namespace {
-
 constexpr int kMaxVideoSize = 16384;  // [px]; H.264 level 6.2 ends there
 
 int RoundUpToEven(int size) { return size + size % 2; }
@@ -176,6 +139,39 @@ AvCodecPtr OpenEncoder(const VideoOptions& options, bool has_global_header) {
 }
 
 }  // namespace
+
+std::string_view Name(VideoCodec codec) { return kCodecNames[static_cast<std::size_t>(codec)]; }
+
+VideoCodec ParseVideoCodec(std::string_view name) {
+  const auto found = std::ranges::find(kCodecNames, name);
+  if (found != kCodecNames.end()) return static_cast<VideoCodec>(found - kCodecNames.begin());
+  throw MediaError("expected h264, hevc or av1, found '{}'", name);
+}
+
+std::string FindVideoEncoder(VideoCodec codec, int width, int height,
+                             const std::function<bool(const std::string&)>& is_present) {
+  std::vector<std::string> wanted;
+  std::vector<std::string> present;
+  for (const KnownEncoder& known : kKnownEncoders) {
+    if (is_present(known.name)) {
+      present.push_back(fmt::format("{} ({})", known.name, Name(known.codec)));
+    }
+    if (known.codec != codec) continue;
+    if (is_present(known.name) && std::min(width, height) >= known.min_side) return known.name;
+    wanted.push_back(fmt::format("{} for {} pixels or more", known.name, known.min_side));
+  }
+  throw MediaError(
+      "no encoder makes {} of {} x {} pixels: expected {}; this libavcodec has {}. Choose another "
+      "codec.",
+      Name(codec), width, height, fmt::join(wanted, ", or "),
+      present.empty() ? "none" : fmt::format("{}", fmt::join(present, ", ")));
+}
+
+std::string FindVideoEncoder(VideoCodec codec, int width, int height) {
+  return FindVideoEncoder(codec, width, height, [](const std::string& name) {
+    return avcodec_find_encoder_by_name(name.c_str()) != nullptr;
+  });
+}
 
 struct VideoEncoder::Stream {
   AvOutputPtr output;

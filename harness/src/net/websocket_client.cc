@@ -47,24 +47,131 @@ WebSocketUrl ParseUrl(std::string_view url) {
 }
 
 class WebSocketClient final : public Connection {
+ private:
+  template <class Work>
+  auto Then(Work work) {
+    return
+        [ this, work ](error_code error,
+                       auto... result) requires std::invocable<const Work&, decltype(result)...> {
+      if (error) {
+        Break(error == websocket::error::closed ? "the server closed the connection"
+                                                : error.message());
+      } else {
+        work(result...);
+      }
+    };
+  }
+
  public:
-  WebSocketClient(std::string_view url, const ClientOptions& options, Clock::time_point until);
+  WebSocketClient(std::string_view url, const ClientOptions& options, Clock::time_point until)
+      : name_(url), url_(ParseUrl(url)) {
+    asio::post(io_, [this, options] { Connect(options); });
+    thread_ = std::thread([this] { io_.run(); });
+    try {
+      std::unique_lock lock(mutex_);
+      WaitFor(lock, until, "to connect", [this] { return is_open_; });
+    } catch (...) {
+      io_.stop();
+      thread_.join();
+      throw;
+    }
+  }
+
   ~WebSocketClient() override;
 
-  void Send(std::string message, Clock::time_point until) override;
-  Incoming Receive(Clock::time_point until) override;
+  void Send(std::string message, Clock::time_point until) override {
+    {
+      const std::lock_guard lock(mutex_);
+      outgoing_ = std::move(message);
+      is_written_ = false;
+    }
+    asio::post(io_, [this] {
+      stream_.async_write(asio::buffer(outgoing_), Then([this](std::size_t) {
+                            {
+                              const std::lock_guard lock(mutex_);
+                              is_written_ = true;
+                            }
+                            changed_.notify_all();
+                          }));
+    });
+    std::unique_lock lock(mutex_);
+    WaitFor(lock, until, "to send", [this] { return is_written_; });
+  }
+
+  Incoming Receive(Clock::time_point until) override {
+    std::unique_lock lock(mutex_);
+    WaitFor(lock, until, "to receive an answer", [this] { return !received_.empty(); });
+    Incoming message = std::move(received_.front());
+    received_.pop_front();
+    return message;
+  }
 
  private:
-  void Connect(const ClientOptions& options);
-  void Shake(const ClientOptions& options);
-  void Read();
-  void Break(const std::string& why);
+  void Connect(const ClientOptions& options) {
+    resolver_.async_resolve(
+        url_.host, url_.port, Then([this, options](const Tcp::resolver::results_type& addresses) {
+          beast::get_lowest_layer(stream_).async_connect(
+              addresses, Then([this, options](const Tcp::endpoint&) { Shake(options); }));
+        }));
+  }
+
+  void Shake(const ClientOptions& options) {
+    beast::get_lowest_layer(stream_).socket().set_option(Tcp::no_delay(true));
+    stream_.read_message_max(options.max_message_bytes);
+    stream_.auto_fragment(false);
+    stream_.binary(true);
+    // a client masks what it sends, in parts of this size
+    stream_.write_buffer_bytes(std::size_t{256} << 10);
+    if (!options.api_key.empty()) {
+      stream_.set_option(websocket::stream_base::decorator(
+          [key = options.api_key](websocket::request_type& request) {
+            request.set(http::field::authorization, "Api-Key " + key);
+          }));
+    }
+    stream_.async_handshake(url_.host + ":" + url_.port, url_.path, Then([this] {
+                              {
+                                const std::lock_guard lock(mutex_);
+                                is_open_ = true;
+                              }
+                              changed_.notify_all();
+                              Read();
+                            }));
+  }
+
+  void Read() {
+    stream_.async_read(
+        incoming_, Then([this](std::size_t) {
+          {
+            const std::lock_guard lock(mutex_);
+            received_.push_back(
+                {std::make_shared<const std::string>(TakeAll(&incoming_)), stream_.got_text()});
+          }
+          changed_.notify_all();
+          Read();
+        }));
+  }
+
+  void Break(const std::string& why) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!fault_) fault_ = why;
+    }
+    changed_.notify_all();
+  }
+
   [[noreturn]] void Throw(const std::string& what);
+
   template <class Done>
   void WaitFor(std::unique_lock<std::mutex>& lock, Clock::time_point until, const std::string& what,
-               const Done& done);
-  template <class Work>
-  auto Then(Work work);
+               const Done& done) {
+    const bool has_come =
+        changed_.wait_until(lock, until, [&] { return done() || fault_.has_value(); });
+    if (done()) return;
+    if (!has_come) {
+      throw NetError(NetFault::kTimeout, fmt::format("{}: no time was left {}", name_, what));
+    }
+    throw NetError(NetFault::kDisconnected, fmt::format("{}: {}", name_, *fault_));
+  }
 
   std::string name_;  // the url, for messages
   WebSocketUrl url_;
@@ -84,34 +191,6 @@ class WebSocketClient final : public Connection {
   std::thread thread_;  // last: it uses the members above
 };
 
-template <class Work>
-auto WebSocketClient::Then(Work work) {
-  return [ this, work ](error_code error,
-                        auto... result) requires std::invocable<const Work&, decltype(result)...> {
-    if (error) {
-      Break(error == websocket::error::closed ? "the server closed the connection"
-                                              : error.message());
-    } else {
-      work(result...);
-    }
-  };
-}
-
-WebSocketClient::WebSocketClient(std::string_view url, const ClientOptions& options,
-                                 Clock::time_point until)
-    : name_(url), url_(ParseUrl(url)) {
-  asio::post(io_, [this, options] { Connect(options); });
-  thread_ = std::thread([this] { io_.run(); });
-  try {
-    std::unique_lock lock(mutex_);
-    WaitFor(lock, until, "to connect", [this] { return is_open_; });
-  } catch (...) {
-    io_.stop();
-    thread_.join();
-    throw;
-  }
-}
-
 WebSocketClient::~WebSocketClient() {
   constexpr std::chrono::milliseconds kFarewell{200};
   asio::post(io_,
@@ -122,97 +201,6 @@ WebSocketClient::~WebSocketClient() {
   }
   io_.stop();
   thread_.join();
-}
-
-void WebSocketClient::Connect(const ClientOptions& options) {
-  resolver_.async_resolve(
-      url_.host, url_.port, Then([this, options](const Tcp::resolver::results_type& addresses) {
-        beast::get_lowest_layer(stream_).async_connect(
-            addresses, Then([this, options](const Tcp::endpoint&) { Shake(options); }));
-      }));
-}
-
-void WebSocketClient::Shake(const ClientOptions& options) {
-  beast::get_lowest_layer(stream_).socket().set_option(Tcp::no_delay(true));
-  stream_.read_message_max(options.max_message_bytes);
-  stream_.auto_fragment(false);
-  stream_.binary(true);
-  // a client masks what it sends, in parts of this size
-  stream_.write_buffer_bytes(std::size_t{256} << 10);
-  if (!options.api_key.empty()) {
-    stream_.set_option(websocket::stream_base::decorator(
-        [key = options.api_key](websocket::request_type& request) {
-          request.set(http::field::authorization, "Api-Key " + key);
-        }));
-  }
-  stream_.async_handshake(url_.host + ":" + url_.port, url_.path, Then([this] {
-                            {
-                              const std::lock_guard lock(mutex_);
-                              is_open_ = true;
-                            }
-                            changed_.notify_all();
-                            Read();
-                          }));
-}
-
-void WebSocketClient::Read() {
-  stream_.async_read(
-      incoming_, Then([this](std::size_t) {
-        {
-          const std::lock_guard lock(mutex_);
-          received_.push_back(
-              {std::make_shared<const std::string>(TakeAll(&incoming_)), stream_.got_text()});
-        }
-        changed_.notify_all();
-        Read();
-      }));
-}
-
-void WebSocketClient::Break(const std::string& why) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!fault_) fault_ = why;
-  }
-  changed_.notify_all();
-}
-
-template <class Done>
-void WebSocketClient::WaitFor(std::unique_lock<std::mutex>& lock, Clock::time_point until,
-                              const std::string& what, const Done& done) {
-  const bool has_come =
-      changed_.wait_until(lock, until, [&] { return done() || fault_.has_value(); });
-  if (done()) return;
-  if (!has_come) {
-    throw NetError(NetFault::kTimeout, fmt::format("{}: no time was left {}", name_, what));
-  }
-  throw NetError(NetFault::kDisconnected, fmt::format("{}: {}", name_, *fault_));
-}
-
-void WebSocketClient::Send(std::string message, Clock::time_point until) {
-  {
-    const std::lock_guard lock(mutex_);
-    outgoing_ = std::move(message);
-    is_written_ = false;
-  }
-  asio::post(io_, [this] {
-    stream_.async_write(asio::buffer(outgoing_), Then([this](std::size_t) {
-                          {
-                            const std::lock_guard lock(mutex_);
-                            is_written_ = true;
-                          }
-                          changed_.notify_all();
-                        }));
-  });
-  std::unique_lock lock(mutex_);
-  WaitFor(lock, until, "to send", [this] { return is_written_; });
-}
-
-Incoming WebSocketClient::Receive(Clock::time_point until) {
-  std::unique_lock lock(mutex_);
-  WaitFor(lock, until, "to receive an answer", [this] { return !received_.empty(); });
-  Incoming message = std::move(received_.front());
-  received_.pop_front();
-  return message;
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 #include <zmq.hpp>
 
 #include "core/errors.h"

@@ -33,21 +33,6 @@ Json ParseCbor(std::span<const std::byte> bytes) {
   return Json::from_cbor(begin, begin + bytes.size());
 }
 
-}  // namespace
-
-std::vector<std::uint8_t> Encode(const EnvOffer& offer) { return Json::to_cbor(offer); }
-EnvOffer DecodeOffer(std::span<const std::byte> bytes) {
-  Json offer = ParseCbor(bytes);
-  Json abilities = EnvAbilities();
-  abilities.update(offer.at("spec").at("abilities"));
-  offer["spec"]["abilities"] = abilities;
-  return offer;
-}
-std::vector<std::uint8_t> Encode(const CameraParameters& camera) { return Json::to_cbor(camera); }
-CameraParameters DecodeCamera(std::span<const std::byte> bytes) { return ParseCbor(bytes); }
-
-namespace {
-
 using Origins = std::map<std::string, std::string>;  // by pointer, "" is the config itself
 
 // Splits Where(), which is "file:line: dotted.key", or has no key for a whole document.
@@ -69,6 +54,17 @@ void CollectOrigins(const Config& config, const Json& values, const std::string&
 }
 
 }  // namespace
+
+std::vector<std::uint8_t> Encode(const EnvOffer& offer) { return Json::to_cbor(offer); }
+EnvOffer DecodeOffer(std::span<const std::byte> bytes) {
+  Json offer = ParseCbor(bytes);
+  Json abilities = EnvAbilities();
+  abilities.update(offer.at("spec").at("abilities"));
+  offer["spec"]["abilities"] = abilities;
+  return offer;
+}
+std::vector<std::uint8_t> Encode(const CameraParameters& camera) { return Json::to_cbor(camera); }
+CameraParameters DecodeCamera(std::span<const std::byte> bytes) { return ParseCbor(bytes); }
 
 Json TransferConfig(const Config& config) {
   const auto [origin, dotted] = SplitPlace(config.Where());

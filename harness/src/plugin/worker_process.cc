@@ -115,6 +115,15 @@ std::size_t ResidentMb(pid_t pid) {
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / kBytesPerMb;
 }
 
+// Inode, size [bytes], and time of the last change [s, ns].
+using Identity = std::tuple<ino_t, off_t, time_t, long>;
+
+Identity IdentityOf(const std::filesystem::path& file) {
+  struct stat found {};
+  if (stat(file.c_str(), &found) != 0) return {};
+  return {found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+}
+
 }  // namespace
 
 // The kernel kills a worker when the *thread* that started it ends (PR_SET_PDEATHSIG). So one
@@ -247,19 +256,6 @@ void WorkerProcess::Kill(std::string why) {
   pid_ = -1;
   ending_ = std::move(why);
 }
-
-namespace {
-
-// Inode, size [bytes], and time of the last change [s, ns].
-using Identity = std::tuple<ino_t, off_t, time_t, long>;
-
-Identity IdentityOf(const std::filesystem::path& file) {
-  struct stat found {};
-  if (stat(file.c_str(), &found) != 0) return {};
-  return {found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
-}
-
-}  // namespace
 
 void RequireUnchanged(const std::filesystem::path& file) {
   static std::mutex mutex;

@@ -61,6 +61,17 @@ int ComputeCapabilityMajor(int device_index) {
   return is_known ? major : 0;
 }
 
+class NoWarnings final : public c10::WarningHandler {
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
+// LibTorch warns once that this choice is experimental.
+void PreferBlas(at::BlasBackend backend) {
+  NoWarnings none;
+  const c10::WarningUtils::WarningHandlerGuard quiet(&none);
+  at::globalContext().setBlasPreferredBackend(backend);
+}
+
 }  // namespace
 
 torch::Device OpenDevice(const std::string& name) {
@@ -75,21 +86,6 @@ torch::Device OpenDevice(const std::string& name) {
   if (!device.is_cpu()) UseRepeatableAlgorithms();
   return device;
 }
-
-namespace {
-
-class NoWarnings final : public c10::WarningHandler {
-  void process(const c10::Warning& /*warning*/) override {}
-};
-
-// LibTorch warns once that this choice is experimental.
-void PreferBlas(at::BlasBackend backend) {
-  NoWarnings none;
-  const c10::WarningUtils::WarningHandlerGuard quiet(&none);
-  at::globalContext().setBlasPreferredBackend(backend);
-}
-
-}  // namespace
 
 PlanningKernels::PlanningKernels(torch::Device device)
     : is_on_(device.is_cuda()),

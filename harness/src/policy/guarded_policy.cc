@@ -71,11 +71,10 @@ void RequireChunk(const torch::Tensor& chunk, const PolicySpec& spec, std::int64
       "expected actions [B, Ta, Da] = {} Float, found {}. {}", ToString(wanted),
       DescribeTensor(chunk),
       is_whole_sequence
-          ? fmt::format("These are all T predicted steps: return the Ta steps from the "
-                        "current one on, narrow(1, n_obs_steps - 1 = {}, {}).",
+          ? fmt::format("These are all T predicted steps: return the Ta steps from the current one "
+                        "on, narrow(1, n_obs_steps - 1 = {}, {}).",
                         spec.horizons.n_obs_steps - 1, spec.horizons.n_action_steps)
-          : "Return one chunk of n_action_steps actions for each row of the "
-            "observations.");
+          : "Return one chunk of n_action_steps actions for each row of the observations.");
 }
 
 class GuardedPolicy final : public Policy {

@@ -106,8 +106,7 @@ torch::Tensor PolicyBase::ContinueAction(const TensorMap& obs, const ChunkPrefix
   if (prefix.actions.sizes() != wanted ||
       prefix.weights.sizes() != prefix.actions.sizes().slice(0, 2)) {
     throw ShapeError(
-        "the actions in execution: expected {}, and weights without the last, found "
-        "{} and {}",
+        "the actions in execution: expected {}, and weights without the last, found {} and {}",
         ToString(wanted), ToString(prefix.actions.sizes()), ToString(prefix.weights.sizes()));
   }
   // from the steps of the chunk to those of the sequence

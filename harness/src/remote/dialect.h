@@ -1,7 +1,6 @@
 // What a client says to policy servers, in the words of one protocol.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

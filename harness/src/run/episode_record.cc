@@ -20,6 +20,12 @@ double Margin(double low, double high) {
   return kConstantMargin * std::max({1.0, std::abs(low), std::abs(high)});
 }
 
+// Hashes the length too, so that moving characters between neighbouring texts changes the hash.
+void UpdateText(core::Sha256* hash, std::string_view text) {
+  hash->Update(text.size());
+  hash->Update(std::as_bytes(std::span(text)));
+}
+
 }  // namespace
 
 bool ObsRange::IsLeftBy(std::span<const float> values) const {
@@ -31,16 +37,6 @@ bool ObsRange::IsLeftBy(std::span<const float> values) const {
   }
   return false;
 }
-
-namespace {
-
-// Hashes the length too, so that moving characters between neighbouring texts changes the hash.
-void UpdateText(core::Sha256* hash, std::string_view text) {
-  hash->Update(text.size());
-  hash->Update(std::as_bytes(std::span(text)));
-}
-
-}  // namespace
 
 std::string HashRecords(std::span<const EpisodeRecord> records) {
   core::Sha256 hash;

@@ -116,8 +116,7 @@ double SilentSeconds(const fs::path& folder) {
                                  const fs::path& b) {
   throw DataError(
       "episode {} ({} seed {}) has different outcomes in '{}' and '{}': it is not a function of "
-      "its "
-      "seed, or one of the files was changed. dp_bench diff shows the first difference",
+      "its seed, or one of the files was changed. dp_bench diff shows the first difference",
       record.episode, record.split, record.seed, a.string(), b.string());
 }
 
@@ -155,42 +154,6 @@ void CopyLatency(const MergedRun& merged, const fs::path& folder) {
     return;
   }
 }
-
-}  // namespace
-
-bool HasManifest(const fs::path& folder) { return fs::exists(folder / kManifestFile); }
-
-std::vector<fs::path> FindParts(std::span<const fs::path> paths) {
-  std::vector<fs::path> parts;
-  for (const fs::path& path : paths) {
-    std::vector<fs::path> below;
-    if (fs::is_directory(path)) {
-      for (const fs::path& entry : core::EntriesOf(path)) {
-        if (ShardOf(entry) && HasManifest(entry)) below.push_back(entry);
-      }
-    }
-    if (HasManifest(path)) below.push_back(path);
-    if (below.empty()) {
-      throw UsageError(
-          "'{}' has no evaluation and no shards of one: expected the folder of an evaluation, of a "
-          "shard, or the --output of all shards",
-          path.string());
-    }
-    std::ranges::move(below, std::back_inserter(parts));
-  }
-  std::ranges::sort(parts, [](const fs::path& a, const fs::path& b) {
-    const SeedShard of_a = ShardOf(a).value_or(SeedShard{});
-    const SeedShard of_b = ShardOf(b).value_or(SeedShard{});
-    return std::tuple(of_a.n, of_a.index, a) < std::tuple(of_b.n, of_b.index, b);
-  });
-  const auto is_same = [](const fs::path& a, const fs::path& b) {
-    return fs::weakly_canonical(a) == fs::weakly_canonical(b);
-  };
-  parts.erase(std::unique(parts.begin(), parts.end(), is_same), parts.end());
-  return parts;
-}
-
-namespace {
 
 // Adds the episodes of one folder after the other.
 class RunMerger {
@@ -272,6 +235,38 @@ class RunMerger {
 };
 
 }  // namespace
+
+bool HasManifest(const fs::path& folder) { return fs::exists(folder / kManifestFile); }
+
+std::vector<fs::path> FindParts(std::span<const fs::path> paths) {
+  std::vector<fs::path> parts;
+  for (const fs::path& path : paths) {
+    std::vector<fs::path> below;
+    if (fs::is_directory(path)) {
+      for (const fs::path& entry : core::EntriesOf(path)) {
+        if (ShardOf(entry) && HasManifest(entry)) below.push_back(entry);
+      }
+    }
+    if (HasManifest(path)) below.push_back(path);
+    if (below.empty()) {
+      throw UsageError(
+          "'{}' has no evaluation and no shards of one: expected the folder of an evaluation, of a "
+          "shard, or the --output of all shards",
+          path.string());
+    }
+    std::ranges::move(below, std::back_inserter(parts));
+  }
+  std::ranges::sort(parts, [](const fs::path& a, const fs::path& b) {
+    const SeedShard of_a = ShardOf(a).value_or(SeedShard{});
+    const SeedShard of_b = ShardOf(b).value_or(SeedShard{});
+    return std::tuple(of_a.n, of_a.index, a) < std::tuple(of_b.n, of_b.index, b);
+  });
+  const auto is_same = [](const fs::path& a, const fs::path& b) {
+    return fs::weakly_canonical(a) == fs::weakly_canonical(b);
+  };
+  parts.erase(std::unique(parts.begin(), parts.end(), is_same), parts.end());
+  return parts;
+}
 
 MergedRun MergeRuns(std::span<const fs::path> folders, const fs::path& output) {
   RunMerger merger(output);

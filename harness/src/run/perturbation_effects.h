@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

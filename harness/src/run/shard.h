@@ -1,7 +1,6 @@
 // Which episodes of an evaluation one of several processes runs, if no process knows the others.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <optional>

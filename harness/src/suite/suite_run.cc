@@ -8,7 +8,6 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -110,18 +109,139 @@ class SuiteRunner {
     SkipUnneeded();
   }
 
-  SuiteRunReport Run();
+  SuiteRunReport Run() {
+    auto looked = std::chrono::steady_clock::now();
+    bool is_asked = false;
+    while (true) {
+      TakeEnded();
+      if (stopped() && !is_asked) {
+        children_.AskToEnd();
+        is_asked = true;
+      }
+      while (!is_asked && children_.has_place() && StartNext()) {
+      }
+      if (children_.n_running() == 0 && (is_asked || !Has(StepState::kElsewhere))) break;
+      if (children_.n_running() == 0 && !std::exchange(has_said_wait_, true)) {
+        core::PrintStatus("waiting for steps that other processes run: {}\n", why_elsewhere_);
+      }
+      std::this_thread::sleep_for(kSlice);
+      if (std::chrono::steady_clock::now() - looked < kLookElsewhere) continue;
+      looked = std::chrono::steady_clock::now();
+      LookElsewhere();
+    }
+    if (is_asked) report_.exit_code = core::kExitInterrupted;
+    return report_;
+  }
 
  private:
   bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
-  void Set(std::size_t step, StepState state);
-  void SkipUnneeded();
-  bool StartNext();
-  bool TryStart(std::size_t step);
-  bool CanStart(std::size_t step);
-  void TakeEnded();
-  bool CanTryAgain(std::size_t step);
-  void LookElsewhere();
+
+  void Set(std::size_t step, StepState state) {
+    if (report_.states[step] == state) return;
+    report_.states[step] = state;
+    if (options_.changed) options_.changed(step, state);
+  }
+
+  // Demonstrations and trainings whose users are all done.
+  void SkipUnneeded() {
+    std::vector<bool> is_needed(steps_.size(), false);
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (report_.states[i] == StepState::kDone) continue;
+      for (const std::size_t need : steps_[i].needs) is_needed[need] = true;
+    }
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (!IsRun(steps_[i].kind) && !is_needed[i]) report_.states[i] = StepState::kDone;
+    }
+  }
+
+  bool StartNext() {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (CanStart(i) && TryStart(i)) return true;
+    }
+    return false;
+  }
+
+  // False if another process has it, or has just done it.
+  bool TryStart(std::size_t step) {
+    const SuiteStep& wanted = steps_[step];
+    fs::create_directories(wanted.folder);
+    try {
+      auto lock = std::make_unique<core::FolderLock>(wanted.folder);
+      // after a kill of the suite, a step may still be saving its work
+      if (fs::exists(wanted.product)) const core::FolderLock of_step(wanted.product);
+      if (IsDone(wanted)) {
+        Set(step, StepState::kDone);
+        return false;
+      }
+      children_.Start(step, CommandNow(wanted, starts_over_[step]), wanted.folder / kOutputFile);
+      locks_[step] = std::move(lock);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUsage) throw;  // the lock
+      Set(step, StepState::kElsewhere);
+      why_elsewhere_ = error.what();
+      return false;
+    }
+    Set(step, StepState::kRunning);
+    return true;
+  }
+
+  bool CanStart(std::size_t step) {
+    if (report_.states[step] != StepState::kWaiting) return false;
+    for (const std::size_t need : steps_[step].needs) {
+      const StepState state = report_.states[need];
+      if (state == StepState::kFailed || state == StepState::kImpossible) {
+        Set(step, StepState::kImpossible);
+      }
+      if (state != StepState::kDone) return false;
+    }
+    return true;
+  }
+
+  void TakeEnded() {
+    while (const auto ended = children_.TakeEnded()) {
+      const SuiteStep& step = steps_[ended->id];
+      const int code =
+          WIFEXITED(ended->status) ? WEXITSTATUS(ended->status) : 128 + WTERMSIG(ended->status);
+      if (step.kind == StepKind::kTrain && code == 0) {
+        core::WriteFileAtomically(step.folder / kTrainedFile, std::string_view("\n"));
+      }
+      locks_.erase(ended->id);
+      if (IsDone(step)) {  // also with failed episodes, which the result tells
+        Set(ended->id, StepState::kDone);
+      } else if (code == core::kExitInterrupted || stopped() ||
+                 (code == ExitCodeFor(ErrorCode::kUsage) && CanTryAgain(ended->id))) {
+        Set(ended->id, StepState::kWaiting);
+      } else {
+        if (report_.exit_code == 0) report_.exit_code = code != 0 ? code : 1;
+        Set(ended->id, StepState::kFailed);
+      }
+    }
+  }
+
+  // A step of a killed suite may still save its work, and the evaluation of another machine cannot
+  // be continued on this one, only begun again.
+  bool CanTryAgain(std::size_t step) {
+    const SuiteStep& ended = steps_[step];
+    if (!fs::exists(ended.product)) return false;
+    try {
+      const core::FolderLock lock(ended.product);
+    } catch (const Error&) {
+      return true;
+    }
+    const bool is_first = ended.kind == StepKind::kEvaluate && !starts_over_[step];
+    starts_over_[step] = starts_over_[step] || is_first;
+    return is_first;
+  }
+
+  // What another process did; what it gave up is ours.
+  void LookElsewhere() {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (report_.states[i] == StepState::kElsewhere) {
+        Set(i, IsDone(steps_[i]) ? StepState::kDone : StepState::kWaiting);
+      }
+    }
+  }
+
   bool Has(StepState state) const {
     return std::ranges::find(report_.states, state) != report_.states.end();
   }
@@ -135,136 +255,6 @@ class SuiteRunner {
   std::map<std::size_t, std::unique_ptr<core::FolderLock>> locks_;
   ChildProcesses children_;
 };
-
-void SuiteRunner::Set(std::size_t step, StepState state) {
-  if (report_.states[step] == state) return;
-  report_.states[step] = state;
-  if (options_.changed) options_.changed(step, state);
-}
-
-// Demonstrations and trainings whose users are all done.
-void SuiteRunner::SkipUnneeded() {
-  std::vector<bool> is_needed(steps_.size(), false);
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (report_.states[i] == StepState::kDone) continue;
-    for (const std::size_t need : steps_[i].needs) is_needed[need] = true;
-  }
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (!IsRun(steps_[i].kind) && !is_needed[i]) report_.states[i] = StepState::kDone;
-  }
-}
-
-bool SuiteRunner::CanStart(std::size_t step) {
-  if (report_.states[step] != StepState::kWaiting) return false;
-  for (const std::size_t need : steps_[step].needs) {
-    const StepState state = report_.states[need];
-    if (state == StepState::kFailed || state == StepState::kImpossible) {
-      Set(step, StepState::kImpossible);
-    }
-    if (state != StepState::kDone) return false;
-  }
-  return true;
-}
-
-// False if another process has it, or has just done it.
-bool SuiteRunner::TryStart(std::size_t step) {
-  const SuiteStep& wanted = steps_[step];
-  fs::create_directories(wanted.folder);
-  try {
-    auto lock = std::make_unique<core::FolderLock>(wanted.folder);
-    // after a kill of the suite, a step may still be saving its work
-    if (fs::exists(wanted.product)) const core::FolderLock of_step(wanted.product);
-    if (IsDone(wanted)) {
-      Set(step, StepState::kDone);
-      return false;
-    }
-    children_.Start(step, CommandNow(wanted, starts_over_[step]), wanted.folder / kOutputFile);
-    locks_[step] = std::move(lock);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kUsage) throw;  // the lock
-    Set(step, StepState::kElsewhere);
-    why_elsewhere_ = error.what();
-    return false;
-  }
-  Set(step, StepState::kRunning);
-  return true;
-}
-
-bool SuiteRunner::StartNext() {
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (CanStart(i) && TryStart(i)) return true;
-  }
-  return false;
-}
-
-void SuiteRunner::TakeEnded() {
-  while (const auto ended = children_.TakeEnded()) {
-    const SuiteStep& step = steps_[ended->id];
-    const int code =
-        WIFEXITED(ended->status) ? WEXITSTATUS(ended->status) : 128 + WTERMSIG(ended->status);
-    if (step.kind == StepKind::kTrain && code == 0) {
-      core::WriteFileAtomically(step.folder / kTrainedFile, std::string_view("\n"));
-    }
-    locks_.erase(ended->id);
-    if (IsDone(step)) {  // also with failed episodes, which the result tells
-      Set(ended->id, StepState::kDone);
-    } else if (code == core::kExitInterrupted || stopped() ||
-               (code == ExitCodeFor(ErrorCode::kUsage) && CanTryAgain(ended->id))) {
-      Set(ended->id, StepState::kWaiting);
-    } else {
-      if (report_.exit_code == 0) report_.exit_code = code != 0 ? code : 1;
-      Set(ended->id, StepState::kFailed);
-    }
-  }
-}
-
-// A step of a killed suite may still save its work, and the evaluation of another machine cannot be
-// continued on this one, only begun again.
-bool SuiteRunner::CanTryAgain(std::size_t step) {
-  const SuiteStep& ended = steps_[step];
-  if (!fs::exists(ended.product)) return false;
-  try {
-    const core::FolderLock lock(ended.product);
-  } catch (const Error&) {
-    return true;
-  }
-  const bool is_first = ended.kind == StepKind::kEvaluate && !starts_over_[step];
-  starts_over_[step] = starts_over_[step] || is_first;
-  return is_first;
-}
-
-// What another process did; what it gave up is ours.
-void SuiteRunner::LookElsewhere() {
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (report_.states[i] == StepState::kElsewhere) {
-      Set(i, IsDone(steps_[i]) ? StepState::kDone : StepState::kWaiting);
-    }
-  }
-}
-
-SuiteRunReport SuiteRunner::Run() {
-  auto looked = std::chrono::steady_clock::now();
-  bool is_asked = false;
-  while (true) {
-    TakeEnded();
-    if (stopped() && !is_asked) {
-      children_.AskToEnd();
-      is_asked = true;
-    }
-    while (!is_asked && children_.has_place() && StartNext()) {
-    }
-    if (children_.n_running() == 0 && (is_asked || !Has(StepState::kElsewhere))) break;
-    if (children_.n_running() == 0 && !std::exchange(has_said_wait_, true)) {
-      core::PrintStatus("waiting for steps that other processes run: {}\n", why_elsewhere_);
-    }
-    std::this_thread::sleep_for(kSlice);
-    if (std::chrono::steady_clock::now() - looked < kLookElsewhere) continue;
-    looked = std::chrono::steady_clock::now();
-    LookElsewhere();
-  }
-  if (is_asked) report_.exit_code = core::kExitInterrupted;
-  return report_;
-}
 
 }  // namespace
 

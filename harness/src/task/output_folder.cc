@@ -33,6 +33,41 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
+
+bool HasPictures(const ShapeMeta& shapes) {
+  return std::ranges::any_of(shapes.obs, [](const KeySpec& key) { return key.is_image(); });
+}
+
+// Of the policy: that of LibTorch, or the name of another backend.
+std::string PlanningDevice(const Experiment& experiment) {
+  return graph::ReadBackend(experiment.config().Sub("policy")) == graph::Backend::kOpenVino
+             ? "openvino"
+             : experiment.device().str();
+}
+
+// "version 1.0.0, sha256 973b6ec0eaa4".
+std::string DescribeFile(const nlohmann::json& plugin) {
+  const auto text = [&plugin](const char* key) {
+    const nlohmann::json value = plugin.value(key, nlohmann::json());
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  return fmt::format("version {}, sha256 {:.12}", text("version"), text("sha256"));
+}
+
+// The entry of a manifest's list of plugins; null if it has none.
+nlohmann::json FindPlugin(const nlohmann::json& manifest, const std::string& kind,
+                          const std::string& name) {
+  const nlohmann::json plugins = manifest.value("plugins", nlohmann::json::array());
+  for (const nlohmann::json& plugin : plugins) {
+    if (!plugin.is_object()) continue;
+    if (plugin.value("kind", nlohmann::json()) == kind &&
+        plugin.value("name", nlohmann::json()) == name)
+      return plugin;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path path, OldRun old_run, core::Communicator& ranks)
@@ -96,45 +131,6 @@ void OutputFolder::RemoveMade() {
   }
   made_.clear();
 }
-
-namespace {
-
-constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
-
-bool HasPictures(const ShapeMeta& shapes) {
-  return std::ranges::any_of(shapes.obs, [](const KeySpec& key) { return key.is_image(); });
-}
-
-// Of the policy: that of LibTorch, or the name of another backend.
-std::string PlanningDevice(const Experiment& experiment) {
-  return graph::ReadBackend(experiment.config().Sub("policy")) == graph::Backend::kOpenVino
-             ? "openvino"
-             : experiment.device().str();
-}
-
-// "version 1.0.0, sha256 973b6ec0eaa4".
-std::string DescribeFile(const nlohmann::json& plugin) {
-  const auto text = [&plugin](const char* key) {
-    const nlohmann::json value = plugin.value(key, nlohmann::json());
-    return value.is_string() ? value.get<std::string>() : value.dump();
-  };
-  return fmt::format("version {}, sha256 {:.12}", text("version"), text("sha256"));
-}
-
-// The entry of a manifest's list of plugins; null if it has none.
-nlohmann::json FindPlugin(const nlohmann::json& manifest, const std::string& kind,
-                          const std::string& name) {
-  const nlohmann::json plugins = manifest.value("plugins", nlohmann::json::array());
-  for (const nlohmann::json& plugin : plugins) {
-    if (!plugin.is_object()) continue;
-    if (plugin.value("kind", nlohmann::json()) == kind &&
-        plugin.value("name", nlohmann::json()) == name)
-      return plugin;
-  }
-  return nullptr;
-}
-
-}  // namespace
 
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
                          const std::optional<run::CheckpointChoice>& checkpoint,

@@ -120,6 +120,22 @@ void EnterKey(const KeySpec& key, const Config& config) {
   config.Get("dtype", std::string(Name(key.dtype)));
 }
 
+/// Half of the memory that is free now, and at least what the plugin takes by default [MiB].
+std::int64_t MemoryForPictures() {
+  constexpr std::int64_t kPluginDefault = 4096;
+  return std::max(kPluginDefault, (core::AvailableMemory() / 2) >> 20);
+}
+
+/// Only the keys that the policy uses: an env may record more cameras.
+nlohmann::json CollectedParams(const fs::path& path, const ShapeMeta& shapes) {
+  nlohmann::json keys = {{"action", {{"array", "data/action"}}}};
+  for (const KeySpec& key : shapes.obs) {
+    if (key.type == KeyType::kTask) continue;
+    keys[key.name] = {{"array", "data/" + key.name}, {"type", Name(key.type)}};
+  }
+  return {{"path", path.string()}, {"keys", keys}, {"memory_limit_mb", MemoryForPictures()}};
+}
+
 }  // namespace
 
 std::optional<MultiRunConfig> MultiRunOf(const ExperimentOptions& options) {
@@ -327,26 +343,6 @@ data::CollectRequest Task::MakeCollectRequest() const {
           .env_sha256 = catalogue_.Find(PluginKind::kEnv, env_name()).Sha256(),
           .output = data::CollectionPath(name_, origin, collect.n_episodes)};
 }
-
-namespace {
-
-/// Half of the memory that is free now, and at least what the plugin takes by default [MiB].
-std::int64_t MemoryForPictures() {
-  constexpr std::int64_t kPluginDefault = 4096;
-  return std::max(kPluginDefault, (core::AvailableMemory() / 2) >> 20);
-}
-
-/// Only the keys that the policy uses: an env may record more cameras.
-nlohmann::json CollectedParams(const fs::path& path, const ShapeMeta& shapes) {
-  nlohmann::json keys = {{"action", {{"array", "data/action"}}}};
-  for (const KeySpec& key : shapes.obs) {
-    if (key.type == KeyType::kTask) continue;
-    keys[key.name] = {{"array", "data/" + key.name}, {"type", Name(key.type)}};
-  }
-  return {{"path", path.string()}, {"keys", keys}, {"memory_limit_mb", MemoryForPictures()}};
-}
-
-}  // namespace
 
 std::unique_ptr<Dataset> Task::CreateDataset() const {
   if (dataset_) return std::move(dataset_);

@@ -79,6 +79,12 @@ std::optional<PredictionType> PredictionTypeOf(std::string_view stage) {
   return std::nullopt;
 }
 
+double NumberOf(const torch::Tensor& scalar) { return scalar.to(torch::kFloat64).item<double>(); }
+
+torch::Tensor CopyOnHost(const torch::Tensor& tensor) {
+  return tensor.detach().to(torch::kCPU, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
+}
+
 }  // namespace
 
 void ProcessStages::Note(std::string_view stage, const torch::Tensor& tensor) {
@@ -148,16 +154,6 @@ std::map<std::string, double> ProcessRanges(const ProcessStages& stages,
                    {"t", stages.timesteps}},
                   parallel);
 }
-
-namespace {
-
-double NumberOf(const torch::Tensor& scalar) { return scalar.to(torch::kFloat64).item<double>(); }
-
-torch::Tensor CopyOnHost(const torch::Tensor& tensor) {
-  return tensor.detach().to(torch::kCPU, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
-}
-
-}  // namespace
 
 void SamplingTrace::Note(std::string_view stage, const torch::Tensor& tensor) {
   if (stage == "noise") samples_ = {CopyOnHost(tensor)};

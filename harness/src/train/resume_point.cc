@@ -151,6 +151,57 @@ void WarnOfMissing(const TrainState& state, const fs::path& checkpoints) {
       fmt::join(missing, ", "));
 }
 
+// The keys, and the beginnings of keys, that a resumed training may change.
+constexpr std::array kFreeOnResume = {
+    // how long and how it learns
+    "training.num_epochs", "training.max_minutes", "training.early_stop", "training.lr_",
+    "training.gradient_accumulate_every", "training.max_grad_norm", "training.mixed_precision",
+    "optimizer.", "ema.",
+    // what is measured, saved and logged
+    "training.rollout_every", "training.val_every", "training.max_val_steps",
+    "training.sample_every", "training.checkpoint_every", "val_dataloader.", "env_runner.",
+    "env.perturb", "checkpoint.", "logging.",
+    // where things are, and what the machine can do
+    "training.resume", "training.device", "training.teacher.path", "dataloader.num_workers",
+    "dataset.params.path", "dataset.params.memory_limit_mb", "env.params.python",
+    "policy.params.gradient_checkpointing"};
+
+// A line for each value below `key` that differs and may not. A key that only `before` has was not
+// read yet.
+void AppendChanges(const std::string& key, const nlohmann::json& before, const nlohmann::json& now,
+                   std::vector<std::string>* lines) {
+  if (before == now) return;
+  if (now.is_object() && (before.is_object() || before.is_null())) {
+    for (const auto& [name, value] : now.items()) {
+      AppendChanges(key.empty() ? name : key + "." + name,
+                    before.is_null() ? before : before.value(name, nlohmann::json()), value, lines);
+    }
+    return;
+  }
+  const bool is_free = std::ranges::any_of(
+      kFreeOnResume, [&key](const char* free) { return key.starts_with(free); });
+  if (is_free) return;
+  lines->push_back(
+      fmt::format("  {}: {}, not {}", key, core::ShortDump(before), core::ShortDump(now)));
+}
+
+constexpr std::size_t kBlockBytes = 1U << 20;
+constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();
+
+void CopyStart(const fs::path& from, const fs::path& to, std::int64_t n_bytes) {
+  core::RegularFile file(from);
+  core::AtomicFile copy(to);
+  std::vector<std::byte> block(kBlockBytes);
+  while (n_bytes > 0) {
+    const auto wanted = static_cast<std::size_t>(std::min<std::int64_t>(n_bytes, kBlockBytes));
+    const std::size_t n = file.Read(std::span(block).first(wanted));
+    if (n == 0) break;
+    copy.Write(std::span(block).first(n));
+    n_bytes -= static_cast<std::int64_t>(n);
+  }
+  copy.Commit();
+}
+
 }  // namespace
 
 ResumePoint FindResumePoint(const fs::path& path, const std::string& name) {
@@ -224,44 +275,6 @@ fs::path FindCheckpointOfRun(const fs::path& run_folder, const std::string& name
       "--checkpoint {}: expected the name of one checkpoint, or its beginning; '{}' has {}", name,
       checkpoints.string(), names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
-
-namespace {
-
-// The keys, and the beginnings of keys, that a resumed training may change.
-constexpr std::array kFreeOnResume = {
-    // how long and how it learns
-    "training.num_epochs", "training.max_minutes", "training.early_stop", "training.lr_",
-    "training.gradient_accumulate_every", "training.max_grad_norm", "training.mixed_precision",
-    "optimizer.", "ema.",
-    // what is measured, saved and logged
-    "training.rollout_every", "training.val_every", "training.max_val_steps",
-    "training.sample_every", "training.checkpoint_every", "val_dataloader.", "env_runner.",
-    "env.perturb", "checkpoint.", "logging.",
-    // where things are, and what the machine can do
-    "training.resume", "training.device", "training.teacher.path", "dataloader.num_workers",
-    "dataset.params.path", "dataset.params.memory_limit_mb", "env.params.python",
-    "policy.params.gradient_checkpointing"};
-
-// A line for each value below `key` that differs and may not. A key that only `before` has was not
-// read yet.
-void AppendChanges(const std::string& key, const nlohmann::json& before, const nlohmann::json& now,
-                   std::vector<std::string>* lines) {
-  if (before == now) return;
-  if (now.is_object() && (before.is_object() || before.is_null())) {
-    for (const auto& [name, value] : now.items()) {
-      AppendChanges(key.empty() ? name : key + "." + name,
-                    before.is_null() ? before : before.value(name, nlohmann::json()), value, lines);
-    }
-    return;
-  }
-  const bool is_free = std::ranges::any_of(
-      kFreeOnResume, [&key](const char* free) { return key.starts_with(free); });
-  if (is_free) return;
-  lines->push_back(
-      fmt::format("  {}: {}, not {}", key, core::ShortDump(before), core::ShortDump(now)));
-}
-
-}  // namespace
 
 void RequireSameTraining(const nlohmann::json& before, const nlohmann::json& now) {
   std::vector<std::string> lines;
@@ -343,27 +356,6 @@ std::optional<fs::path> SetEvaluationAside(const fs::path& run_folder) {
   for (const std::string& name : evaluation) core::RemoveAll(run_folder / name);
   return aside;
 }
-
-namespace {
-
-constexpr std::size_t kBlockBytes = 1U << 20;
-constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();
-
-void CopyStart(const fs::path& from, const fs::path& to, std::int64_t n_bytes) {
-  core::RegularFile file(from);
-  core::AtomicFile copy(to);
-  std::vector<std::byte> block(kBlockBytes);
-  while (n_bytes > 0) {
-    const auto wanted = static_cast<std::size_t>(std::min<std::int64_t>(n_bytes, kBlockBytes));
-    const std::size_t n = file.Read(std::span(block).first(wanted));
-    if (n == 0) break;
-    copy.Write(std::span(block).first(n));
-    n_bytes -= static_cast<std::int64_t>(n);
-  }
-  copy.Commit();
-}
-
-}  // namespace
 
 fs::path WriteSnapshot(const fs::path& run_folder, const std::string& tag,
                        const run::CheckpointContents& contents, std::int64_t log_bytes) {

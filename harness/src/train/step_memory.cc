@@ -33,6 +33,32 @@ void ProvideGradients(torch::nn::Module& module) {
   }
 }
 
+void Append(const torch::nn::Module& parent, int depth, int n_levels,
+            std::vector<ModuleSize>* rows) {
+  if (depth == n_levels) return;
+  const auto children = parent.named_children();
+  if (children.is_empty() && depth > 0)
+    return;  // the weight and bias of a layer get no separate rows
+  for (const auto& parameter : parent.named_parameters(/*recurse=*/false)) {
+    rows->push_back({parameter.key(), depth, parameter.value().numel()});
+  }
+  for (const auto& child : children) {
+    std::string name = child.key();
+    const torch::nn::Module* module = child.value().get();
+    std::shared_ptr<torch::nn::Module> only;
+    while (module->children().size() == 1 && module->parameters(/*recurse=*/false).empty()) {
+      const auto below = module->named_children();
+      name += "." + below.front().key();
+      only = below.front().value();
+      module = only.get();
+    }
+    const std::int64_t n = NumParameters(*module);
+    if (n == 0) continue;
+    rows->push_back({std::move(name), depth, n});
+    Append(*module, depth + 1, n_levels, rows);
+  }
+}
+
 }  // namespace
 
 HeldMemory MeasureHeldMemory(const torch::nn::Module& module, const Config& config) {
@@ -128,36 +154,6 @@ MemoryPeak::~MemoryPeak() = default;
 std::int64_t MemoryPeak::current() const { return counter_->current(); }
 
 std::int64_t MemoryPeak::peak() const { return counter_->peak(); }
-
-namespace {
-
-void Append(const torch::nn::Module& parent, int depth, int n_levels,
-            std::vector<ModuleSize>* rows) {
-  if (depth == n_levels) return;
-  const auto children = parent.named_children();
-  if (children.is_empty() && depth > 0)
-    return;  // the weight and bias of a layer get no separate rows
-  for (const auto& parameter : parent.named_parameters(/*recurse=*/false)) {
-    rows->push_back({parameter.key(), depth, parameter.value().numel()});
-  }
-  for (const auto& child : children) {
-    std::string name = child.key();
-    const torch::nn::Module* module = child.value().get();
-    std::shared_ptr<torch::nn::Module> only;
-    while (module->children().size() == 1 && module->parameters(/*recurse=*/false).empty()) {
-      const auto below = module->named_children();
-      name += "." + below.front().key();
-      only = below.front().value();
-      module = only.get();
-    }
-    const std::int64_t n = NumParameters(*module);
-    if (n == 0) continue;
-    rows->push_back({std::move(name), depth, n});
-    Append(*module, depth + 1, n_levels, rows);
-  }
-}
-
-}  // namespace
 
 std::vector<ModuleSize> ModuleSizes(const torch::nn::Module& root, int n_levels) {
   std::vector<ModuleSize> rows;

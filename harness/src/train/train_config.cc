@@ -129,10 +129,9 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
        "observations are not (VLASH); 0 = off");
   c.ReadPeriods(config);
   if (config.Has("init_checkpoint")) {
-    c.init_checkpoint = InitCheckpointConfig::FromConfig(
-        config.Sub("init_checkpoint",
-                   "start a new training from the weights of another one; unused with "
-                   "training.teacher"));
+    c.init_checkpoint = InitCheckpointConfig::FromConfig(config.Sub(
+        "init_checkpoint",
+        "start a new training from the weights of another one; unused with training.teacher"));
   }
   if (config.Has("teacher")) c.TakeTeacher(config);
   keys("debug", &c.debug, "two epochs of three steps, with everything due at each");
@@ -270,10 +269,9 @@ LoggingConfig LoggingConfig::FromConfig(const Config& config) {
        "period in steps of the ranges of a loss in the log, which `diagnose` reads: "
        "`train_x0_min`, `_max`, `_mean`, `_std`, and the same for noise, t, predicted_x0, the "
        "network's inputs xt and condition and its output; and of `param_norm`; 0 = never");
-  keys(
-      "n_rollouts", &c.n_rollouts, 0, kMaxCount,
-      "episodes of each split that are filmed at each evaluation of a training. "
-      "`rollouts/media/` keeps the films of the last evaluation; TensorBoard shows frames of each");
+  keys("n_rollouts", &c.n_rollouts, 0, kMaxCount,
+       "episodes of each split that are filmed at each evaluation of a training. `rollouts/media/` "
+       "keeps the films of the last evaluation; TensorBoard shows frames of each");
   return c;
 }
 
@@ -282,10 +280,9 @@ NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
   const ConfigKeys keys(config);
   c.default_mode = config.GetChoice("default", {"limits", "gaussian", "identity"},
                                     "mode of numbers and of the action");
-  c.default_rgb = config.GetChoice(
-      "default_rgb", {"image", "image_gaussian"},
-      "mode of colour images: image maps to [-1, 1], image_gaussian to mean 0 and deviation 1 per "
-      "channel of the dataset");
+  c.default_rgb = config.GetChoice("default_rgb", {"image", "image_gaussian"},
+                                   "mode of colour images: image maps to [-1, 1], image_gaussian "
+                                   "to mean 0 and deviation 1 per channel of the dataset");
   keys("depth_range", &c.depth_range,
        "[nearest, farthest] depth in metres, mapped to [0, 1]; values outside are clipped");
   if (c.depth_range[0] < 0.0 || c.depth_range[0] >= c.depth_range[1]) {
@@ -294,10 +291,10 @@ NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
   }
   for (const std::string& key : config.Keys()) {
     if (key == "default" || key == "default_rgb" || key == "depth_range") continue;
-    c.modes[key] = config.Require<std::string>(
-        key,
-        "mode of one key of shape_meta or of `action`: limits, gaussian, identity; image, "
-        "image_gaussian; depth");
+    c.modes[key] =
+        config.Require<std::string>(key,
+                                    "mode of one key of shape_meta or of `action`: limits, "
+                                    "gaussian, identity; image, image_gaussian; depth");
   }
   return c;
 }

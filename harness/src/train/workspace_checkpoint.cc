@@ -279,10 +279,9 @@ void Workspace::EndOutOfMemory(const std::string& what) {
         saved.global_step, latest->folder().string());
   }
   throw core::OutOfMemory(fmt::format(
-      "{} at epoch {}, global_step {}\n  {}\n  What saves memory, in the order in which "
-      "to try it: half of dataloader.batch_size with twice the "
-      "training.gradient_accumulate_every, training.mixed_precision=bf16, "
-      "policy.params.gradient_checkpointing=true, smaller images "
+      "{} at epoch {}, global_step {}\n  {}\n  What saves memory, in the order in which to try it: "
+      "half of dataloader.batch_size with twice the training.gradient_accumulate_every, "
+      "training.mixed_precision=bf16, policy.params.gradient_checkpointing=true, smaller images "
       "(policy.params.resize_shape), fewer cameras.",
       what, state_.epoch, state_.global_step, kept));
 }

@@ -112,11 +112,10 @@ PushtState StartState(std::uint64_t seed, bool legacy_order) {
 PushtParams PushtParams::FromConfig(const Config& config) {
   PushtParams params;
   const ConfigKeys keys(config);
-  keys(
-      "obs", &params.obs,
-      "observations: agent_pos, environment_state (the corners of the block, as gym-pusht gives "
-      "them), image, keypoint, state; with goal_motion also goal (its position and velocity), with "
-      "wind also wind (its velocity)");
+  keys("obs", &params.obs,
+       "observations: agent_pos, environment_state (the corners of the block, as gym-pusht gives "
+       "them), image, keypoint, state; with goal_motion also goal (its position and velocity), "
+       "with wind also wind (its velocity)");
   keys("max_steps", &params.max_steps, 1, 1000000,
        "maximum number of steps of an episode, at 10 Hz");
   keys("success_threshold", &params.success_threshold, 0.01, 1.0,

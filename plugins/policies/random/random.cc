@@ -5,7 +5,6 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 

@@ -1,4 +1,5 @@
 // dp_bench compare: compares finished runs on their shared seeds.
+
 #include <fmt/format.h>
 
 #include <algorithm>

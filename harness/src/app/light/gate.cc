@@ -258,8 +258,8 @@ int Gate(const GateVerbOptions& options) {
   if (options.rollouts != nullptr && !options.rollouts->output.empty() &&
       !options.candidates.empty() &&
       std::ranges::none_of(options.candidates, run::IsCheckpointFolder)) {
-    throw Error(ErrorCode::kUsage,
-                "--output is for rollouts of a checkpoint, but no --candidate is a checkpoint");
+    throw UsageError(
+        "--output is for rollouts of a checkpoint, but no --candidate is a checkpoint");
   }
   const std::vector<compare::TaskPair> pairs = ReadPairs(options);
   RequireFreeOutputs(options, pairs);

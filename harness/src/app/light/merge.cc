@@ -45,7 +45,7 @@ bool MergeOnce(const MergeVerbOptions& options) {
   std::vector<fs::path> paths = options.folders;
   if (run::HasManifest(options.output)) paths.push_back(options.output);  // of an earlier merge
   run::MergedRun merged = run::MergeRuns(run::FindParts(paths), options.output);
-  if (merged.parts.empty()) throw Error(ErrorCode::kUsage, "no shard has begun yet");
+  if (merged.parts.empty()) throw UsageError("no shard has begun yet");
   run::WriteMerged(merged, options.output);
   core::PrintResult("{}", report::MergeText(merged, options.output));
   if (!options.html.empty()) report::WriteMergePage(merged, options.output, options.html);
@@ -58,8 +58,7 @@ bool MergeOnce(const MergeVerbOptions& options) {
 
 int Merge(MergeVerbOptions options) {
   if (options.output.empty() && options.folders.size() > 1) {
-    throw Error(ErrorCode::kUsage,
-                "several folders need --output: the folder of the merged evaluation");
+    throw UsageError("several folders need --output: the folder of the merged evaluation");
   }
   if (options.output.empty()) options.output = options.folders.front();
   const std::atomic<bool>& stop = core::CatchStopSignals();

@@ -77,7 +77,7 @@ void RequireWorkingFolder() {
   std::error_code error;
   const fs::path folder = fs::current_path(error);
   if (!folder.empty() || error != std::errc::no_such_file_or_directory) return;
-  throw Error(ErrorCode::kIo, "the working folder does not exist any more; change to another one.");
+  throw IoError("the working folder does not exist any more; change to another one.");
 }
 
 constexpr int kNotUtf8 = 316;  // id of an exception of nlohmann/json

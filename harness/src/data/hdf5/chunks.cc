@@ -61,6 +61,12 @@ void Unshuffle(std::size_t item, std::span<const std::byte> in, std::span<std::b
             out.begin() + static_cast<std::ptrdiff_t>(n * item));
 }
 
+// A JPEG file ends with 0xd9, a PNG file with 0x82.
+std::span<const std::byte> WithoutPadding(std::span<const std::byte> row) {
+  while (!row.empty() && row.back() == std::byte{0}) row = row.first(row.size() - 1);
+  return row;
+}
+
 }  // namespace
 
 bool IsKnownFilter(int id) { return id == kDeflate || id == kShuffle || id == kLzf; }
@@ -121,16 +127,6 @@ void ChunkGrid::Copy(const Shape& first, std::span<const std::byte> bytes, std::
                 static_cast<std::size_t>(run.n) * item);
   });
 }
-
-namespace {
-
-// A JPEG file ends with 0xd9, a PNG file with 0x82.
-std::span<const std::byte> WithoutPadding(std::span<const std::byte> row) {
-  while (!row.empty() && row.back() == std::byte{0}) row = row.first(row.size() - 1);
-  return row;
-}
-
-}  // namespace
 
 bool IsPictureFile(std::span<const std::byte> row) {
   const std::string_view text(reinterpret_cast<const char*>(row.data()), row.size());

@@ -93,10 +93,9 @@ Hdf5WriterConfig Hdf5WriterConfig::FromConfig(const Config& params) {
               "robomimic: all episodes in one file; act: a folder with a file per episode, as ACT "
               "and ALOHA have them");
   keys("gzip", &config.gzip, 0, 9, "compression; 0 for none");
-  const Config names = params.Sub(
-      "names",
-      "the name of the array of a key, such as {\"agent_pos\": \"qpos\"}; by default that "
-      "of the key");
+  const Config names = params.Sub("names",
+                                  "the name of the array of a key, such as {\"agent_pos\": "
+                                  "\"qpos\"}; by default that of the key");
   for (const std::string& key : names.Keys()) {
     config.names[key] = names.Require<std::string>(key, "the name in the file");
   }
@@ -156,8 +155,8 @@ std::vector<std::string> Hdf5Writer::Notes() const {
       continue;
     }
     notes.push_back(
-        fmt::format("ACT's own programs read {}, which no key has; name one with "
-                    "--param names={{\"<key>\": \"{}\"}}",
+        fmt::format("ACT's own programs read {}, which no key has; name one with --param "
+                    "names={{\"<key>\": \"{}\"}}",
                     array, name));
   }
   return notes;

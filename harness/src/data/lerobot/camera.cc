@@ -169,6 +169,18 @@ class ParquetCamera final : public RecordedCamera {
   StreamPool<Stream> pool_;
 };
 
+constexpr int kCodeBits = 12;
+constexpr int kNumCodes = 1 << kCodeBits;
+constexpr int kFloatBits = 32;
+constexpr float kMillimetresPerMetre = 1000.0F;
+
+// NaN is not above 0.
+std::uint16_t ToUint16(float millimetres) {
+  constexpr float kMax = std::numeric_limits<std::uint16_t>::max();
+  if (!(millimetres > 0.0F)) return 0;
+  return static_cast<std::uint16_t>(std::min(std::nearbyint(millimetres), kMax));
+}
+
 }  // namespace
 
 std::unique_ptr<RecordedCamera> MakeVideoCamera(const Metadata& metadata, const Feature& feature,
@@ -194,22 +206,6 @@ std::size_t StreamBytes(const Feature& feature) {
   return kPages + kBytesPerPixel * static_cast<std::size_t>(feature.width) *
                       static_cast<std::size_t>(feature.height);
 }
-
-namespace {
-
-constexpr int kCodeBits = 12;
-constexpr int kNumCodes = 1 << kCodeBits;
-constexpr int kFloatBits = 32;
-constexpr float kMillimetresPerMetre = 1000.0F;
-
-// NaN is not above 0.
-std::uint16_t ToUint16(float millimetres) {
-  constexpr float kMax = std::numeric_limits<std::uint16_t>::max();
-  if (!(millimetres > 0.0F)) return 0;
-  return static_cast<std::uint16_t>(std::min(std::nearbyint(millimetres), kMax));
-}
-
-}  // namespace
 
 DepthScale DepthScale::OfCodes(const DepthCode& code) {
   DepthScale depth;

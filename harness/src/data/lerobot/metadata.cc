@@ -197,8 +197,7 @@ Feature ParseFeature(const std::string& name, const JsonView& entry, const Order
       zarr::RequireSafeName(name);
     } catch (const Error&) {
       entry.Fail(
-          "expected a camera's name that can be part of a path, without empty parts, '.' and "
-          "'..'");
+          "expected a camera's name that can be part of a path, without empty parts, '.' and '..'");
     }
     const auto [height, width, n_channels] = ParsePictureShape(entry, feature.shape, names);
     feature.height = static_cast<int>(height);

@@ -11,7 +11,6 @@
 #include <concepts>
 #include <iterator>
 #include <optional>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -129,6 +128,58 @@ bool TryAppendTexts(const arrow::Array& array, std::vector<std::string>* out) {
     return append(static_cast<const arrow::LargeStringArray&>(array));
   }
   return false;
+}
+
+ArrowErrors WriteErrors(const std::string& where) {
+  return {ErrorCode::kIo, "cannot write " + where};
+}
+
+template <class Builder>
+std::shared_ptr<arrow::Array> Finish(const std::string& where, Builder* builder) {
+  std::shared_ptr<arrow::Array> array;
+  WriteErrors(where).Check(builder->Finish(&array));
+  return array;
+}
+
+template <class Builder, class T>
+std::shared_ptr<arrow::Array> MakeArray(const std::string& where, std::span<const T> values) {
+  Builder builder;
+  WriteErrors(where).Check(
+      builder.AppendValues(values.data(), static_cast<std::int64_t>(values.size())));
+  return Finish(where, &builder);
+}
+
+std::shared_ptr<arrow::Array> MakeTexts(const std::string& where,
+                                        std::span<const std::string> values) {
+  arrow::StringBuilder builder;
+  const ArrowErrors errors = WriteErrors(where);
+  for (const std::string& value : values) errors.Check(builder.Append(value));
+  return Finish(where, &builder);
+}
+
+// Lists of `n_per_row` values each.
+std::shared_ptr<arrow::Array> MakeLists(const std::string& where,
+                                        const std::shared_ptr<arrow::Array>& values,
+                                        std::size_t n_per_row) {
+  std::vector<std::int32_t> offsets;
+  for (std::int64_t at = 0; at <= values->length(); at += static_cast<std::int64_t>(n_per_row)) {
+    offsets.push_back(static_cast<std::int32_t>(at));
+  }
+  const auto begins = MakeArray<arrow::Int32Builder>(where, std::span<const std::int32_t>(offsets));
+  const auto type = arrow::list(arrow::field("element", values->type()));
+  return WriteErrors(where).Check(arrow::ListArray::FromArrays(type, *begins, *values));
+}
+
+std::shared_ptr<parquet::WriterProperties> Properties(const arrow::Schema& schema) {
+  parquet::WriterProperties::Builder properties;
+  properties.compression(arrow::Compression::SNAPPY);
+  for (const std::shared_ptr<arrow::Field>& field : schema.fields()) {
+    // images do not repeat
+    if (field->type()->id() == arrow::Type::STRUCT) {
+      properties.disable_dictionary(field->name() + ".bytes");
+    }
+  }
+  return properties.build();
 }
 
 }  // namespace
@@ -283,62 +334,6 @@ std::vector<std::vector<std::string>> ParquetFile::ReadTextLists(const std::stri
     return lists;
   });
 }
-
-namespace {
-
-ArrowErrors WriteErrors(const std::string& where) {
-  return {ErrorCode::kIo, "cannot write " + where};
-}
-
-template <class Builder>
-std::shared_ptr<arrow::Array> Finish(const std::string& where, Builder* builder) {
-  std::shared_ptr<arrow::Array> array;
-  WriteErrors(where).Check(builder->Finish(&array));
-  return array;
-}
-
-template <class Builder, class T>
-std::shared_ptr<arrow::Array> MakeArray(const std::string& where, std::span<const T> values) {
-  Builder builder;
-  WriteErrors(where).Check(
-      builder.AppendValues(values.data(), static_cast<std::int64_t>(values.size())));
-  return Finish(where, &builder);
-}
-
-std::shared_ptr<arrow::Array> MakeTexts(const std::string& where,
-                                        std::span<const std::string> values) {
-  arrow::StringBuilder builder;
-  const ArrowErrors errors = WriteErrors(where);
-  for (const std::string& value : values) errors.Check(builder.Append(value));
-  return Finish(where, &builder);
-}
-
-// Lists of `n_per_row` values each.
-std::shared_ptr<arrow::Array> MakeLists(const std::string& where,
-                                        const std::shared_ptr<arrow::Array>& values,
-                                        std::size_t n_per_row) {
-  std::vector<std::int32_t> offsets;
-  for (std::int64_t at = 0; at <= values->length(); at += static_cast<std::int64_t>(n_per_row)) {
-    offsets.push_back(static_cast<std::int32_t>(at));
-  }
-  const auto begins = MakeArray<arrow::Int32Builder>(where, std::span<const std::int32_t>(offsets));
-  const auto type = arrow::list(arrow::field("element", values->type()));
-  return WriteErrors(where).Check(arrow::ListArray::FromArrays(type, *begins, *values));
-}
-
-std::shared_ptr<parquet::WriterProperties> Properties(const arrow::Schema& schema) {
-  parquet::WriterProperties::Builder properties;
-  properties.compression(arrow::Compression::SNAPPY);
-  for (const std::shared_ptr<arrow::Field>& field : schema.fields()) {
-    // images do not repeat
-    if (field->type()->id() == arrow::Type::STRUCT) {
-      properties.disable_dictionary(field->name() + ".bytes");
-    }
-  }
-  return properties.build();
-}
-
-}  // namespace
 
 struct ParquetTable::Content {
   std::vector<std::shared_ptr<void>> memory;  // of copied columns

@@ -2,7 +2,6 @@
 #include <parquet/api/reader.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "core/errors.h"
 #include "core/regular_file.h"

@@ -143,6 +143,114 @@ std::vector<double> NumbersIn(const core::JsonView& list) {
   return numbers;
 }
 
+// By episode; an episode that has none, or not all, stays empty.
+using ByEpisode = std::vector<std::optional<FeatureStatistics>>;
+
+void Put(std::int64_t episode, FeatureStatistics statistics, ByEpisode* all) {
+  if (episode < 0 || episode >= std::ssize(*all)) return;  // Metadata has the right ones
+  (*all)[static_cast<std::size_t>(episode)] = std::move(statistics);
+}
+
+// Version 2.1: a line per episode.
+void ReadLines(const Metadata& metadata, std::map<std::string, ByEpisode>* found) {
+  const fs::path path = metadata.root / kStatisticsOfEpisodes;
+  if (!fs::exists(path)) return;
+  ReadJsonLines(path, kMaxLine, [&](const core::JsonView& line) {
+    const core::JsonView stats = line.At("stats");
+    for (auto& [feature, episodes] : *found) {
+      if (!stats.Has(feature)) continue;
+      const core::JsonView own = stats.At(feature);
+      const bool is_complete =
+          own.Has(kCount) &&
+          std::ranges::all_of(kStatisticNames, [&own](const char* name) { return own.Has(name); });
+      if (is_complete) {
+        Put(line.Get<std::int64_t>("episode_index"), ReadStatistics(own), &episodes);
+      }
+    }
+  });
+}
+
+// A feature in a file of the table of episodes of version 3.0, which may have no such columns.
+void ReadTable(ParquetFile* file, const std::string& feature, std::int64_t n_channels,
+               ByEpisode* episodes) {
+  const std::string prefix = "stats/" + feature + "/";
+  if (!std::ranges::all_of(kStatisticNames,
+                           [&](const char* name) { return file->HasColumn(prefix + name); })) {
+    return;
+  }
+  const auto indices = file->ReadNumbers<std::int64_t>("episode_index");
+  std::vector<FeatureStatistics> all(indices.size());
+  for (std::size_t i = 0; i < kStatisticNames.size(); ++i) {
+    const auto values = file->ReadNumbers<double>(prefix + kStatisticNames[i], n_channels);
+    for (std::size_t row = 0; row < all.size(); ++row) {
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row) * n_channels;
+      all[row].lists[i].assign(begin, begin + n_channels);
+    }
+  }
+  const auto counts = file->ReadNumbers<std::int64_t>(prefix + kCount);
+  for (std::size_t row = 0; row < all.size(); ++row) {
+    all[row].count = counts[row];
+    Put(indices[row], std::move(all[row]), episodes);
+  }
+}
+
+void ReadTables(const Metadata& metadata, std::int64_t max_bytes,
+                std::map<std::string, ByEpisode>* found) {
+  for (const fs::path& path : EpisodeFiles(metadata.root)) {
+    ParquetFile file(path, max_bytes);
+    for (auto& [feature, episodes] : *found) {
+      try {
+        ReadTable(&file, feature, metadata.features.at(feature).n_channels, &episodes);
+      } catch (const Error& fault) {
+        if (fault.code() != ErrorCode::kData) throw;
+        std::ranges::fill(episodes, std::nullopt);  // LeRobot writes null for what it does not know
+      }
+    }
+  }
+}
+
+bool IsSound(const FeatureStatistics& statistics, int n_channels) {
+  return statistics.count > 0 && std::ranges::all_of(statistics.lists, [=](const auto& list) {
+           return std::ssize(list) == n_channels;
+         });
+}
+
+StatedRange ReadRange(const Feature& feature, const core::JsonView& own) {
+  const auto n_numbers = static_cast<std::size_t>(NumElements(feature.shape));
+  // since 0.4, LeRobot pools all axes of a feature but the last one
+  const auto n_pooled = static_cast<std::size_t>(feature.shape.back());
+  std::map<std::string, std::vector<double>> values;
+  for (const char* name : {"min", "max", "mean", "std"}) {
+    const core::JsonView list = own.At(name);
+    values[name] = NumbersIn(list);
+    const std::size_t n = values[name].size();
+    if ((n != n_numbers && n != n_pooled) || n != values["min"].size()) {
+      list.Fail("expected {} numbers, found {}", n_numbers, n);
+    }
+  }
+  const std::size_t n = values["min"].size();
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!(values["min"][i] <= values["max"][i])) {
+      own.Fail("the minimum {} of element {} is above the maximum {}", values["min"][i], i,
+               values["max"][i]);
+    }
+    if (values["std"][i] < 0.0) own.At("std").Fail("a deviation is negative");
+  }
+  return {.min = std::move(values["min"]), .max = std::move(values["max"])};
+}
+
+// Widens `range`. An empty one becomes the other.
+void Unite(const StatedRange& other, StatedRange* range) {
+  if (range->min.size() != other.min.size()) {
+    *range = other;
+    return;
+  }
+  for (std::size_t i = 0; i < other.min.size(); ++i) {
+    range->min[i] = std::min(range->min[i], other.min[i]);
+    range->max[i] = std::max(range->max[i], other.max[i]);
+  }
+}
+
 }  // namespace
 
 FeatureStatistics SummarizeNumbers(std::span<const double> values, std::size_t n_channels) {
@@ -262,82 +370,6 @@ FeatureStatistics ReadStatistics(const core::JsonView& values) {
   return statistics;
 }
 
-namespace {
-
-// By episode; an episode that has none, or not all, stays empty.
-using ByEpisode = std::vector<std::optional<FeatureStatistics>>;
-
-void Put(std::int64_t episode, FeatureStatistics statistics, ByEpisode* all) {
-  if (episode < 0 || episode >= std::ssize(*all)) return;  // Metadata has the right ones
-  (*all)[static_cast<std::size_t>(episode)] = std::move(statistics);
-}
-
-// Version 2.1: a line per episode.
-void ReadLines(const Metadata& metadata, std::map<std::string, ByEpisode>* found) {
-  const fs::path path = metadata.root / kStatisticsOfEpisodes;
-  if (!fs::exists(path)) return;
-  ReadJsonLines(path, kMaxLine, [&](const core::JsonView& line) {
-    const core::JsonView stats = line.At("stats");
-    for (auto& [feature, episodes] : *found) {
-      if (!stats.Has(feature)) continue;
-      const core::JsonView own = stats.At(feature);
-      const bool is_complete =
-          own.Has(kCount) &&
-          std::ranges::all_of(kStatisticNames, [&own](const char* name) { return own.Has(name); });
-      if (is_complete) {
-        Put(line.Get<std::int64_t>("episode_index"), ReadStatistics(own), &episodes);
-      }
-    }
-  });
-}
-
-// A feature in a file of the table of episodes of version 3.0, which may have no such columns.
-void ReadTable(ParquetFile* file, const std::string& feature, std::int64_t n_channels,
-               ByEpisode* episodes) {
-  const std::string prefix = "stats/" + feature + "/";
-  if (!std::ranges::all_of(kStatisticNames,
-                           [&](const char* name) { return file->HasColumn(prefix + name); })) {
-    return;
-  }
-  const auto indices = file->ReadNumbers<std::int64_t>("episode_index");
-  std::vector<FeatureStatistics> all(indices.size());
-  for (std::size_t i = 0; i < kStatisticNames.size(); ++i) {
-    const auto values = file->ReadNumbers<double>(prefix + kStatisticNames[i], n_channels);
-    for (std::size_t row = 0; row < all.size(); ++row) {
-      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row) * n_channels;
-      all[row].lists[i].assign(begin, begin + n_channels);
-    }
-  }
-  const auto counts = file->ReadNumbers<std::int64_t>(prefix + kCount);
-  for (std::size_t row = 0; row < all.size(); ++row) {
-    all[row].count = counts[row];
-    Put(indices[row], std::move(all[row]), episodes);
-  }
-}
-
-void ReadTables(const Metadata& metadata, std::int64_t max_bytes,
-                std::map<std::string, ByEpisode>* found) {
-  for (const fs::path& path : EpisodeFiles(metadata.root)) {
-    ParquetFile file(path, max_bytes);
-    for (auto& [feature, episodes] : *found) {
-      try {
-        ReadTable(&file, feature, metadata.features.at(feature).n_channels, &episodes);
-      } catch (const Error& fault) {
-        if (fault.code() != ErrorCode::kData) throw;
-        std::ranges::fill(episodes, std::nullopt);  // LeRobot writes null for what it does not know
-      }
-    }
-  }
-}
-
-bool IsSound(const FeatureStatistics& statistics, int n_channels) {
-  return statistics.count > 0 && std::ranges::all_of(statistics.lists, [=](const auto& list) {
-           return std::ssize(list) == n_channels;
-         });
-}
-
-}  // namespace
-
 std::map<std::string, std::vector<FeatureStatistics>> ReadEpisodeStatistics(
     const Metadata& metadata, const std::vector<std::string>& features, std::int64_t max_bytes) {
   std::map<std::string, ByEpisode> found;
@@ -356,46 +388,6 @@ std::map<std::string, std::vector<FeatureStatistics>> ReadEpisodeStatistics(
   }
   return complete;
 }
-
-namespace {
-
-StatedRange ReadRange(const Feature& feature, const core::JsonView& own) {
-  const auto n_numbers = static_cast<std::size_t>(NumElements(feature.shape));
-  // since 0.4, LeRobot pools all axes of a feature but the last one
-  const auto n_pooled = static_cast<std::size_t>(feature.shape.back());
-  std::map<std::string, std::vector<double>> values;
-  for (const char* name : {"min", "max", "mean", "std"}) {
-    const core::JsonView list = own.At(name);
-    values[name] = NumbersIn(list);
-    const std::size_t n = values[name].size();
-    if ((n != n_numbers && n != n_pooled) || n != values["min"].size()) {
-      list.Fail("expected {} numbers, found {}", n_numbers, n);
-    }
-  }
-  const std::size_t n = values["min"].size();
-  for (std::size_t i = 0; i < n; ++i) {
-    if (!(values["min"][i] <= values["max"][i])) {
-      own.Fail("the minimum {} of element {} is above the maximum {}", values["min"][i], i,
-               values["max"][i]);
-    }
-    if (values["std"][i] < 0.0) own.At("std").Fail("a deviation is negative");
-  }
-  return {.min = std::move(values["min"]), .max = std::move(values["max"])};
-}
-
-// Widens `range`. An empty one becomes the other.
-void Unite(const StatedRange& other, StatedRange* range) {
-  if (range->min.size() != other.min.size()) {
-    *range = other;
-    return;
-  }
-  for (std::size_t i = 0; i < other.min.size(); ++i) {
-    range->min[i] = std::min(range->min[i], other.min[i]);
-    range->max[i] = std::max(range->max[i], other.max[i]);
-  }
-}
-
-}  // namespace
 
 std::map<std::string, StatedRange> ReadRanges(const Metadata& metadata,
                                               const std::vector<std::string>& features) {

@@ -96,8 +96,7 @@ void MemoryBudget::Hold(double bytes, const std::string& what, double scratch) {
   const double needed = Counted(held_ + bytes + scratch);
   if (needed > limit_) {
     Refuse(scratch > 0.0
-               ? fmt::format("{} takes {:.0f} bytes in memory and {:.0f} while a chunk is "
-                             "decoded",
+               ? fmt::format("{} takes {:.0f} bytes in memory and {:.0f} while a chunk is decoded",
                              what, bytes, scratch)
                : fmt::format("{} take {:.0f} bytes", what, bytes),
            needed);

@@ -131,6 +131,32 @@ std::optional<ElementType> FindElementType(std::string_view ElementInfo::*field,
   return static_cast<ElementType>(found - kElements.begin());
 }
 
+// The loop has no branch, so that the compiler can use vector instructions: out-of-range values and
+// NaN are clamped, and found because they then differ from the result.
+bool ConvertImageBlock(const float* in, std::int64_t n, std::uint8_t* out) {
+  std::int32_t is_bad = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float positive = in[i] > 0.0F ? in[i] : 0.0F;
+    const float clamped = positive < 255.0F ? positive : 255.0F;
+    const auto integer = static_cast<std::int32_t>(clamped);
+    is_bad |= static_cast<std::int32_t>(static_cast<float>(integer) != in[i]);
+    out[i] = static_cast<std::uint8_t>(integer);
+  }
+  return is_bad == 0;
+}
+
+std::optional<std::int64_t> ConvertImage(const float* in, std::int64_t n, std::uint8_t* out) {
+  constexpr std::int64_t kBlock = 4096;
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    const std::int64_t size = std::min(kBlock, n - begin);
+    if (ConvertImageBlock(in + begin, size, out + begin)) continue;
+    for (std::int64_t i = begin;; ++i) {
+      if (!ConvertImageBlock(in + i, 1, out + i)) return i;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::size_t SizeOf(ElementType type) { return InfoOf(type).size; }
@@ -159,36 +185,6 @@ std::optional<ElementBytes> ParseFillValue(const nlohmann::json& value, ElementT
   if (text == "-Infinity") return ParseFillValue(-kInfinity, type);
   return text.starts_with("0x") ? ParseBits(text, type) : std::nullopt;
 }
-
-namespace {
-
-// The loop has no branch, so that the compiler can use vector instructions: out-of-range values and
-// NaN are clamped, and found because they then differ from the result.
-bool ConvertImageBlock(const float* in, std::int64_t n, std::uint8_t* out) {
-  std::int32_t is_bad = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float positive = in[i] > 0.0F ? in[i] : 0.0F;
-    const float clamped = positive < 255.0F ? positive : 255.0F;
-    const auto integer = static_cast<std::int32_t>(clamped);
-    is_bad |= static_cast<std::int32_t>(static_cast<float>(integer) != in[i]);
-    out[i] = static_cast<std::uint8_t>(integer);
-  }
-  return is_bad == 0;
-}
-
-std::optional<std::int64_t> ConvertImage(const float* in, std::int64_t n, std::uint8_t* out) {
-  constexpr std::int64_t kBlock = 4096;
-  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
-    const std::int64_t size = std::min(kBlock, n - begin);
-    if (ConvertImageBlock(in + begin, size, out + begin)) continue;
-    for (std::int64_t i = begin;; ++i) {
-      if (!ConvertImageBlock(in + i, 1, out + i)) return i;
-    }
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 bool CanConvert(ElementType type, DType target) {
   if (target == DType::kFloat32) return true;

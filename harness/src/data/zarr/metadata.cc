@@ -322,6 +322,40 @@ void ReadChunkKeys(const Fields& fields, ZarrMetadata* metadata) {
   }
 }
 
+constexpr int kMaxAttributeDepth = 64;
+constexpr const char* kAttributesMember = "attributes";
+
+[[noreturn]] void RefuseAttributes(const std::string& file, const std::string& what) {
+  throw DataError("{}: {}", file, what);
+}
+
+// The two attributes. Others are dropped as they are read: lists of a million episodes would take
+// ten times the memory of their text.
+Json PickAttributes(std::string_view text, const std::string& file, bool is_node) {
+  const int attribute_depth = is_node ? 2 : 1;  // in a zarr.json, the attributes are a member
+  const auto pick = [&](int depth, Json::parse_event_t event, const Json& parsed) {
+    if (depth > kMaxAttributeDepth) {
+      RefuseAttributes(file, fmt::format("nested deeper than {} levels", kMaxAttributeDepth));
+    }
+    if (event == Json::parse_event_t::value) return depth <= attribute_depth;
+    if (event != Json::parse_event_t::key) return true;
+    if (depth < attribute_depth) return parsed == kAttributesMember;
+    return depth == attribute_depth && (parsed == kFpsAttribute || parsed == kCompleteAttribute);
+  };
+  Json root;
+  try {
+    root = Json::parse(text, pick);
+  } catch (const Json::exception& fault) {
+    constexpr std::size_t kMaxReason = 300;  // it quotes the text, which may be huge
+    RefuseAttributes(
+        file, fmt::format("is not JSON: {}", std::string_view(fault.what()).substr(0, kMaxReason)));
+  }
+  if (!root.is_object()) RefuseAttributes(file, "is not a JSON object");
+  if (!is_node) return root;
+  const auto own = root.find(kAttributesMember);
+  return own != root.end() && own->is_object() ? *own : Json::object();
+}
+
 }  // namespace
 
 ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::string& file) {
@@ -411,44 +445,6 @@ std::string FormatZarrMetadata(const Shape& shape, const Shape& chunks, DType dt
 std::string ChunkFile(std::span<const std::int64_t> indices, char separator) {
   return fmt::format("{}", fmt::join(indices, std::string_view(&separator, 1)));
 }
-
-namespace {
-
-constexpr int kMaxAttributeDepth = 64;
-constexpr const char* kAttributesMember = "attributes";
-
-[[noreturn]] void RefuseAttributes(const std::string& file, const std::string& what) {
-  throw DataError("{}: {}", file, what);
-}
-
-// The two attributes. Others are dropped as they are read: lists of a million episodes would take
-// ten times the memory of their text.
-Json PickAttributes(std::string_view text, const std::string& file, bool is_node) {
-  const int attribute_depth = is_node ? 2 : 1;  // in a zarr.json, the attributes are a member
-  const auto pick = [&](int depth, Json::parse_event_t event, const Json& parsed) {
-    if (depth > kMaxAttributeDepth) {
-      RefuseAttributes(file, fmt::format("nested deeper than {} levels", kMaxAttributeDepth));
-    }
-    if (event == Json::parse_event_t::value) return depth <= attribute_depth;
-    if (event != Json::parse_event_t::key) return true;
-    if (depth < attribute_depth) return parsed == kAttributesMember;
-    return depth == attribute_depth && (parsed == kFpsAttribute || parsed == kCompleteAttribute);
-  };
-  Json root;
-  try {
-    root = Json::parse(text, pick);
-  } catch (const Json::exception& fault) {
-    constexpr std::size_t kMaxReason = 300;  // it quotes the text, which may be huge
-    RefuseAttributes(
-        file, fmt::format("is not JSON: {}", std::string_view(fault.what()).substr(0, kMaxReason)));
-  }
-  if (!root.is_object()) RefuseAttributes(file, "is not a JSON object");
-  if (!is_node) return root;
-  const auto own = root.find(kAttributesMember);
-  return own != root.end() && own->is_object() ? *own : Json::object();
-}
-
-}  // namespace
 
 ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& file, bool is_node) {
   const Json picked = PickAttributes(text, file, is_node);

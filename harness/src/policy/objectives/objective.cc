@@ -34,8 +34,7 @@ std::unique_ptr<Objective> MakeObjective(const Config& params) {
       "what the network learns: to remove noise (noise_scheduler), the velocity of a straight path "
       "from noise to action (flow_matching), the action in two passes without noise at inference "
       "(mip), to jump to the end of a diffusion (consistency; see `dp_bench distill`), or the "
-      "action "
-      "in one pass without any noise (regression)");
+      "action in one pass without any noise (regression)");
   const auto has_section = [&](const char* name) { return objective == name || params.Has(name); };
   // sections of other objectives may stay in a config, with correct keys
   std::unique_ptr<Objective> flow_matching;

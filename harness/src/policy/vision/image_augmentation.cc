@@ -186,10 +186,9 @@ struct RowDraws {
 }  // namespace
 
 ImageAugmentation::ImageAugmentation(const Config& params) {
-  const Config augmentation = params.Sub(
-      "augmentation",
-      "changes of images in training, one of these per sample and camera; {} gives an entry its "
-      "defaults");
+  const Config augmentation = params.Sub("augmentation",
+                                         "changes of images in training, one of these per sample "
+                                         "and camera; {} gives an entry its defaults");
   double total = 0.0;
   for (const ChangeType& type : kTypes) {
     if (!augmentation.Has(type.name)) continue;

@@ -180,10 +180,9 @@ VisionPipeline::VisionPipeline(const Config& params, const std::vector<Camera>& 
   // every setting is read, so that one policy config fits tasks with and without cameras
   const Shape image =
       cameras.empty() ? Shape{1, 1} : Shape{cameras[0].rgb.shape[1], cameras[0].rgb.shape[2]};
-  resizes_first_ = params.Get<bool>(
-      "resize_first", false,
-      "resize the whole image, colour with antialiasing, and crop the result, as LeRobot does; "
-      "false: crop, then resize");
+  resizes_first_ = params.Get<bool>("resize_first", false,
+                                    "resize the whole image, colour with antialiasing, and crop "
+                                    "the result, as LeRobot does; false: crop, then resize");
   const auto read_size = [&](const Shape& default_size) {
     return ReadSize(params, "resize_shape", default_size,
                     "[height, width] after the crop, or before it with resize_first; bilinear for "

@@ -35,10 +35,8 @@ void BecomeTorchProgram(char** argv) {
 }
 
 [[noreturn]] void ThrowCannotStart(const std::string& reason) {
-  throw IoError(
-      "cannot start {}, the program with the verbs that need "
-      "LibTorch: {}",
-      TorchProgram().string(), reason);
+  throw IoError("cannot start {}, the program with the verbs that need LibTorch: {}",
+                TorchProgram().string(), reason);
 }
 
 int PrintVersion() {
