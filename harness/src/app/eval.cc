@@ -13,6 +13,7 @@
 #include "evaluate/checkpoint_evaluation.h"
 #include "evaluate/delay_grid.h"
 #include "evaluate/predicted_cost.h"
+#include "evaluate/verification.h"
 
 namespace dp_bench::app {
 namespace {
@@ -23,6 +24,7 @@ constexpr const char* kEvalExamples =
   dp_bench eval --checkpoint models/pusht_unet_hybrid --output runs/mine env_runner.n_test=100
   dp_bench eval --policy remote --env pusht policy.params.url=ws://127.0.0.1:8000
   dp_bench eval --checkpoint models/pusht_unet_hybrid --delays 0,2,4 --execute 8 --chunking naive,rtc n_action_steps=15
+  dp_bench eval --checkpoint models/pusht_unet_hybrid policy.weights=bf16 --verify-against models/pusht_unet_hybrid --output runs/bf16 env_runner.n_test=2000
   dp_bench eval --checkpoint models/pusht_unet_hybrid --record-dataset data/rollouts.zarr
   dp_bench eval --checkpoint models/pusht_unet_hybrid --output runs/mine --shard 0/50
   dp_bench eval --resume runs/mine
@@ -32,6 +34,7 @@ struct EvalVerbOptions {
   evaluate::CheckpointEvaluationOptions evaluation;
   std::vector<std::string> arms;
   evaluate::DelayGrid grid;
+  evaluate::VerificationOptions verification;
   bool is_realtime = false;
   std::string shard;
   bool is_dry_run = false;
@@ -58,6 +61,11 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
   if (options.is_realtime) overrides.insert(overrides.begin(), "env_runner.realtime=true");
   if (!options.arms.empty())
     return evaluate::EvaluateWithArms(options.evaluation, options.arms, ranks);
+  if (!options.verification.reference.empty()) {
+    if (ranks.size() > 1) throw UsageError("--verify-against works in one process, not in mpirun");
+    ChooseCheckpoint(&options.verification.reference);
+    return evaluate::EvaluateVerified(options.evaluation, options.verification);
+  }
   const evaluate::DelayGrid& grid = options.grid;
   const bool has_delays = !grid.delays.empty() || !grid.latencies_ms.empty();
   if (!has_delays && (!grid.execute.empty() || !grid.methods.empty())) {
@@ -124,6 +132,22 @@ void AddGridOptions(CLI::App* app, evaluate::DelayGrid* grid,
   }
 }
 
+// A verdict on a faster policy.
+void AddVerificationOptions(CLI::App* app, evaluate::VerificationOptions* verification,
+                            std::initializer_list<CLI::Option*> refused) {
+  CLI::Option* verify = AddFolder(
+      app, "--verify-against", &verification->reference,
+      "Show on all test seeds that the success rate is not below that of this checkpoint, "
+      "which runs first, without the overrides of policy; exits like dp_bench gate");
+  verify->needs(app->get_option("--output"));
+  for (CLI::Option* other : refused) verify->excludes(other);
+  app->add_option("--margin", verification->margin,
+                  "Of --verify-against: the drop of the success rate that a PASS excludes")
+      ->check(CLI::Range(0.001, 0.5))
+      ->capture_default_str()
+      ->needs(verify);
+}
+
 CLI::Option* AddShardOption(CLI::App* app, std::string* shard) {
   return app->add_option(
       "--shard", *shard,
@@ -170,6 +194,7 @@ Verb AddEval(CLI::App* app) {
   AddIsolateOption(app, &options->experiment);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)")
       ->excludes(resume);
+  AddVerificationOptions(app, &arguments->verification, {resume, perturb, shard, dry_run, record});
   app->add_flag("--overwrite", options->overwrites,
                 "Replace an evaluation in --output; a training is never overwritten")
       ->excludes(resume);

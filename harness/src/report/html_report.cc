@@ -175,6 +175,8 @@ class RunPage {
       }
     }
     if (const auto latency = run_.ReadLatency()) page_["latency"] = LatencyJson(*latency);
+    if (auto verification = run_.ReadVerification())
+      page_["verification"] = *std::move(verification);
     SetCurves();
     SetVideos();
     SetNumbers();

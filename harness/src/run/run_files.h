@@ -17,6 +17,7 @@ inline constexpr std::string_view kEvalLogFile = "eval_log.json";
 inline constexpr std::string_view kCostFile = "cost.json";
 inline constexpr std::string_view kLatencyFile = "latency.json";
 inline constexpr std::string_view kEffectsFile = "perturbations.json";
+inline constexpr std::string_view kVerificationFile = "verification.json";
 inline constexpr std::string_view kDelaysFile = "delays.json";
 inline constexpr std::string_view kDelaysPage = "delays.html";
 inline constexpr std::string_view kReportFile = "report.html";

@@ -200,6 +200,10 @@ std::optional<PerturbationEffects> RunFolder::ReadEffects() const {
   return ReadExtra(path / kEffectsFile, ParseEffects);
 }
 
+std::optional<Json> RunFolder::ReadVerification() const {
+  return ReadExtra(path / kVerificationFile, core::ParseJson);
+}
+
 std::optional<fs::path> RunFolder::FilmOf(const EpisodeRecord& record) const {
   return StaysBelow(record.video) ? std::optional(path / record.video) : std::nullopt;
 }

@@ -53,6 +53,9 @@ struct RunFolder {
   std::optional<PolicyLatencySummary> ReadLatency() const;
   std::optional<PerturbationEffects> ReadEffects() const;
 
+  /// verification.json: the verdict on a faster policy (evaluate/verification.h).
+  std::optional<nlohmann::json> ReadVerification() const;
+
   /// The film of an episode; the file may have been removed. None if the episode has no film or the
   /// path is outside of the folder.
   std::optional<std::filesystem::path> FilmOf(const EpisodeRecord& record) const;
