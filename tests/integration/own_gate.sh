@@ -42,3 +42,19 @@ python3 "$(dirname "$(readlink -f "$0")")/damage_weights.py" "$policy" damaged 0
 evaluate damaged worse 20  # as good as none succeeds; ten lost seeds are proof
 expect_exit 1 "FAIL" "$dp_bench" gate --baseline "$policy/baseline.json" --candidate worse
 head -1 out.txt
+
+echo "a faster policy is judged against its reference"
+verify() {  # verify CODE VERDICT OUTPUT ARGUMENTS...
+  local code=$1 verdict=$2 output=$3
+  shift 3
+  expect_exit "$code" "$verdict" "$dp_bench" eval --verify-against "$policy" --output "$output" env_runner.n_videos=0 \
+    env_runner.test_start_seed=500000 "$@"
+  grep -q "\"status\": \"$verdict\"" "$output/verification.json" || fail "$output: $(cat "$output/verification.json")"
+  grep -q "Verification" "$output/report.html" || fail "$output: the report does not show the verification"
+}
+verify 0 PASS unchanged --checkpoint "$policy" env_runner.n_test=8
+verify 3 INCONCLUSIVE bf16 --checkpoint "$policy" policy.weights=bf16 env_runner.n_test=10
+verify 1 FAIL damaged_verified --checkpoint damaged env_runner.n_test=20
+grep -q '"weights": *"bf16"' bf16/config.json || fail "the candidate's config does not have its weights"
+! grep -q '"weights": *"bf16"' bf16_reference/config.json || fail "the reference has the candidate's weights"
+expect_exit 2 "expected one of float32, bf16" "$dp_bench" eval --checkpoint "$policy" policy.weights=int3 --output refused

@@ -84,12 +84,15 @@ def peer_cases():
     torch.manual_seed(0)
     scheduler = DDIMScheduler(num_train_timesteps=100, beta_schedule="squaredcos_cap_v2")
     scheduler.set_timesteps(10, device=side_by_side.DEVICE)
-    return {"TrainStep/plain/256": train_case(scheduler, Net(0.0, **SMALL)),
+    cases = {"TrainStep/plain/256": train_case(scheduler, Net(0.0, **SMALL)),
             "TrainStep/dropout/256": train_case(scheduler, Net(0.1, **SMALL)),
             "TrainStep/large/256": train_case(scheduler, Net(0.3, **LARGE, causal=True), as_upstream=True),
-            "TrainStep/large_bf16/256": train_case(scheduler, Net(0.3, **LARGE, causal=True), as_upstream=True),
-            "PredictAction/1": predict_case(scheduler, 1), "PredictAction/16": predict_case(scheduler, 16),
-            "PredictAction/50": predict_case(scheduler, 50)}
+            "TrainStep/large_bf16/256": train_case(scheduler, Net(0.3, **LARGE, causal=True), as_upstream=True)}
+    for size in (1, 16, 50):
+        predict = predict_case(scheduler, size)
+        cases[f"PredictAction/{size}"] = predict
+        cases[f"PredictAction/bf16/{size}"] = predict  # ours with bf16 weights; the peer in float32
+    return cases
 
 
 if __name__ == "__main__":

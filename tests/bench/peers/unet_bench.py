@@ -56,6 +56,7 @@ def lerobot_cases():
                 model.generate_actions(batch)
 
         cases[f"PredictAction/{size}"] = predict
+        cases[f"PredictAction/bf16/{size}"] = predict  # ours with bf16 weights; the peer in float32
     return cases
 
 
