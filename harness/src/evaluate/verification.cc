@@ -55,12 +55,12 @@ Json VerificationJson(const compare::GateReport& report, const run::RunFolder& r
       {"margin", margin},
       {"gate", compare::ToJson(report)},
       {"latency", {{"reference", LatencyJson(reference)}, {"candidate", LatencyJson(candidate)}}}};
-  const Json& latency = json["latency"];
+  const Json& latency = written["latency"];
   if (!latency["reference"].is_null() && !latency["candidate"].is_null()) {
     const double ours = latency["candidate"]["p50_ms"].get<double>();
-    if (ours > 0.0) json["speedup"] = latency["reference"]["p50_ms"].get<double>() / ours;
+    if (ours > 0.0) written["speedup"] = latency["reference"]["p50_ms"].get<double>() / ours;
   }
-  return json;
+  return written;
 }
 
 }  // namespace
@@ -87,16 +87,16 @@ int EvaluateVerified(const CheckpointEvaluationOptions& options,
 
   const compare::GateReport report = compare::JudgeTasks(config, {*std::move(result)});
   const run::RunFolder candidate = run::ReadRunFolder(options.output);
-  const Json json = VerificationJson(report, reference, candidate, verification.margin);
+  const Json verdict = VerificationJson(report, reference, candidate, verification.margin);
   core::WriteFileAtomically(options.output / run::kVerificationFile,
-                            std::string_view(json.dump(2) + "\n"));
+                            std::string_view(verdict.dump(2) + "\n"));
   report::WriteHtmlReport(candidate);
   core::PrintResult("{}", report::GateText(report));
-  if (json.contains("speedup")) {
+  if (verdict.contains("speedup")) {
     core::PrintResult("a chunk at batch 1: {:.1f} ms instead of {:.1f} ms, {:.2f} times as fast\n",
-                      json["latency"]["candidate"]["p50_ms"].get<double>(),
-                      json["latency"]["reference"]["p50_ms"].get<double>(),
-                      json["speedup"].get<double>());
+                      verdict["latency"]["candidate"]["p50_ms"].get<double>(),
+                      verdict["latency"]["reference"]["p50_ms"].get<double>(),
+                      verdict["speedup"].get<double>());
   }
   return compare::ExitCodeOf(report.status);
 }

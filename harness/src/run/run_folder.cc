@@ -201,7 +201,9 @@ std::optional<PerturbationEffects> RunFolder::ReadEffects() const {
 }
 
 std::optional<Json> RunFolder::ReadVerification() const {
-  return ReadExtra(path / kVerificationFile, core::ParseJson);
+  return ReadExtra(path / kVerificationFile, [](std::string_view text, const std::string& origin) {
+    return core::ParseJson(text, origin);
+  });
 }
 
 std::optional<fs::path> RunFolder::FilmOf(const EpisodeRecord& record) const {

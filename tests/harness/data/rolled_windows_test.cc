@@ -48,7 +48,7 @@ class RolledWindows : public testing::Test {
   }
 
   bool HasActionsOf(std::int64_t index, const HostBatch& batch, std::size_t row) const {
-    const std::vector<std::int64_t> steps = sampler_.StepIndices(index);
+    const std::vector<std::int64_t> steps = StepsOf(sampler_, index);
     const Sequence& sequence = sampler_.at(index);
     for (int t = 0; t < kRolledHorizon; ++t) {
       const std::size_t at = row * kRolledHorizon + static_cast<std::size_t>(t);
@@ -73,10 +73,10 @@ TEST_F(RolledWindows, TheStateIsThatOfTheMomentInWhichThePlanIsThere) {
   std::set<std::int64_t> delays;
   for (const HostBatch& batch : EpochOf(4)) {
     for (std::size_t row = 0; row < batch.indices.size(); ++row) {
-      const std::vector<std::int64_t> steps = sampler_.StepIndices(batch.indices[row]);
+      const std::vector<std::int64_t> steps = StepsOf(sampler_, batch.indices[row]);
       const std::int64_t delay = DelayOf(batch, row);
       delays.insert(delay);
-      const std::vector<std::int64_t> later = sampler_.StepIndices(batch.indices[row] + delay);
+      const std::vector<std::int64_t> later = StepsOf(sampler_, batch.indices[row] + delay);
       for (std::size_t frame = 0; frame < kRolledObsSteps; ++frame) {
         const std::size_t at = row * kRolledObsSteps + frame;
         for (std::size_t e = 0; e < 3; ++e) {
