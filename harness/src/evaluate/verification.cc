@@ -50,7 +50,7 @@ Json LatencyJson(const run::RunFolder& run) {
 
 Json VerificationJson(const compare::GateReport& report, const run::RunFolder& reference,
                       const run::RunFolder& candidate, double margin) {
-  Json json = {
+  Json written = {
       {"reference", reference.path.string()},
       {"margin", margin},
       {"gate", compare::ToJson(report)},
