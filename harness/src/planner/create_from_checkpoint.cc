@@ -2,11 +2,20 @@
 
 #include <utility>
 
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
 #include "graph/graph_policy.h"
 #include "policy/guarded_policy.h"
 
 namespace dp_bench::planner {
+
+WeightFormat ReadWeightFormat(const Config& policy) {
+  WeightFormat weights = WeightFormat::kFloat32;
+  ConfigKeys(policy).Choice(
+      "weights", &weights, {{"float32", WeightFormat::kFloat32}, {"bf16", WeightFormat::kBf16}},
+      "what plans are computed with on the CPU; training has float32 weights");
+  return weights;
+}
 
 std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalogue& catalogue,
                                      const EnvSpec& env) {
@@ -16,13 +25,9 @@ std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalog
                            .action_low = env.action_low,
                            .action_high = env.action_high};
   const Config policy = config.Sub("policy");
-  WeightFormat weights = WeightFormat::kFloat32;
-  ConfigKeys(policy).Choice("weights", &weights,
-                            {{"float32", WeightFormat::kFloat32}, {"bf16", WeightFormat::kBf16}},
-                            "what plans are computed with on the CPU; training has float32 weights");
   std::unique_ptr<Policy> created =
       catalogue.Create<Policy>(policy.Get<std::string>("plugin"), policy.Sub("params"), spec);
-  created->SetWeightFormat(weights);
+  created->SetWeightFormat(ReadWeightFormat(policy));
   return created;
 }
 
@@ -34,8 +39,14 @@ std::unique_ptr<Policy> CreateFromCheckpoint(const run::Checkpoint& checkpoint,
   policy->module().to(device);
   LoadPolicyWeights(checkpoint, *policy, weights);
   policy->module().eval();
-  return graph::WithBackend(graph::ReadBackend(config.Sub("policy")), std::move(policy),
-                            NormalizerOf(checkpoint));
+  const graph::Backend backend = graph::ReadBackend(config.Sub("policy"));
+  if (backend != graph::Backend::kTorch &&
+      ReadWeightFormat(config.Sub("policy")) != WeightFormat::kFloat32) {
+    throw ConfigError(
+        "policy.weights: expected float32 with policy.backend=openvino, which plans with graphs of "
+        "its own, found bf16");
+  }
+  return graph::WithBackend(backend, std::move(policy), NormalizerOf(checkpoint));
 }
 
 PolicyFromCheckpoint CreateFromCheckpoint(const std::filesystem::path& folder,

@@ -15,6 +15,9 @@
 
 namespace dp_bench::planner {
 
+/// Reads policy.weights.
+WeightFormat ReadWeightFormat(const Config& policy);
+
 /// The policy that a config names, with initial weights, for the config's shape_meta and horizons.
 /// `env` is what it will act in, if that is known. Throws Error{kConfig} or Error{kPlugin}.
 std::unique_ptr<Policy> CreatePolicy(const Config& config, plugin::PluginCatalogue& catalogue,

@@ -20,6 +20,7 @@
 #include "data/task_key.h"
 #include "graph/graph_policy.h"
 #include "interop/lerobot_export.h"
+#include "planner/create_from_checkpoint.h"
 #include "plugin/isolated_env.h"
 #include "policy/guarded_policy.h"
 #include "rollout/perturbed_env.h"
@@ -59,6 +60,7 @@ constexpr ConfigSection kSections[] = {
      [](const Config& section) {
        ReadOptionalPlugin(section);
        graph::ReadBackend(section);
+       planner::ReadWeightFormat(section);
      }},
     {"task_key", "what a policy of several tasks observes as `task`: a vector for each task",
      [](const Config& section) { data::TaskKey::FromConfig(section); }},

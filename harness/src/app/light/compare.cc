@@ -50,7 +50,7 @@ Examples:
   dp_bench compare runs/mine lerobot/eval_info.json
   dp_bench compare runs/mine --published 403/500           # is that number credible, given mine?
   dp_bench compare runs/simulated --real real.csv          # the rate on the robot
-  dp_bench compare runs/grid_a runs/grid_b --html delays.html    # grids of eval --delays: one page
+  dp_bench compare runs/grid_a runs/grid_b --html delays.html    # two grids of delays: one page
   dp_bench compare runs/suites/mt50/suite.json --allocate 2000   # where more episodes tell most)";
 
 struct CompareVerbOptions {
