@@ -7,6 +7,7 @@
 #include "policy/kernels/vector_math.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -135,12 +136,20 @@ DPB_AMX void RunAmx(const Bf16Tile& tile) {
   if (has_panel) _tile_stored(3, lower_c + kBf16Width, c_bytes);
 }
 
-// Linux lets a process use the tiles after it asked (Documentation/arch/x86/xstate.rst).
+// Linux lets a process use the tiles after it asked (Documentation/arch/x86/xstate.rst). Not every
+// compiler has names of the two features for __builtin_cpu_supports.
 bool HasAmx() {
   static const bool has_amx = [] {
-    constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+    constexpr unsigned int kExtendedFeatures = 7;
+    constexpr unsigned int kBf16AndTile = 1U << 22U | 1U << 24U;  // of edx
+    constexpr int kRequestPermission = 0x1023;                    // ARCH_REQ_XCOMP_PERM
     constexpr int kTileData = 18;
-    return __builtin_cpu_supports("amx-bf16") && __builtin_cpu_supports("amx-tile") &&
+    unsigned int eax = 0;
+    unsigned int ebx = 0;
+    unsigned int ecx = 0;
+    unsigned int edx = 0;
+    return __get_cpuid_count(kExtendedFeatures, 0, &eax, &ebx, &ecx, &edx) != 0 &&
+           (edx & kBf16AndTile) == kBf16AndTile &&
            syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   }();
   return has_amx;
