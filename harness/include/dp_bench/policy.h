@@ -90,7 +90,8 @@ class DPB_API Policy {
   virtual void WeightsChanged() {}
 
   /// PredictAction uses weights of this format from now on. Throws Error{kConfig} if the policy
-  /// cannot, which is the default for every format but float32. Training always uses float32 weights.
+  /// cannot, which is the default for every format but float32. Training always uses float32
+  /// weights.
   virtual void SetWeightFormat(WeightFormat format);
 
   /// The observation steps of a training batch: To, and up to T for a policy that also learns from

@@ -13,10 +13,10 @@ struct VerificationOptions {
   double margin = 0.03;             // the drop of the success rate that PASS excludes, in (0, 1)
 };
 
-/// Rolls out the reference on all test seeds into the folder OUTPUT_reference, with the overrides of
-/// `options` except those of the policy. Then the candidate of `options` on the same seeds, until
-/// the gate has a verdict (compare/gate.h), into `options.output`. Writes verification.json there,
-/// and the verdict into the report of the candidate. Returns the exit code of the gate, or
+/// Rolls out the reference on all test seeds into the folder OUTPUT_reference, with the overrides
+/// of `options` except those of the policy. Then the candidate of `options` on the same seeds,
+/// until the gate has a verdict (compare/gate.h), into `options.output`. Writes verification.json
+/// there, and the verdict into the report of the candidate. Returns the exit code of the gate, or
 /// core::kExitInterrupted.
 int EvaluateVerified(const CheckpointEvaluationOptions& options,
                      const VerificationOptions& verification);
