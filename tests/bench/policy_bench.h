@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/machine.h"
 #include "dp_bench/policy.h"
 #include "policy/device.h"
 #include "policy/kernels/loop_tensors.h"
@@ -43,6 +44,7 @@ inline torch::Device BenchDevice() {
 /// A policy for PushT's keypoints with a normalizer.
 inline std::unique_ptr<Policy> MakePolicy(const PolicyFactory& create) {
   torch::set_num_threads(kThreads);
+  core::KeepFreedMemory();  // as the program does
   torch::manual_seed(0);
   PolicySpec spec;
   spec.shape_meta.obs = {{.name = "agent_pos", .shape = {2}},

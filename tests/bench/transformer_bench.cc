@@ -30,10 +30,15 @@ BENCHMARK_CAPTURE(TrainStep, dropout, kDropout)
 
 BENCHMARK_CAPTURE(TrainStep, large, kLarge)->Arg(256)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-void TrainStepBf16(benchmark::State& state) {
-  RunTrainStep(state, With(kLarge), train::MixedPrecision::kBf16);
+void TrainStepBf16(benchmark::State& state, const char* params) {
+  RunTrainStep(state, With(params), train::MixedPrecision::kBf16);
 }
-BENCHMARK(TrainStepBf16)
+BENCHMARK_CAPTURE(TrainStepBf16, plain, kPlain)
+    ->Name("TrainStep/plain_bf16")
+    ->Arg(256)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(TrainStepBf16, large, kLarge)
     ->Name("TrainStep/large_bf16")
     ->Arg(256)
     ->UseRealTime()

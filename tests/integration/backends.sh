@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# policy.backend: OpenVINO plans as LibTorch does, and mistakes are named. Ends with 77 (skipped) in a build without OpenVINO.
+# policy.backend: graphs plan as the policy does, exports are verified, and mistakes are named. Ends with 77 (skipped) in a build without OpenVINO.
 # Usage: backends.sh <dp_bench program> <configs folder>
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/expect.sh"
@@ -9,8 +9,21 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 few=(env_runner.n_train=0 env_runner.n_test=4 env_runner.n_videos=0 env_runner.max_steps=80)
-expect_exit 2 "expected torch or openvino, found 'onnx'" \
+expect_exit 2 "expected torch, torchscript or openvino, found 'onnx'" \
   "$dp_bench" eval --checkpoint "$policy" --output "$work/wrong" "${few[@]}" policy.backend=onnx
+
+# an export with its success rate; 8 seeds show that nothing changed, but not that nothing is lost
+expect_exit 2 "Import the export" \
+  "$dp_bench" export --checkpoint "$policy" --format lerobot --output "$work/lerobot" --verify 8
+status=0
+"$dp_bench" export --checkpoint "$policy" --format torchscript --output "$work/graphs" --verify 8 --margin 0.2 \
+  >"$work/export.txt" 2>&1 || status=$?
+[ $status = 0 ] || [ $status = 3 ] || fail "exit code $status: $(cat "$work/export.txt")"
+grep -q '"device": "torchscript"' "$work/graphs_verification/manifest.json" || fail "not the graphs were verified"
+cmp "$work/graphs/verification.json" "$work/graphs_verification/verification.json" || fail "the export lacks its verdict"
+grep -q Verification "$work/graphs_verification/report.html" || fail "the report lacks the verdict"
+expect_exit 2 "$work/graphs" \
+  "$dp_bench" export --checkpoint "$policy" --format torchscript --output "$work/graphs" --verify 8
 
 if [ ! -e "$(dirname "$dp_bench")/../lib/libdp_bench_openvino.so" ]; then
   expect_exit 2 "libdp_bench_openvino.so" \

@@ -101,6 +101,9 @@ Verb AddCorrect(CLI::App* app) {
   app->add_option("--steps", options->training.n_steps, "Training steps")
       ->capture_default_str()
       ->check(CLI::Range(1, 10'000'000));
+  app->add_option("--hidden", options->training.n_hidden, "Width of its two hidden layers")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65'536));
   app->add_option("--seed", options->training.seed, "Of the weights and the batches")
       ->capture_default_str();
   AddDeviceOption(app, &options->experiment.device);

@@ -12,11 +12,13 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
+#include "evaluate/verification.h"
 #include "interop/graph_export.h"
 #include "interop/lerobot_export.h"
 #include "plugin/catalogue.h"
 #include "run/checkpoint.h"
 #include "run/run_contents.h"
+#include "run/run_files.h"
 #include "task/lerobot_import.h"
 #include "task/task.h"
 
@@ -30,12 +32,14 @@ constexpr const char* kExportExamples =
   dp_bench export --checkpoint runs/mine/checkpoints/latest --output models/mine
   dp_bench export --checkpoint runs/mine --dtype float16 --output models/mine_half
   dp_bench export --checkpoint runs/mine --format lerobot --output mine_lerobot
-  dp_bench export --checkpoint runs/mine --format onnx --output mine_onnx)";
+  dp_bench export --checkpoint runs/mine --format onnx --output mine_onnx
+  dp_bench export --checkpoint runs/mine --format onnx --output mine_onnx --verify 2000)";
 
 constexpr const char* kCheckpointFormat = "dp_bench";
 constexpr const char* kLerobotFormat = "lerobot";
 constexpr const char* kTorchScriptFormat = "torchscript";
 constexpr const char* kOnnxFormat = "onnx";
+constexpr const char* kOpenVinoBackend = "openvino";  // which runs ONNX graphs
 
 struct ExportVerbOptions {
   fs::path checkpoint;
@@ -44,6 +48,8 @@ struct ExportVerbOptions {
   std::string dtype{Name(run::FloatStorage::kFloat32)};
   std::vector<std::string> map;
   std::vector<fs::path> plugin_dirs;
+  int n_verified = 0;  // test seeds; 0: no verification
+  double margin = evaluate::VerificationOptions().margin;
 };
 
 run::FloatStorage StorageOf(const ExportVerbOptions& options) {
@@ -88,8 +94,53 @@ void ExportAsGraphs(const run::Checkpoint& checkpoint, const ExportVerbOptions& 
       options.output.string(), difference);
 }
 
+// What plans as the export does.
+evaluate::CheckpointEvaluationOptions EvaluationOf(const ExportVerbOptions& options) {
+  const bool is_checkpoint = options.format == kCheckpointFormat;
+  evaluate::CheckpointEvaluationOptions evaluation = {
+      .checkpoint = is_checkpoint ? options.output : options.checkpoint,
+      .output = fmt::format("{}_verification", options.output.string())};
+  std::vector<std::string>& overrides = evaluation.experiment.overrides;
+  overrides = {"env_runner.n_train=0", "env_runner.n_videos=0",
+               fmt::format("env_runner.n_test={}", options.n_verified)};
+  if (!is_checkpoint) {
+    overrides.push_back(fmt::format("policy.backend={}", options.format == kOnnxFormat
+                                                             ? kOpenVinoBackend
+                                                             : kTorchScriptFormat));
+  }
+  evaluation.experiment.plugin_dirs = options.plugin_dirs;
+  return evaluation;
+}
+
+// Rolls out the exported policy and the checkpoint on the same seeds. The export keeps the verdict.
+int Verify(const ExportVerbOptions& options) {
+  const evaluate::CheckpointEvaluationOptions evaluation = EvaluationOf(options);
+  const int exit_code = evaluate::EvaluateVerified(
+      evaluation, {.reference = options.checkpoint, .margin = options.margin});
+  const fs::path verdict = evaluation.output / run::kVerificationFile;
+  if (fs::exists(verdict)) {
+    fs::copy_file(verdict, options.output / run::kVerificationFile);
+    core::PrintResult("{}: the verdict\n", (options.output / run::kVerificationFile).string());
+  }
+  return exit_code;
+}
+
+void RequireVerifiable(const ExportVerbOptions& options) {
+  if (options.format == kLerobotFormat) {
+    throw UsageError(
+        "--verify: a policy of LeRobot plans with LeRobot's code. Import the export and evaluate "
+        "it: dp_bench import {0} --output imported; dp_bench eval --checkpoint imported "
+        "--verify-against {1}",
+        options.output.string(), options.checkpoint.string());
+  }
+  for (const char* suffix : {"_verification", "_verification_reference"}) {
+    RequireFreeFolder(options.output.string() + suffix);
+  }
+}
+
 int Export(ExportVerbOptions options) {
   RequireFreeFolder(options.output);
+  if (options.n_verified > 0) RequireVerifiable(options);
   if (!options.map.empty() && options.format != kLerobotFormat) {
     throw UsageError("--map is only for --format lerobot");
   }
@@ -103,7 +154,7 @@ int Export(ExportVerbOptions options) {
   if (options.format == kTorchScriptFormat || options.format == kOnnxFormat) {
     ExportAsGraphs(checkpoint, options);
   }
-  return 0;
+  return options.n_verified > 0 ? Verify(options) : 0;
 }
 
 // Users of diffusion_policy come with a file.
@@ -150,6 +201,19 @@ Verb AddExport(CLI::App* app) {
             "How --format dp_bench stores the weights: float32, or for half of the bytes float16 "
             "(11 significant bits, up to 65504) or bfloat16 (8 bits, the range of float32). They "
             "are used as float32");
+  CLI::Option* verify = app->add_option(
+      "--verify", options->n_verified,
+      "Then roll out the export and the checkpoint on up to this many test seeds, until it is "
+      "shown "
+      "that the success rate of the export is not below; the verdict is kept in the export, the "
+      "rollouts in OUTPUT_verification and OUTPUT_verification_reference. ONNX graphs run in "
+      "OpenVINO. Exits like dp_bench gate");
+  verify->check(CLI::Range(1, 1'000'000));
+  app->add_option("--margin", options->margin,
+                  "Of --verify: the drop of the success rate that a PASS excludes")
+      ->check(CLI::Range(0.001, 0.5))
+      ->capture_default_str()
+      ->needs(verify);
   AddMapOption(app, &options->map);
   AddPluginDirOption(app, &options->plugin_dirs);
   return [options] { return Export(*options); };

@@ -124,7 +124,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   namespace app = dp_bench::app;
-  app::KeepFreedMemory();
+  core::KeepFreedMemory();
   app::EndAtOnce(app::RunProgram(
       argc, argv, [&] { return app::Main(argc, argv); }, &app::DescribeTorchFailure));
 }

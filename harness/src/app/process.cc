@@ -1,7 +1,6 @@
 #include "app/process.h"
 
 #include <c10/util/Exception.h>
-#include <malloc.h>
 
 #include <chrono>
 #include <cstdio>
@@ -25,11 +24,6 @@ namespace {
 }
 
 }  // namespace
-
-void KeepFreedMemory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);   // [bytes], the largest that glibc takes
-  mallopt(M_TRIM_THRESHOLD, 512 << 20);  // [bytes]
-}
 
 void EndAtOnce(int exit_code) {
 #ifdef __SANITIZE_ADDRESS__

@@ -8,12 +8,6 @@
 #include "core/communicator.h"
 
 namespace dp_bench::app {
-
-/// Keeps freed memory in the process. A training step allocates and frees the same large tensors
-/// again and again; by default malloc returns each to the system at once, and the page faults cost
-/// a tenth of the step.
-void KeepFreedMemory();
-
 /// Ends the program, without the destructors of static objects: LibTorch's would take a quarter of
 /// the time of a short command, to forget one by one the operators that it knows.
 [[noreturn]] void EndAtOnce(int exit_code);

@@ -2,6 +2,7 @@
 // (Documentation/power/powercap/powercap.rst).
 #include "core/machine.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -130,6 +131,11 @@ std::int64_t AvailableMemory() {
   const std::optional<std::int64_t> process = LeftInAddressSpace();
   if (!process) return machine;
   return machine == 0 ? *process : std::min(machine, *process);
+}
+
+void KeepFreedMemory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);   // [bytes], the largest that glibc takes
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);  // [bytes]
 }
 
 }  // namespace dp_bench::core

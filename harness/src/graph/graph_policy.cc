@@ -4,6 +4,11 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <string>
 #include <utility>
 
 #include "core/errors.h"
@@ -13,6 +18,7 @@ namespace dp_bench::graph {
 namespace {
 
 constexpr const char* kLibrary = "libdp_bench_openvino.so";
+constexpr std::array<std::string_view, 3> kBackendNames = {"torch", "torchscript", "openvino"};
 
 // OpenVINO on the CPU, in float32, from the library that links it.
 OpenVinoEntry* FindOpenVino() {
@@ -26,14 +32,19 @@ OpenVinoEntry* FindOpenVino() {
       kLibrary, dlerror());
 }
 
+std::unique_ptr<GraphRuntime> MakeRuntime(Backend backend, const PolicyGraphs& graphs) {
+  if (backend == Backend::kTorchScript) return MakeTorchScriptRuntime(graphs);
+  return FindOpenVino()({.encoder = ToOnnx(graphs.encoder, "condition"),
+                         .denoiser = ToOnnx(graphs.denoiser, "prediction")},
+                        at::get_num_threads());
+}
+
 class GraphPolicy final : public Policy {
  public:
-  GraphPolicy(std::unique_ptr<Policy> policy, const Normalizer& normalizer)
+  GraphPolicy(Backend backend, std::unique_ptr<Policy> policy, const Normalizer& normalizer)
       : policy_(std::move(policy)),
         graphs_(MakePolicyGraphs(*policy_, normalizer)),
-        runtime_(FindOpenVino()({.encoder = ToOnnx(graphs_.encoder, "condition"),
-                                 .denoiser = ToOnnx(graphs_.denoiser, "prediction")},
-                                at::get_num_threads())) {}
+        runtime_(MakeRuntime(backend, graphs_)) {}
 
   const PolicySpec& spec() const override { return graphs_.spec; }
   torch::nn::Module& module() override { return policy_->module(); }
@@ -48,7 +59,7 @@ class GraphPolicy final : public Policy {
 
  private:
   [[noreturn]] static void Refuse() {
-    throw ConfigError("policy.backend=openvino plans and does nothing else; train with LibTorch");
+    throw ConfigError("policy.backend: graphs plan and do nothing else; train with torch");
   }
 
   std::unique_ptr<Policy> policy_;
@@ -58,14 +69,21 @@ class GraphPolicy final : public Policy {
 
 }  // namespace
 
+std::string_view Name(Backend backend) {
+  return *std::next(kBackendNames.begin(), static_cast<std::ptrdiff_t>(backend));
+}
+
 Backend ReadBackend(const Config& policy) {
   const auto name = policy.GetOptional<std::string>(
       "backend",
-      "what plans: torch (default), or openvino through the graphs that `dp_bench export` writes, "
-      "on the CPU");
-  if (!name || *name == "torch") return Backend::kTorch;
-  if (*name == "openvino") return Backend::kOpenVino;
-  throw ConfigError("{}: expected torch or openvino, found '{}'", policy.Where("backend"), *name);
+      "what plans on the CPU: torch (default), or the graphs that `dp_bench export` writes, run by "
+      "LibTorch (torchscript) or by OpenVINO (openvino)");
+  const auto* const found = std::ranges::find(kBackendNames, name.value_or("torch"));
+  if (found == kBackendNames.end()) {
+    throw ConfigError("{}: expected torch, torchscript or openvino, found '{}'",
+                      policy.Where("backend"), *name);
+  }
+  return static_cast<Backend>(found - kBackendNames.begin());
 }
 
 std::unique_ptr<Policy> WithBackend(Backend backend, std::unique_ptr<Policy> policy,
@@ -73,10 +91,10 @@ std::unique_ptr<Policy> WithBackend(Backend backend, std::unique_ptr<Policy> pol
   if (backend == Backend::kTorch) return policy;
   if (!policy->module().parameters().front().device().is_cpu()) {
     throw ConfigError(
-        "policy.backend=openvino runs on the CPU: expected training.device=cpu, found {}",
+        "policy.backend: graphs run on the CPU: expected training.device=cpu, found {}",
         policy->module().parameters().front().device().str());
   }
-  return std::make_unique<GraphPolicy>(std::move(policy), normalizer);
+  return std::make_unique<GraphPolicy>(backend, std::move(policy), normalizer);
 }
 
 }  // namespace dp_bench::graph

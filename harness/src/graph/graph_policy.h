@@ -2,14 +2,18 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "dp_bench/policy.h"
 #include "graph/graph_runtime.h"
 
 namespace dp_bench::graph {
 
-/// What computes the plans of a policy: LibTorch, or OpenVINO through the policy's graphs.
-enum class Backend { kTorch, kOpenVino };
+/// What computes the plans of a policy: its own code, or its graphs in LibTorch or OpenVINO.
+enum class Backend { kTorch, kTorchScript, kOpenVino };
+
+/// As in policy.backend.
+std::string_view Name(Backend backend);
 
 /// Reads policy.backend.
 Backend ReadBackend(const Config& policy);

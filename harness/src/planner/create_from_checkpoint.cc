@@ -43,8 +43,8 @@ std::unique_ptr<Policy> CreateFromCheckpoint(const run::Checkpoint& checkpoint,
   if (backend != graph::Backend::kTorch &&
       ReadWeightFormat(config.Sub("policy")) != WeightFormat::kFloat32) {
     throw ConfigError(
-        "policy.weights: expected float32 with policy.backend=openvino, which plans with graphs of "
-        "its own, found bf16");
+        "policy.weights: expected float32 with graphs (policy.backend), which compute in float32, "
+        "found bf16");
   }
   return graph::WithBackend(backend, std::move(policy), NormalizerOf(checkpoint));
 }

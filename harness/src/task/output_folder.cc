@@ -41,9 +41,9 @@ bool HasPictures(const ShapeMeta& shapes) {
 
 // Of the policy: that of LibTorch, or the name of another backend.
 std::string PlanningDevice(const Experiment& experiment) {
-  return graph::ReadBackend(experiment.config().Sub("policy")) == graph::Backend::kOpenVino
-             ? "openvino"
-             : experiment.device().str();
+  const graph::Backend backend = graph::ReadBackend(experiment.config().Sub("policy"));
+  return backend == graph::Backend::kTorch ? experiment.device().str()
+                                           : std::string(graph::Name(backend));
 }
 
 // "version 1.0.0, sha256 973b6ec0eaa4".

@@ -5,7 +5,9 @@
 #include <torch/optim/adam.h>
 
 #include <cmath>
+#include <deque>
 #include <numbers>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +56,40 @@ struct CorrectionSamples {
   Tensor inputs;
   Tensor targets;
   Tensor counts;
+};
+
+// The samples of the newest plans, from which each training step draws: a plan takes far longer
+// than a step of the head.
+class SampleMemory {
+ public:
+  explicit SampleMemory(std::int64_t n_batches) : capacity_(n_batches) {}
+
+  void Add(const CorrectionSamples& samples) {
+    batches_.push_back(samples);
+    if (static_cast<std::int64_t>(batches_.size()) > capacity_) batches_.pop_front();
+  }
+
+  // As many as a batch of plans has, each from any of the batches.
+  CorrectionSamples Draw() const {
+    const std::int64_t n_rows = batches_.front().inputs.size(0);
+    const auto n_batches = static_cast<std::int64_t>(batches_.size());
+    const std::int64_t share = (n_rows + n_batches - 1) / n_batches;
+    std::vector<Tensor> inputs;
+    std::vector<Tensor> targets;
+    std::vector<Tensor> counts;
+    for (const CorrectionSamples& batch : batches_) {
+      const Tensor rows =
+          torch::randint(batch.inputs.size(0), {share}, torch::kInt64).to(batch.inputs.device());
+      inputs.push_back(batch.inputs.index_select(0, rows));
+      targets.push_back(batch.targets.index_select(0, rows));
+      counts.push_back(batch.counts.index_select(0, rows));
+    }
+    return {torch::cat(inputs), torch::cat(targets), torch::cat(counts)};
+  }
+
+ private:
+  std::int64_t capacity_;
+  std::deque<CorrectionSamples> batches_;
 };
 
 // One sample for each action of each chunk.
@@ -141,13 +177,18 @@ ArrayMap TrainCorrection(Policy& policy, data::BatchLoader& loader,
   data::HostBatch host;
   std::uint64_t epoch = 0;
   loader.StartEpoch(epoch);
+  SampleMemory memory(options.n_remembered_batches);
   for (int step = 1; step <= options.n_steps; ++step) {
-    while (!loader.Next(&host)) loader.StartEpoch(++epoch);
-    const Batch batch = ToBatch(host, spec.shape_meta, device);
-    NoiseSource noise = BatchNoise(options.seed, NoisePurpose::kSampling,
-                                   static_cast<std::uint64_t>(step), batch.action.size(0));
-    const CorrectionSamples samples = SamplesOf(policy, batch, noise);
-    if (!scale) scale.emplace(samples);
+    if ((step - 1) % options.n_steps_per_plan == 0) {
+      while (!loader.Next(&host)) loader.StartEpoch(++epoch);
+      const Batch batch = ToBatch(host, spec.shape_meta, device);
+      NoiseSource noise = BatchNoise(options.seed, NoisePurpose::kSampling,
+                                     static_cast<std::uint64_t>(step), batch.action.size(0));
+      const CorrectionSamples planned = SamplesOf(policy, batch, noise);
+      if (!scale) scale.emplace(planned);
+      memory.Add(planned);
+    }
+    const CorrectionSamples samples = memory.Draw();
     const Tensor action_std = scale->std.slice(0, -1 - action_dim, -1);
     const Tensor error =
         network.Forward(scale->Apply(samples.inputs)) - samples.targets / action_std;

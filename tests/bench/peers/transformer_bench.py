@@ -49,7 +49,7 @@ class Net(nn.Module):
         return self.head(self.ln_f(self.decoder(tokens, memory, tgt_mask=self.mask)))
 
 
-def train_case(scheduler, net, as_upstream=False, batch=256):
+def train_case(scheduler, net, as_upstream=False, is_bf16=False, batch=256):
     """`as_upstream`: diffusion_policy's optimiser and EMA, which take the parameters one by one."""
     ema = EMAModel(net.parameters(), use_ema_warmup=True, power=0.75, foreach=not as_upstream)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=not as_upstream, foreach=False)
@@ -60,7 +60,9 @@ def train_case(scheduler, net, as_upstream=False, batch=256):
         timesteps = torch.randint(0, 100, (batch,))
         noisy = scheduler.add_noise(action, noise, timesteps)
         optimizer.zero_grad()
-        nn.functional.mse_loss(net(noisy, timesteps, cond), noise).backward()
+        with torch.autocast(side_by_side.DEVICE, torch.bfloat16, enabled=is_bf16):
+            loss = nn.functional.mse_loss(net(noisy, timesteps, cond), noise)
+        loss.backward()
         optimizer.step()
         ema.step(net.parameters())
 
@@ -85,9 +87,11 @@ def peer_cases():
     scheduler = DDIMScheduler(num_train_timesteps=100, beta_schedule="squaredcos_cap_v2")
     scheduler.set_timesteps(10, device=side_by_side.DEVICE)
     cases = {"TrainStep/plain/256": train_case(scheduler, Net(0.0, **SMALL)),
+            "TrainStep/plain_bf16/256": train_case(scheduler, Net(0.0, **SMALL), is_bf16=True),
             "TrainStep/dropout/256": train_case(scheduler, Net(0.1, **SMALL)),
             "TrainStep/large/256": train_case(scheduler, Net(0.3, **LARGE, causal=True), as_upstream=True),
-            "TrainStep/large_bf16/256": train_case(scheduler, Net(0.3, **LARGE, causal=True), as_upstream=True)}
+            "TrainStep/large_bf16/256": train_case(scheduler, Net(0.3, **LARGE, causal=True), as_upstream=True,
+                                                   is_bf16=True)}
     for size in (1, 16, 50):
         predict = predict_case(scheduler, size)
         cases[f"PredictAction/{size}"] = predict

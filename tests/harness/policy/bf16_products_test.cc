@@ -2,6 +2,7 @@
 // processor that this one can stand in for.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -116,6 +117,20 @@ TEST_P(Bf16Tiles, EveryProcessorComputesTheDefinitionBitForBit) {
     }
   }
   if (n_processors == 0) GTEST_SKIP() << "this processor has no fused multiply-add";
+}
+
+TEST_P(Bf16Tiles, AnyOrderDiffersOnlyByRounding) {
+  if (FindBf16Kernel(Bf16Processor::kAvx512Bf16) == nullptr) {
+    GTEST_SKIP() << "this processor has no products of bfloat16 pairs";
+  }
+  const std::vector<float> found = Run(Bf16Processor::kAvx512Bf16);
+  const std::vector<float> expected = Run(Bf16Processor::kAny);
+  const auto largest = *std::ranges::max_element(
+      expected, {}, [](float value) { return std::isfinite(value) ? std::abs(value) : 0.0F; });
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!std::isfinite(expected[i])) continue;
+    ASSERT_NEAR(found[i], expected[i], 1e-5 * std::abs(largest)) << "element " << i;
+  }
 }
 
 TEST(Bf16, NumbersAreRoundedToTheNearestAndTiesToEven) {

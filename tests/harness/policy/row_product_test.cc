@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/policy/gradient_check.h"
+#include "policy/kernels/loop_tensors.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -92,6 +93,28 @@ TEST_P(ProductSizes, InTrainingItHasTheGradientsOfAMatrixProduct) {
   const Tensor weight = torch::randn({3 * out, inner}).requires_grad_();
   const Tensor part = weight.narrow(0, out, out);
   ExpectEqualWithGradients(RowProduct(x, part), torch::matmul(x, part.t()), {x, weight});
+}
+
+TEST_P(ProductSizes, UnderAutocastOnlyItsOperandsAreRounded) {
+  const auto [rows, inner, out] = GetParam();
+  const torch::AutoGradMode with_grad(true);
+  const Tensor x = torch::randn({rows, inner}).requires_grad_();
+  const Tensor weight = torch::randn({3 * out, inner}).requires_grad_();
+  const Tensor part = weight.narrow(0, out, out);
+  const auto rounded = [](const Tensor& t) { return t.to(torch::kBFloat16).to(torch::kFloat32); };
+  const Tensor grad = torch::randn({rows, out});
+  Tensor found;
+  {
+    const AutocastGuard autocast(torch::kCPU, torch::kBFloat16);
+    found = RowProduct(x, part);
+  }
+  EXPECT_EQ(found.scalar_type(), torch::kFloat32);
+  EXPECT_LE(RelativeDifference(found, torch::matmul(rounded(x), rounded(part).t())), kRounding);
+  const auto grads = torch::autograd::grad({found}, {x, weight}, {grad});
+  EXPECT_LE(RelativeDifference(grads[0], torch::matmul(rounded(grad), rounded(part))), kRounding);
+  EXPECT_LE(RelativeDifference(grads[1].narrow(0, out, out),
+                               torch::matmul(rounded(grad).t(), rounded(x))),
+            kRounding);
 }
 
 // so equal weights and observations give equal bits on every processor that has FMA

@@ -154,6 +154,48 @@ bool HasAmx() {
   }();
   return has_amx;
 }
+
+#define DPB_AVX512_BF16 __attribute__((target("avx512f,avx512vl,avx512bw,avx512bf16")))
+
+bool HasAvx512Bf16() {
+  static const bool has = __builtin_cpu_supports("avx512bf16") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  return has;
+}
+
+// VDPBF16PS adds the two products of a pair to the sum, in an order and rounding of its own.
+template <int kPanels>
+DPB_AVX512_BF16 void RunAvx512Bf16Rows(const Bf16Tile& tile, const std::uint16_t* a, float* c) {
+  constexpr int kRows = 8;
+  __m512 sums[kRows][kPanels] = {};
+  for (std::int64_t block = 0; block < tile.n_blocks; ++block, a += kBf16Inner) {
+    const std::uint16_t* of_b = tile.b + tile.block_offsets[block];
+    for (std::int64_t k = 0; k < kBf16Inner; k += 2, of_b += tile.b_stride) {
+      __m512bh b[kPanels];
+      for (int p = 0; p < kPanels; ++p) std::memcpy(&b[p], of_b + p * tile.panel_stride, 64);
+      _Pragma("GCC unroll 8") for (int i = 0; i < kRows; ++i) {
+        int pair;
+        std::memcpy(&pair, a + i * tile.a_stride + k, sizeof(pair));
+        const auto of_a = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+        for (int p = 0; p < kPanels; ++p) {
+          sums[i][p] = _mm512_dpbf16_ps(sums[i][p], of_a, b[p]);
+        }
+      }
+    }
+  }
+  _Pragma("GCC unroll 8") for (int i = 0; i < kRows; ++i) {
+    for (int p = 0; p < kPanels; ++p) {
+      std::memcpy(c + i * tile.c_stride + p * kBf16Width, &sums[i][p], 64);
+    }
+  }
+}
+
+void RunAvx512Bf16(const Bf16Tile& tile) {
+  const auto run = tile.n_panels > 1 ? RunAvx512Bf16Rows<2> : RunAvx512Bf16Rows<1>;
+  for (std::int64_t row = 0; row < tile.n_rows; row += 8) {
+    run(tile, tile.a + row * tile.a_stride, tile.c + row * tile.c_stride);
+  }
+}
 #endif
 
 DPB_ALWAYS_INLINE std::uint16_t Bf16Of(float x) {
@@ -175,10 +217,13 @@ Bf16Kernel FindBf16Kernel(Bf16Processor processor) {
     case Bf16Processor::kAvx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? Bf16OfAvx2::Run
                                                                              : nullptr;
+    case Bf16Processor::kAvx512Bf16:
+      return HasAvx512Bf16() ? RunAvx512Bf16 : nullptr;
 #else
     case Bf16Processor::kAmx:
     case Bf16Processor::kAvx512:
     case Bf16Processor::kAvx2:
+    case Bf16Processor::kAvx512Bf16:
       return nullptr;
 #endif
     case Bf16Processor::kAny:
@@ -189,9 +234,10 @@ Bf16Kernel FindBf16Kernel(Bf16Processor processor) {
 
 namespace {
 
-Bf16Processor FastestProcessor() {
-  for (const Bf16Processor processor :
-       {Bf16Processor::kAmx, Bf16Processor::kAvx512, Bf16Processor::kAvx2}) {
+Bf16Processor FastestProcessor(Bf16Order order) {
+  for (const Bf16Processor processor : {Bf16Processor::kAmx, Bf16Processor::kAvx512Bf16,
+                                        Bf16Processor::kAvx512, Bf16Processor::kAvx2}) {
+    if (processor == Bf16Processor::kAvx512Bf16 && order != Bf16Order::kAny) continue;
     if (FindBf16Kernel(processor) != nullptr) return processor;
   }
   return Bf16Processor::kAny;
@@ -199,7 +245,7 @@ Bf16Processor FastestProcessor() {
 
 }  // namespace
 
-Bf16Kernels::Bf16Kernels() : Bf16Kernels(FastestProcessor()) {}
+Bf16Kernels::Bf16Kernels(Bf16Order order) : Bf16Kernels(FastestProcessor(order)) {}
 
 Bf16Kernels::Bf16Kernels(Bf16Processor processor) : kernel_(FindBf16Kernel(processor)) {
 #if defined(__x86_64__)
@@ -221,8 +267,6 @@ Bf16Kernels::~Bf16Kernels() {
 namespace {
 
 #if defined(__x86_64__)
-#define DPB_AVX512_BF16 __attribute__((target("avx512f,avx512vl,avx512bw,avx512bf16")))
-
 using Halves = std::uint16_t __attribute__((vector_size(32)));
 using Pairs = std::uint32_t __attribute__((vector_size(64)));
 static_assert(sizeof(Pairs) == kBf16Width * sizeof(std::uint32_t));
@@ -260,11 +304,6 @@ DPB_AVX512_BF16 std::int64_t InterleaveWithAvx512(const float* even, const float
   return i;
 }
 
-bool HasAvx512Bf16() {
-  static const bool has = __builtin_cpu_supports("avx512bf16") &&
-                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  return has;
-}
 #endif
 
 DPB_VECTOR_VERSIONS void RoundOnAnyMachine(const float* x, std::int64_t n, std::uint16_t* to) {

@@ -15,6 +15,14 @@ std::int64_t VersionOf(const torch::Tensor& tensor) {
 
 }  // namespace
 
+MatrixView ViewOf(const Tensor& matrix) {
+  return {.data = matrix.const_data_ptr<float>(),
+          .n_rows = matrix.size(0),
+          .n_columns = matrix.size(1),
+          .row_stride = matrix.stride(0),
+          .column_stride = matrix.stride(1)};
+}
+
 void ProductCache::SetType(ProductType type) {
   type_ = type;
   Clear();
@@ -26,14 +34,9 @@ void ProductCache::Clear() {
 }
 
 const PackedWeight& ProductCache::Find(const torch::Tensor& weight, std::int64_t n_sources) {
-  const auto* const data = weight.const_data_ptr<float>();
-  const MatrixView view = {.data = data,
-                           .n_rows = weight.size(0),
-                           .n_columns = weight.size(1),
-                           .row_stride = weight.stride(0),
-                           .column_stride = weight.stride(1)};
-  const Key key = {data,     view.n_rows, view.n_columns, view.row_stride, view.column_stride,
-                   n_sources};
+  const MatrixView view = ViewOf(weight);
+  const Key key = {view.data,       view.n_rows,        view.n_columns,
+                   view.row_stride, view.column_stride, n_sources};
   const std::int64_t version = VersionOf(weight);
   const std::lock_guard lock(mutex_);
   auto found = entries_.find(key);

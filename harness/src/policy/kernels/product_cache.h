@@ -14,6 +14,9 @@
 
 namespace dp_bench::policy {
 
+/// A float32 matrix on the CPU.
+MatrixView ViewOf(const torch::Tensor& matrix);
+
 /// A weight is known by its memory and its version. The cache keeps the memory alive. Threads may
 /// look for weights at the same time.
 class ProductCache {
@@ -67,6 +70,9 @@ class ProductScope {
  private:
   ProductCache* before_;
 };
+
+/// Whether products with x are differentiated in bfloat16: under autocast, on the CPU.
+bool TrainsInBf16(const torch::Tensor& x);
 
 /// out [O, columns] = weight [O, K] times the K rows of all sources, which are dense; CPU float32,
 /// without gradients.

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "policy/kernels/packing_kernels.h"
 #include "policy/kernels/product_tiles.h"
 
 namespace dp_bench::policy {
@@ -21,18 +22,6 @@ constexpr std::int64_t kPanelsPerTask = 2;  // of bf16 products, as in a tile
 // Passing a product to other threads costs about as much as this many multiply-adds.
 constexpr std::int64_t kWorkPerTeam = 524288;
 constexpr std::int64_t kBf16WorkPerTeam = 16777216;
-
-constexpr std::int64_t Ceiling(std::int64_t n, std::int64_t step) { return (n + step - 1) / step; }
-constexpr std::int64_t RoundUp(std::int64_t n, std::int64_t step) {
-  return Ceiling(n, step) * step;
-}
-
-template <class T>
-std::shared_ptr<T[]> Allocate(std::int64_t n) {
-  constexpr std::size_t kAlignment = 64;
-  return std::shared_ptr<T[]>(new (std::align_val_t(kAlignment)) T[static_cast<std::size_t>(n)],
-                              [](T* p) { ::operator delete[](p, std::align_val_t(kAlignment)); });
-}
 
 // Rows per task, so that a few tasks fall to each thread.
 std::int64_t ChunkOf(std::int64_t n_rows, std::int64_t n_others, std::int64_t step,
@@ -88,102 +77,6 @@ class RowReader {
   std::int64_t width_;
 };
 
-// The elements of a weight, with zeros around them.
-class PaddedMatrix {
- public:
-  explicit PaddedMatrix(const MatrixView& matrix) : m_(matrix) {}
-
-  float at(std::int64_t row, std::int64_t column) const {
-    if (row >= m_.n_rows || column >= m_.n_columns) return 0.0F;
-    return m_.data[row * m_.row_stride + column * m_.column_stride];
-  }
-
- private:
-  const MatrixView& m_;
-};
-
-PackedWeight PackFloatPanels(const MatrixView& w) {
-  const PaddedMatrix matrix(w);
-  const std::int64_t width = FloatTilesFor(w.n_rows).width;
-  const auto memory = Allocate<float>(RoundUp(w.n_rows, width) * w.n_columns);
-  float* to = memory.get();
-  for (std::int64_t begin = 0; begin < w.n_rows; begin += width) {
-    for (std::int64_t k = 0; k < w.n_columns; ++k) {
-      for (std::int64_t i = 0; i < width; ++i) *to++ = matrix.at(begin + i, k);
-    }
-  }
-  return {.type = ProductType::kFloat32,
-          .n_rows = w.n_rows,
-          .n_inner = w.n_columns,
-          .stride = width * w.n_columns,
-          .floats = memory.get(),
-          .memory = memory};
-}
-
-PackedWeight PackBf16Panels(const MatrixView& w) {
-  const PaddedMatrix matrix(w);
-  const std::int64_t inner = RoundUp(w.n_columns, kBf16Inner);
-  const auto memory = Allocate<std::uint16_t>(RoundUp(w.n_rows, kBf16Width) * inner);
-  std::uint16_t* to = memory.get();
-  for (std::int64_t begin = 0; begin < w.n_rows; begin += kBf16Width) {
-    for (std::int64_t k = 0; k < inner; k += 2, to += 2 * kBf16Width) {
-      std::array<float, kBf16Width> even{};
-      std::array<float, kBf16Width> odd{};
-      for (std::int64_t i = 0; i < kBf16Width; ++i) {
-        even[static_cast<std::size_t>(i)] = matrix.at(begin + i, k);
-        odd[static_cast<std::size_t>(i)] = matrix.at(begin + i, k + 1);
-      }
-      InterleaveBf16(even.data(), odd.data(), kBf16Width, to);
-    }
-  }
-  return {.type = ProductType::kBf16,
-          .n_rows = w.n_rows,
-          .n_inner = w.n_columns,
-          .stride = kBf16Width * inner,
-          .bf16 = memory.get(),
-          .memory = memory};
-}
-
-// Rows [n_rows, n_sources * n_inner], both padded with zeros to multiples.
-PackedWeight PackBf16Rows(const MatrixView& w, std::int64_t n_sources) {
-  const PaddedMatrix matrix(w);
-  const std::int64_t n_inner = w.n_columns / n_sources;
-  const std::int64_t padded = RoundUp(n_inner, kBf16Inner);
-  const std::int64_t n_rows = RoundUp(w.n_rows, kBf16Rows);
-  const auto memory = Allocate<std::uint16_t>(n_rows * n_sources * padded);
-  std::vector<float> row(static_cast<std::size_t>(padded));
-  for (std::int64_t i = 0; i < n_rows * n_sources; ++i) {
-    for (std::int64_t k = 0; k < n_inner; ++k) {
-      row[static_cast<std::size_t>(k)] = matrix.at(i / n_sources, i % n_sources * n_inner + k);
-    }
-    RoundToBf16(row.data(), padded, memory.get() + i * padded);
-  }
-  return {.type = ProductType::kBf16,
-          .n_rows = w.n_rows,
-          .n_inner = w.n_columns,
-          .stride = n_sources * padded,
-          .bf16 = memory.get(),
-          .memory = memory};
-}
-
-PackedWeight FloatRows(const MatrixView& w) {
-  PackedWeight packed = {.type = ProductType::kFloat32,
-                         .n_rows = w.n_rows,
-                         .n_inner = w.n_columns,
-                         .stride = w.row_stride,
-                         .floats = w.data};
-  if (w.column_stride == 1) return packed;
-  const PaddedMatrix matrix(w);
-  const auto memory = Allocate<float>(w.n_rows * w.n_columns);
-  for (std::int64_t i = 0; i < w.n_rows * w.n_columns; ++i) {
-    memory[static_cast<std::ptrdiff_t>(i)] = matrix.at(i / w.n_columns, i % w.n_columns);
-  }
-  packed.stride = w.n_columns;
-  packed.floats = memory.get();
-  packed.memory = memory;
-  return packed;
-}
-
 void CopyRows(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride,
               std::int64_t n_rows, std::int64_t n_columns) {
   for (std::int64_t i = 0; i < n_rows; ++i) {
@@ -212,6 +105,10 @@ void RunFloatTiles(const FloatTiles& tiles, FloatTile tile, std::int64_t n_rows,
     }
   }
   if (!is_whole) CopyRows(sums.data(), tiles.width, tile.c, tile.c_stride, n_rows, n_columns);
+}
+
+Bf16Order OrderOf(ProductType type) {
+  return type == ProductType::kBf16AnyOrder ? Bf16Order::kAny : Bf16Order::kAmx;
 }
 
 // The rows and panels of `tile`; `n_columns` and more columns of them belong to c.
@@ -316,7 +213,7 @@ void RunBf16(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
   };
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1)
   {
-    const Bf16Kernels kernels;
+    const Bf16Kernels kernels(OrderOf(w.type));
     RunTasks<std::uint16_t>(tasks, round_rows,
                             [&](std::int64_t task, std::int64_t group, const std::uint16_t* a) {
                               const std::int64_t row = task * chunk;
@@ -411,7 +308,7 @@ void RunBf16(const WeightByColumns& args, const PackedWeight& w, int n_threads) 
   {
 #pragma omp for schedule(static)
     for (std::int64_t i = 0; i < columns.n_rounds(); ++i) columns.Round(i);
-    const Bf16Kernels kernels;
+    const Bf16Kernels kernels(OrderOf(w.type));
     RunTasks<std::uint16_t>(
         tasks, [](std::int64_t, std::uint16_t*) {},
         [&](std::int64_t group, std::int64_t task, std::uint16_t*) {
@@ -434,19 +331,93 @@ void RunBf16(const WeightByColumns& args, const PackedWeight& w, int n_threads) 
   }
 }
 
+// The matrix a of ProductOverColumns in bfloat16, with zeros around it, so that a shift is an
+// offset in memory: [groups of 16 rows, 16, stride].
+class Bf16ShiftedRows {
+ public:
+  explicit Bf16ShiftedRows(const ProductOverColumns& args) : a_(args.a) {
+    for (const ShiftedResult& result : args.results) {
+      margin_ = std::max(margin_, std::abs(result.shift));
+    }
+    margin_ = RoundUp(margin_, kBf16Inner);
+    stride_ = RoundUp(a_.n_columns, kBf16Inner) + 2 * margin_;
+    if (stride_ % 256 == 0) stride_ += kBf16Inner;  // rows would compete for a place in the cache
+    n_rows_ = RoundUp(a_.n_rows, kBf16Rows);
+    memory_ = Allocate<std::uint16_t>(n_rows_ * stride_);
+  }
+
+  // By all threads of a parallel region.
+  void Pack() {
+    ForPackingBlocks(a_, [this](const PackingBlock& block) {
+      PackBf16Rows(a_, block, stride_, memory_.get() + block.row * stride_ + margin_);
+    });
+#pragma omp for schedule(static)
+    for (std::int64_t row = 0; row < n_rows_; ++row) {
+      std::uint16_t* const begin = memory_.get() + row * stride_;
+      std::fill_n(begin, margin_, std::uint16_t{0});
+      std::fill(begin + margin_ + a_.n_columns, begin + stride_, std::uint16_t{0});
+    }
+  }
+
+  const std::uint16_t* Row(std::int64_t row, std::int64_t shift) const {
+    return memory_.get() + row * stride_ + margin_ + shift;
+  }
+  std::int64_t stride() const { return stride_; }
+
+ private:
+  const MatrixView& a_;
+  std::int64_t margin_ = 0;
+  std::int64_t stride_ = 0;
+  std::int64_t n_rows_ = 0;
+  std::shared_ptr<std::uint16_t[]> memory_;
+};
+
 }  // namespace
 
-PackedWeight PackedWeight::InPanels(const MatrixView& w, ProductType type) {
-  return type == ProductType::kFloat32 ? PackFloatPanels(w) : PackBf16Panels(w);
-}
-
-PackedWeight PackedWeight::InRows(const MatrixView& w, std::int64_t n_sources, ProductType type) {
-  return type == ProductType::kFloat32 ? FloatRows(w) : PackBf16Rows(w, n_sources);
+void MultiplyOverColumns(const ProductOverColumns& args, int n_threads) {
+  Bf16ShiftedRows a(args);
+  const std::int64_t inner = RoundUp(args.b.n_columns, kBf16Inner);
+  const std::int64_t n_panels = Ceiling(args.b.n_rows, kBf16Width);
+  const auto panels = Allocate<std::uint16_t>(n_panels * kBf16Width * inner);
+  std::vector<std::int64_t> block_offsets;
+  for (std::int64_t k = 0; k < inner; k += kBf16Inner) block_offsets.push_back(k * kBf16Width);
+  constexpr std::int64_t kRows = 2 * kBf16Rows;
+  const auto n_results = static_cast<std::int64_t>(args.results.size());
+  const Tasks tasks = {Ceiling(n_panels, kPanelsPerTask), n_results * Ceiling(args.a.n_rows, kRows),
+                       0};
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1)
+  {
+    a.Pack();
+    ForPackingBlocks(args.b, [&](const PackingBlock& block) {
+      PackBf16Panel(args.b, block, panels.get() + block.row * inner);
+    });
+    const Bf16Kernels kernels(Bf16Order::kAny);
+    RunTasks<std::uint16_t>(
+        tasks, [](std::int64_t, std::uint16_t*) {},
+        [&](std::int64_t group, std::int64_t task, std::uint16_t*) {
+          const ShiftedResult& result = args.results[static_cast<std::size_t>(task % n_results)];
+          const std::int64_t row = task / n_results * kRows;
+          const std::int64_t p = group * kPanelsPerTask;
+          RunBf16Tiles(kernels,
+                       {.n_blocks = inner / kBf16Inner,
+                        .n_rows = std::min(kRows, args.a.n_rows - row),
+                        .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                        .a = a.Row(row, result.shift),
+                        .a_stride = a.stride(),
+                        .b = panels.get() + p * kBf16Width * inner,
+                        .block_offsets = block_offsets.data(),
+                        .b_stride = 2 * kBf16Width,
+                        .panel_stride = kBf16Width * inner,
+                        .c = result.c + row * result.c_stride + p * kBf16Width,
+                        .c_stride = result.c_stride},
+                       args.b.n_rows - p * kBf16Width);
+        });
+  }
 }
 
 void MultiplyByWeight(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
   const std::int64_t work = args.n_rows * w.n_rows * w.n_inner;
-  if (w.type == ProductType::kBf16) {
+  if (w.type != ProductType::kFloat32) {
     RunBf16(args, w, work < kBf16WorkPerTeam ? 1 : n_threads);
   } else {
     RunFloat(args, w, work < kWorkPerTeam ? 1 : n_threads);
@@ -455,7 +426,7 @@ void MultiplyByWeight(const RowsByWeight& args, const PackedWeight& w, int n_thr
 
 void MultiplyWeight(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
   const std::int64_t work = args.n_columns * w.n_rows * w.n_inner;
-  if (w.type == ProductType::kBf16) {
+  if (w.type != ProductType::kFloat32) {
     RunBf16(args, w, work < kBf16WorkPerTeam ? 1 : n_threads);
   } else {
     RunFloat(args, w, work < kWorkPerTeam ? 1 : n_threads);

@@ -8,6 +8,8 @@
 // odd index another; their sum is added to that of the blocks before. Denormal numbers count as 0.
 // This is what TDPBF16PS of AMX computes (Intel's Software Developer's Manual, volume 2);
 // processors without it compute the same bits with float32 instructions.
+// kBf16AnyOrder: the same operands, summed in the order that the processor is fastest with. It is
+// for training, where a result depends on the machine anyway.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,7 @@
 
 namespace dp_bench::policy {
 
-enum class ProductType : std::uint8_t { kFloat32, kBf16 };
+enum class ProductType : std::uint8_t { kFloat32, kBf16, kBf16AnyOrder };
 
 /// A matrix in memory; strides are in elements.
 struct MatrixView {
@@ -30,11 +32,14 @@ struct MatrixView {
 /// A weight laid out for products, to be used many times.
 struct PackedWeight {
   /// w [N, K] for MultiplyByWeight.
-  static PackedWeight InPanels(const MatrixView& w, ProductType type);
+  static PackedWeight InPanels(const MatrixView& w, ProductType type, int n_threads = 1);
 
   /// w [O, K] for MultiplyWeight with `n_sources` sources of equal size. In float32 it may refer to
   /// w's memory.
   static PackedWeight InRows(const MatrixView& w, std::int64_t n_sources, ProductType type);
+
+  /// The same for a weight whose parts, one for each source, are apart; not in float32.
+  static PackedWeight InRows(std::span<const MatrixView> parts, ProductType type, int n_threads);
 
   ProductType type;
   std::int64_t n_rows;
@@ -73,5 +78,19 @@ struct WeightByColumns {
   bool accumulates = false;
 };
 void MultiplyWeight(const WeightByColumns& args, const PackedWeight& w, int n_threads);
+
+/// c [M, N] = the sum over k of column k + shift of a times column k of b, for a [M, K] and b [N,
+/// K]. Columns outside of a are 0. Such is the gradient of a weight. In kBf16AnyOrder.
+struct ShiftedResult {
+  std::int64_t shift;
+  float* c;
+  std::int64_t c_stride;
+};
+struct ProductOverColumns {
+  MatrixView a;
+  MatrixView b;
+  std::span<const ShiftedResult> results;
+};
+void MultiplyOverColumns(const ProductOverColumns& args, int n_threads);
 
 }  // namespace dp_bench::policy

@@ -58,14 +58,17 @@ struct Bf16Tile {
 
 /// The kernel of one kind of processor, or null where this one cannot run it.
 using Bf16Kernel = void (*)(const Bf16Tile&);
-enum class Bf16Processor : std::uint8_t { kAmx, kAvx512, kAvx2, kAny };
+enum class Bf16Processor : std::uint8_t { kAmx, kAvx512, kAvx2, kAny, kAvx512Bf16 };
 Bf16Kernel FindBf16Kernel(Bf16Processor processor);
+
+/// The order of a sum: that of AMX, or any, which lets kAvx512Bf16 compute.
+enum class Bf16Order : std::uint8_t { kAmx, kAny };
 
 /// The fastest kernel of this machine, or that of `processor`, set up for the calling thread while
 /// it exists.
 class Bf16Kernels {
  public:
-  Bf16Kernels();
+  explicit Bf16Kernels(Bf16Order order);
   explicit Bf16Kernels(Bf16Processor processor);
   Bf16Kernels(const Bf16Kernels&) = delete;
   Bf16Kernels& operator=(const Bf16Kernels&) = delete;

@@ -23,14 +23,6 @@ constexpr const char* kProductName = "dp_bench::product";  // name shown in prof
 
 bool UsesOwnKernels(const Tensor& x) { return !torch::GradMode::is_enabled() && UsesOwnLoops(x); }
 
-MatrixView ViewOf(const Tensor& matrix) {
-  return {.data = matrix.const_data_ptr<float>(),
-          .n_rows = matrix.size(0),
-          .n_columns = matrix.size(1),
-          .row_stride = matrix.stride(0),
-          .column_stride = matrix.stride(1)};
-}
-
 Tensor WithDenseRows(const Tensor& matrix) {
   return matrix.stride(1) == 1 ? matrix : matrix.contiguous();
 }
@@ -82,9 +74,61 @@ class TrainingRowProduct : public torch::autograd::Function<TrainingRowProduct> 
   }
 };
 
+// x [rows, K] w^T.
+Tensor Bf16Product(const Tensor& x, const MatrixView& w) {
+  const int n_threads = at::get_num_threads();
+  Tensor out = at::empty({x.size(0), w.n_rows}, x.options());
+  MultiplyByWeight({.n_rows = x.size(0),
+                    .x = x.const_data_ptr<float>(),
+                    .x_stride = x.stride(0),
+                    .c = out.mutable_data_ptr<float>(),
+                    .c_stride = w.n_rows},
+                   PackedWeight::InPanels(w, ProductType::kBf16AnyOrder, n_threads), n_threads);
+  return out;
+}
+
+// Autocast to bfloat16 on the CPU. LibTorch would write each operand and result in bfloat16 to
+// memory and convert it for the loops in float32 around it.
+class Bf16RowProduct : public torch::autograd::Function<Bf16RowProduct> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight) {
+    ctx->save_for_backward({x, weight});
+    return Bf16Product(x, ViewOf(weight));
+  }
+
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor& x = saved[0];
+    const Tensor& weight = saved[1];
+    const Tensor grad = grads[0].contiguous();
+    Tensor grad_x;
+    if (ctx->needs_input_grad(0)) grad_x = Bf16Product(grad, ViewOf(weight.t()));
+    Tensor grad_weight;
+    if (ctx->needs_input_grad(1)) {
+      grad_weight = at::empty(weight.sizes(), grad.options());
+      const ShiftedResult result = {
+          .shift = 0, .c = grad_weight.mutable_data_ptr<float>(), .c_stride = weight.size(1)};
+      MultiplyOverColumns({.a = ViewOf(grad.t()), .b = ViewOf(x.t()), .results = {&result, 1}},
+                          at::get_num_threads());
+    }
+    return {grad_x, grad_weight};
+  }
+};
+
 }  // namespace
 
+bool TrainsInBf16(const Tensor& x) {
+  return torch::GradMode::is_enabled() && x.device().is_cpu() &&
+         AutocastType(torch::kCPU) == torch::kBFloat16 && UsesOwnLoops(FullPrecision(x));
+}
+
 Tensor RowProduct(const Tensor& x, const Tensor& weight) {
+  if (TrainsInBf16(x)) {
+    const Tensor rows = FullPrecision(x).reshape({-1, x.size(-1)}).contiguous();
+    std::vector<std::int64_t> shape = x.sizes().vec();
+    shape.back() = weight.size(0);
+    return Bf16RowProduct::apply(rows, weight).view(shape);
+  }
   if (TrainsWithOneDnn(x)) return TrainingRowProduct::apply(x, weight);
   if (!UsesOwnKernels(x)) return torch::matmul(x, weight.t());
   const Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();

@@ -1,7 +1,6 @@
 // See time_conv.h. In float32 a convolution is a list of taps. The forward pass, the gradient of
 // the input and the gradient of the weight are the same list of matrix products with swapped
-// operands. In lower precision the sum must not be rounded after each tap, so each step of the
-// result is one product.
+// operands.
 #include "policy/networks/time_conv.h"
 
 #include <algorithm>
@@ -215,101 +214,107 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
   }
 };
 
-// Under autocast the activations are [T, C, B]. The steps that one step of the result depends on
-// are then one matrix [k * C, B]. Its product with the taps side by side, [R, k * C], is rounded
-// only once, and padding is left out of both.
+// One phase of a result as the sum over its taps.
+struct Bf16Sum {
+  std::vector<MatrixView> weights;
+  std::vector<ShiftedRows> sources;
 
-Tensor SwapChannelsAndTime(const Tensor& x, torch::ScalarType type) {
-  Tensor swapped = at::empty({x.size(1), x.size(0), x.size(2)}, x.options().dtype(type));
-  swapped.copy_(x.transpose(0, 1));
-  return swapped;
-}
-
-// [k, R, C] -> [R, k * C].
-Tensor SideBySide(const Tensor& taps) {
-  return taps.transpose(0, 1).reshape({taps.size(1), taps.size(0) * taps.size(2)});
-}
-
-// out [R, B] = stack [R, k * C] times steps [begin, begin + k) of x [T, C, B].
-void MultiplyWindow(const Tensor& stack, const Tensor& x, std::int64_t begin, Tensor out) {
-  const std::int64_t channels = x.size(1);
-  const std::int64_t first = std::max<std::int64_t>(begin, 0);
-  const std::int64_t last = std::min(begin + stack.size(1) / channels, x.size(0));
-  at::mm_out(out, stack.narrow(1, (first - begin) * channels, (last - first) * channels),
-             x.narrow(0, first, last - first).flatten(0, 1));
-}
-
-// y[t] = sum over j of taps[j] x[stride * t + j - padding]; x [T, C, B], taps [k, R, C].
-Tensor Convolve(const Tensor& x, const Tensor& taps, std::int64_t stride, std::int64_t padding) {
-  const Tensor stack = SideBySide(taps);
-  const std::int64_t steps = x.size(0) / stride;
-  Tensor y = at::empty({steps, taps.size(1), x.size(2)}, x.options());
-  for (std::int64_t t = 0; t < steps; ++t) {
-    MultiplyWindow(stack, x, stride * t - padding, y.select(0, t));
+  void Add(const Tensor& weight, const Tensor& x, std::int64_t phase, std::int64_t shift) {
+    weights.push_back(ViewOf(weight));
+    sources.push_back(
+        {.x = x.const_data_ptr<float>() + phase * x.stride(0), .shift = shift * x.size(3)});
   }
-  return y;
-}
 
-// y[stride * t + j - padding] += taps[j] x[t]: the transpose of the function above.
-Tensor ConvolveTransposed(const Tensor& x, const Tensor& taps, std::int64_t stride,
-                          std::int64_t padding) {
-  const std::int64_t n_taps = taps.size(0);
-  std::vector<Tensor> stacks;  // of the taps r, r + stride, ...: the last meets the earliest step
-  for (std::int64_t r = 0; r < stride; ++r) {
-    stacks.push_back(SideBySide(taps.slice(0, r, n_taps, stride).flip(0)));
+  void Write(Tensor out) const {
+    const int n_threads = at::get_num_threads();
+    MultiplyWeight({.sources = sources,
+                    .x_stride = out.size(1),
+                    .n_columns = out.size(1),
+                    .c = out.mutable_data_ptr<float>(),
+                    .c_stride = out.stride(0)},
+                   PackedWeight::InRows(weights, ProductType::kBf16AnyOrder, n_threads), n_threads);
   }
-  const std::int64_t steps = x.size(0) * stride;
-  Tensor y = at::empty({steps, taps.size(1), x.size(2)}, x.options());
-  for (std::int64_t s = 0; s < steps; ++s) {
-    const std::int64_t r = (s + padding) % stride;
-    const std::int64_t last_tap = (n_taps - 1 - r) / stride;
-    const std::int64_t begin = (s + padding) / stride - last_tap;
-    MultiplyWindow(stacks[static_cast<std::size_t>(r)], x, begin, y.select(0, s));
-  }
-  return y;
-}
+};
 
-class LowerPrecisionFunction : public torch::autograd::Function<LowerPrecisionFunction> {
+// TapConvFunction with products in bfloat16. All taps of a phase are one product.
+class Bf16TapConvFunction : public torch::autograd::Function<Bf16TapConvFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                        std::int64_t kind_number, std::int64_t type_number) {
+                        std::int64_t kind_number) {
     const auto kind = static_cast<TimeConvKind>(kind_number);
-    const auto type = static_cast<torch::ScalarType>(type_number);
-    const Tensor taps = TapsFirst(weight, kind).to(type);
-    ctx->save_for_backward({x.to(type), taps});
+    const Tensor phases = SplitPhases(x, PhasesIn(kind));
+    ctx->save_for_backward({phases, weight});
     ctx->saved_data["kind"] = kind_number;
-    const Tensor in = SwapChannelsAndTime(x, type);
-    const Tensor y = kind == TimeConvKind::kUp
-                         ? ConvolveTransposed(in, taps, Stride(kind), Padding(kind, taps))
-                         : Convolve(in, taps, Stride(kind), Padding(kind, taps));
-    return SwapChannelsAndTime(y, torch::kFloat32);
+    const std::vector<Tap> taps = TapsFor(kind, weight.size(2));
+    const std::int64_t steps = phases.size(2);
+    const std::int64_t n_out = TapOf(weight, kind, 0).size(0);
+    Tensor y = at::empty({PhasesOut(kind), n_out, steps, x.size(2)}, x.options());
+    for (std::int64_t phase = 0; phase < y.size(0); ++phase) {
+      Bf16Sum sum;
+      for (const Tap& tap : taps) {
+        if (tap.out_phase != phase) continue;
+        sum.Add(TapOf(weight, kind, tap.index), phases, tap.in_phase, tap.shift);
+      }
+      sum.Write(Block(y, phase, 0, steps));
+    }
+    return JoinPhases(y);
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
     const auto saved = ctx->get_saved_variables();
     const Tensor& x = saved[0];
-    const Tensor& taps = saved[1];
+    const Tensor& weight = saved[1];
     const auto kind = static_cast<TimeConvKind>(ctx->saved_data["kind"].toInt());
+    const Tensor grad = SplitPhases(grads[0], PhasesOut(kind));
     Tensor grad_x;
-    if (ctx->needs_input_grad(0)) {
-      const Tensor in = SwapChannelsAndTime(grads[0], taps.scalar_type());
-      const Tensor transposed = taps.transpose(1, 2);
-      const Tensor swapped =
-          kind == TimeConvKind::kUp
-              ? Convolve(in, transposed, Stride(kind), Padding(kind, taps))
-              : ConvolveTransposed(in, transposed, Stride(kind), Padding(kind, taps));
-      grad_x = SwapChannelsAndTime(swapped, torch::kFloat32);
-    }
-    const Tensor grad_taps =
-        WeightGradient(SplitPhases(grads[0].to(taps.scalar_type()), PhasesOut(kind)),
-                       SplitPhases(x, PhasesIn(kind)), TapsFor(kind, taps.size(0)), taps.sizes());
-    return {grad_x, TapsLast(grad_taps, kind).to(torch::kFloat32), Tensor(), Tensor()};
+    if (ctx->needs_input_grad(0)) grad_x = JoinPhases(InputGradient(grad, weight, kind, x));
+    return {grad_x, TapsLast(WeightGradient(grad, weight.size(2), kind, x), kind), Tensor()};
   }
 
  private:
-  static std::int64_t Stride(TimeConvKind kind) { return kind == TimeConvKind::kSame ? 1 : 2; }
-  static std::int64_t Padding(TimeConvKind kind, const Tensor& taps) {
-    return kind == TimeConvKind::kSame ? taps.size(0) / 2 : 1;
+  // The weight [O, I] of a tap.
+  static Tensor TapOf(const Tensor& weight, TimeConvKind kind, std::int64_t index) {
+    const Tensor tap = weight.detach().select(2, index);
+    return kind == TimeConvKind::kUp ? tap.t() : tap;
+  }
+
+  static Tensor InputGradient(const Tensor& grad, const Tensor& weight, TimeConvKind kind,
+                              const Tensor& x) {
+    const std::vector<Tap> taps = TapsFor(kind, weight.size(2));
+    Tensor grad_x = at::empty(x.sizes(), x.options());
+    for (std::int64_t phase = 0; phase < x.size(0); ++phase) {
+      Bf16Sum sum;
+      for (const Tap& tap : taps) {
+        if (tap.in_phase != phase) continue;
+        sum.Add(TapOf(weight, kind, tap.index).t(), grad, tap.out_phase, -tap.shift);
+      }
+      sum.Write(Block(grad_x, phase, 0, x.size(2)));
+    }
+    return grad_x;
+  }
+
+  // [k, O, I]
+  static Tensor WeightGradient(const Tensor& grad, std::int64_t kernel_size, TimeConvKind kind,
+                               const Tensor& x) {
+    const std::vector<Tap> taps = TapsFor(kind, kernel_size);
+    Tensor grad_weight = at::empty({kernel_size, grad.size(1), x.size(1)}, grad.options());
+    const std::int64_t steps = x.size(2);
+    for (std::int64_t pair = 0; pair < grad.size(0) * x.size(0); ++pair) {
+      const std::int64_t out_phase = pair / x.size(0);
+      const std::int64_t in_phase = pair % x.size(0);
+      std::vector<ShiftedResult> results;
+      for (const Tap& tap : taps) {
+        if (tap.in_phase != in_phase || tap.out_phase != out_phase) continue;
+        results.push_back({.shift = -tap.shift * x.size(3),
+                           .c = grad_weight.select(0, tap.index).mutable_data_ptr<float>(),
+                           .c_stride = x.size(1)});
+      }
+      MultiplyOverColumns({.a = ViewOf(Block(grad, out_phase, 0, steps)),
+                           .b = ViewOf(Block(x, in_phase, 0, steps)),
+                           .results = results},
+                          at::get_num_threads());
+    }
+    return grad_weight;
   }
 };
 
@@ -345,25 +350,30 @@ TimeConvImpl::TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int
   }
 }
 
-Tensor TimeConvImpl::forward(const Tensor& x) {
+Tensor TimeConvImpl::forward(const Tensor& x) { return Apply(x, bias_); }
+
+Tensor TimeConvImpl::Apply(const Tensor& x, const Tensor& bias) {
   if (kind_ == TimeConvKind::kUp) {
-    return torch::conv_transpose1d(x, weight_, bias_, /*stride=*/2, /*padding=*/1);
+    return torch::conv_transpose1d(x, weight_, bias, /*stride=*/2, /*padding=*/1);
   }
   const std::int64_t stride = kind_ == TimeConvKind::kDown ? 2 : 1;
   const std::int64_t padding = weight_.size(2) / 2;
   if (x.device().is_cpu() || torch::GradMode::is_enabled()) {
-    return torch::conv1d(x, weight_, bias_, stride, padding);
+    return torch::conv1d(x, weight_, bias, stride, padding);
   }
   // For short sequences, cuDNN's repeatable kernels take several times as long as one product.
   const Tensor product =
-      torch::addmm(bias_, Windows(x, weight_.size(2), stride, padding), weight_.flatten(1).t());
+      torch::addmm(bias, Windows(x, weight_.size(2), stride, padding), weight_.flatten(1).t());
   return product.view({x.size(0), -1, product.size(1)}).transpose(1, 2);
 }
 
 Tensor TimeConvImpl::ForwardTimeMajor(const Tensor& x) {
-  if (const auto type = AutocastType(torch::kCPU)) {
-    return LowerPrecisionFunction::apply(x, weight_, static_cast<std::int64_t>(kind_),
-                                         static_cast<std::int64_t>(*type));
+  if (TrainsInBf16(x)) {
+    return Bf16TapConvFunction::apply(x, weight_, static_cast<std::int64_t>(kind_));
+  }
+  if (AutocastType(torch::kCPU)) {
+    const Tensor y = Apply(x.permute({2, 0, 1}), /*bias=*/{});
+    return FullPrecision(y.permute({1, 2, 0})).contiguous();
   }
   if (torch::GradMode::is_enabled()) {
     return TapConvFunction::apply(x, weight_, static_cast<std::int64_t>(kind_));

@@ -40,6 +40,7 @@ class TimeConvImpl : public torch::nn::Module {
   void DropCache() { cached_weights_.clear(); }
 
  private:
+  torch::Tensor Apply(const torch::Tensor& x, const torch::Tensor& bias);
   std::vector<torch::Tensor> InferenceWeights();
 
   TimeConvKind kind_;
