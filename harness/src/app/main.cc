@@ -13,6 +13,7 @@
 #include "app/process.h"
 #include "app/verbs.h"
 #include "core/console.h"
+#include "core/machine.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::app {
@@ -124,7 +125,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   namespace app = dp_bench::app;
-  core::KeepFreedMemory();
+  dp_bench::core::KeepFreedMemory();
   app::EndAtOnce(app::RunProgram(
       argc, argv, [&] { return app::Main(argc, argv); }, &app::DescribeTorchFailure));
 }

@@ -34,9 +34,10 @@ OpenVinoEntry* FindOpenVino() {
 
 std::unique_ptr<GraphRuntime> MakeRuntime(Backend backend, const PolicyGraphs& graphs) {
   if (backend == Backend::kTorchScript) return MakeTorchScriptRuntime(graphs);
-  return FindOpenVino()({.encoder = ToOnnx(graphs.encoder, "condition"),
-                         .denoiser = ToOnnx(graphs.denoiser, "prediction")},
-                        at::get_num_threads());
+  return std::unique_ptr<GraphRuntime>(
+      FindOpenVino()({.encoder = ToOnnx(graphs.encoder, "condition"),
+                      .denoiser = ToOnnx(graphs.denoiser, "prediction")},
+                     at::get_num_threads()));
 }
 
 class GraphPolicy final : public Policy {
