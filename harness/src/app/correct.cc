@@ -30,11 +30,15 @@ constexpr const char* kCorrectExamples =
   dp_bench correct --checkpoint runs/mine --output runs/mine/a2c2.safetensors
   dp_bench eval --checkpoint runs/mine env_runner.chunking.method=a2c2 env_runner.chunking.corrector=runs/mine/a2c2.safetensors env_runner.chunking.delay=4)";
 
+constexpr const char* kDemonstrations = "demonstrations";
+constexpr const char* kPlans = "plans";
+
 struct CorrectVerbOptions {
   task::ExperimentOptions experiment;
   std::filesystem::path checkpoint;
   std::string weights = "ema";
   std::filesystem::path output;
+  std::string teacher = kDemonstrations;
   train::CorrectionTrainingOptions training;
 };
 
@@ -58,6 +62,7 @@ data::BatchLoader LoaderFor(const task::Experiment& experiment, const Dataset& d
 int Correct(CorrectVerbOptions options) {
   const std::atomic<bool>& is_stopped = core::CatchStopSignals();
   ChooseCheckpoint(&options.checkpoint);
+  if (options.teacher == kPlans) options.training.teacher = train::CorrectionTeacher::kPlans;
   options.experiment.config = options.checkpoint / run::kConfigFile;
   const task::Experiment experiment(options.experiment);
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
@@ -98,6 +103,10 @@ Verb AddCorrect(CLI::App* app) {
   AddWeightsOption(app, &options->weights);
   app->add_option("--output", options->output, "The file to write, such as a2c2.safetensors")
       ->required();
+  AddChoice(app, "--teacher", &options->teacher, {kDemonstrations, kPlans},
+            "What the head learns from: the actions of the dataset, or for each step the first "
+            "action of a new plan, which also fits a dataset of the policy's own rollouts "
+            "(`eval --record-dataset`)");
   app->add_option("--steps", options->training.n_steps, "Training steps")
       ->capture_default_str()
       ->check(CLI::Range(1, 10'000'000));

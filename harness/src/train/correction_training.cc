@@ -4,9 +4,11 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adam.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <numbers>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -92,30 +94,55 @@ class SampleMemory {
   std::deque<CorrectionSamples> batches_;
 };
 
-// One sample for each action of each chunk.
-CorrectionSamples SamplesOf(Policy& policy, const Batch& batch, NoiseSource& noise) {
+// The observations that a plan at step `first` of the sequences begins with.
+TensorMap ObsAt(const Batch& batch, std::int64_t first, std::int64_t n_obs_steps) {
+  TensorMap obs;
+  for (const auto& [key, steps] : batch.obs) obs[key] = steps.narrow(1, first, n_obs_steps);
+  return obs;
+}
+
+// Places in the chunk: all, or for the teacher kPlans a few, as each needs a plan.
+std::vector<std::int64_t> PlacesFor(const CorrectionTrainingOptions& options,
+                                    std::int64_t n_actions) {
+  constexpr std::int64_t kPlannedPlaces = 3;
+  std::vector<std::int64_t> places(static_cast<std::size_t>(n_actions));
+  std::iota(places.begin(), places.end(), 0);
+  if (options.teacher == CorrectionTeacher::kDemonstrations) return places;
+  const Tensor order = torch::randperm(n_actions);
+  places.resize(static_cast<std::size_t>(std::min(kPlannedPlaces, n_actions)));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    places[i] = order[static_cast<std::int64_t>(i)].item<std::int64_t>();
+  }
+  return places;
+}
+
+// One sample for each place of each chunk.
+CorrectionSamples SamplesOf(Policy& policy, const Batch& batch, NoiseSource& noise,
+                            const CorrectionTrainingOptions& options) {
   const PolicySpec& spec = policy.spec();
   const Horizons& horizons = spec.horizons;
   const std::int64_t n_obs = horizons.n_obs_steps;
   const torch::NoGradGuard no_grad;
-  const Tensor chunk = policy.PredictAction(ObservedSteps(batch.obs, n_obs), noise);  // [B, Ta, Da]
+  const Tensor chunk = policy.PredictAction(ObsAt(batch, 0, n_obs), noise);  // [B, Ta, Da]
   const std::int64_t n_rows = chunk.size(0);
-  CorrectionSamples samples;
   std::vector<Tensor> inputs;
   std::vector<Tensor> targets;
   std::vector<Tensor> counts;
-  for (std::int64_t place = 0; place < horizons.n_action_steps; ++place) {
+  for (const std::int64_t place : PlacesFor(options, horizons.n_action_steps)) {
+    const TensorMap obs = ObsAt(batch, place, n_obs);
     std::vector<Tensor> parts;
     for (const KeySpec& key : spec.shape_meta.obs) {
-      if (key.type != KeyType::kLowDim) continue;
-      parts.push_back(batch.obs.at(key.name).narrow(1, place, n_obs).reshape({n_rows, -1}));
+      if (key.type == KeyType::kLowDim) parts.push_back(obs.at(key.name).reshape({n_rows, -1}));
     }
     const Tensor action = chunk.select(1, place);
     parts.push_back(action);
     const double share = static_cast<double>(place) / horizons.n_action_steps;
     parts.push_back(torch::full({n_rows, 1}, share, action.options()));
     inputs.push_back(torch::cat(parts, 1));
-    targets.push_back(batch.action.select(1, n_obs - 1 + place) - action);
+    const Tensor wanted = options.teacher == CorrectionTeacher::kPlans
+                              ? policy.PredictAction(obs, noise).select(1, 0)
+                              : batch.action.select(1, n_obs - 1 + place);
+    targets.push_back(wanted - action);
     counts.push_back(batch.is_pad.select(1, n_obs - 1 + place).logical_not());
   }
   return {torch::cat(inputs), torch::cat(targets), torch::cat(counts)};
@@ -184,7 +211,7 @@ ArrayMap TrainCorrection(Policy& policy, data::BatchLoader& loader,
       const Batch batch = ToBatch(host, spec.shape_meta, device);
       NoiseSource noise = BatchNoise(options.seed, NoisePurpose::kSampling,
                                      static_cast<std::uint64_t>(step), batch.action.size(0));
-      const CorrectionSamples planned = SamplesOf(policy, batch, noise);
+      const CorrectionSamples planned = SamplesOf(policy, batch, noise, options);
       if (!scale) scale.emplace(planned);
       memory.Add(planned);
     }

@@ -11,7 +11,13 @@
 
 namespace dp_bench::train {
 
+/// Where the right action of a step comes from: the dataset, or the first action of a new plan
+/// from that step's observations. The latter knows what to do in states that demonstrations never
+/// visit, such as those of rollouts with a delay.
+enum class CorrectionTeacher : std::uint8_t { kDemonstrations, kPlans };
+
 struct CorrectionTrainingOptions {
+  CorrectionTeacher teacher = CorrectionTeacher::kDemonstrations;
   int n_steps = 2000;
   int n_steps_per_plan = 8;                // each with other samples of the remembered plans
   std::int64_t n_remembered_batches = 64;  // of plans
@@ -26,7 +32,7 @@ using CorrectionProgress = std::function<bool(int step, double loss)>;
 
 /// For each sequence of `loader`, whose observations have all T steps: the policy plans from the
 /// first To, and for each action of the chunk the head learns, from the To observations before it,
-/// what the demonstration does instead. There are new plans every n_steps_per_plan steps, and each
+/// what the teacher does instead. There are new plans every n_steps_per_plan steps, and each
 /// step draws from the newest n_remembered_batches of them. Steps of the padding do not count.
 /// Returns the tensors of control::CorrectionHead. The policy keeps its weights. Throws
 /// Error{kConfig} if the policy observes no low_dim key, Error{kNumeric} if the loss is not finite.
