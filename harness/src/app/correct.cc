@@ -14,6 +14,8 @@
 #include "core/stop_signal.h"
 #include "data/sequence_sampler.h"
 #include "data/split.h"
+#include "planner/policy_weights.h"
+#include "run/checkpoint.h"
 #include "run/run_files.h"
 #include "run/safetensors.h"
 #include "task/collection.h"
@@ -71,8 +73,9 @@ int Correct(CorrectVerbOptions options) {
   data::BatchLoader loader = LoaderFor(experiment, *dataset, *policy, options.training);
   core::Progress progress(core::Progress::StandardError(), 0);
   bool is_interrupted = false;
-  const ArrayMap tensors =
-      train::TrainCorrection(*policy, loader, options.training, [&](int step, double loss) {
+  const ArrayMap tensors = train::TrainCorrection(
+      *policy, planner::NormalizerOf(run::Checkpoint::Open(options.checkpoint)), loader,
+      options.training, [&](int step, double loss) {
         progress.Update({.done = step, .total = options.training.n_steps, .unit = "steps"},
                         "correction", fmt::format("loss {:.4f}", loss));
         is_interrupted = is_stopped;

@@ -9,7 +9,6 @@
 #include <deque>
 #include <numbers>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -155,15 +154,28 @@ Array ToArray(const Tensor& tensor) {
   return array;
 }
 
-// Mean and deviation of the inputs, which stay as the first batch has them.
+// Inputs and corrections in the units of the policy's normalizer, so that a dimension which never
+// changes in the data has no weight.
 struct InputScale {
-  Tensor mean;
+  Tensor mean;  // [in]
   Tensor std;
 
-  explicit InputScale(const CorrectionSamples& first)
-      : mean(first.inputs.mean(0)), std(first.inputs.std(0).clamp_min(1e-3)) {
-    mean.slice(0, -1).zero_();  // the place in the chunk is between 0 and 1 as it is
-    std.slice(0, -1).fill_(1.0);
+  InputScale(const PolicySpec& spec, const Normalizer& normalizer) {
+    std::vector<Tensor> means;
+    std::vector<Tensor> stds;
+    const auto add = [&](const std::string& key, std::int64_t n_steps) {
+      const Normalizer::Field& field = normalizer.fields().at(key);
+      means.push_back((-field.offset / field.scale).repeat({n_steps}));
+      stds.push_back(field.scale.reciprocal().repeat({n_steps}));
+    };
+    for (const KeySpec& key : spec.shape_meta.obs) {
+      if (key.type == KeyType::kLowDim) add(key.name, spec.horizons.n_obs_steps);
+    }
+    add(spec.shape_meta.action.name, 1);
+    means.push_back(torch::zeros({1}, means[0].options()));  // the place in the chunk
+    stds.push_back(torch::ones({1}, means[0].options()));
+    mean = torch::cat(means);
+    std = torch::cat(stds);
   }
   Tensor Apply(const Tensor& inputs) const { return (inputs - mean) / std; }
 };
@@ -188,7 +200,7 @@ void RequireLowDim(const PolicySpec& spec) {
 
 }  // namespace
 
-ArrayMap TrainCorrection(Policy& policy, data::BatchLoader& loader,
+ArrayMap TrainCorrection(Policy& policy, const Normalizer& normalizer, data::BatchLoader& loader,
                          const CorrectionTrainingOptions& options,
                          const CorrectionProgress& progress) {
   const PolicySpec& spec = policy.spec();
@@ -200,7 +212,9 @@ ArrayMap TrainCorrection(Policy& policy, data::BatchLoader& loader,
                             options.n_hidden, action_dim);
   for (auto& layer : network.layers) layer->to(device);
   torch::optim::Adam optimizer(network.parameters(), torch::optim::AdamOptions(options.lr));
-  std::optional<InputScale> scale;
+  Normalizer of_device = normalizer;
+  of_device.To(device);
+  const InputScale scale(spec, of_device);
   data::HostBatch host;
   std::uint64_t epoch = 0;
   loader.StartEpoch(epoch);
@@ -211,14 +225,12 @@ ArrayMap TrainCorrection(Policy& policy, data::BatchLoader& loader,
       const Batch batch = ToBatch(host, spec.shape_meta, device);
       NoiseSource noise = BatchNoise(options.seed, NoisePurpose::kSampling,
                                      static_cast<std::uint64_t>(step), batch.action.size(0));
-      const CorrectionSamples planned = SamplesOf(policy, batch, noise, options);
-      if (!scale) scale.emplace(planned);
-      memory.Add(planned);
+      memory.Add(SamplesOf(policy, batch, noise, options));
     }
     const CorrectionSamples samples = memory.Draw();
-    const Tensor action_std = scale->std.slice(0, -1 - action_dim, -1);
+    const Tensor action_std = scale.std.slice(0, -1 - action_dim, -1);
     const Tensor error =
-        network.Forward(scale->Apply(samples.inputs)) - samples.targets / action_std;
+        network.Forward(scale.Apply(samples.inputs)) - samples.targets / action_std;
     const Tensor loss =
         (error.square().mean(1) * samples.counts).sum() / samples.counts.sum().clamp_min(1);
     if (!std::isfinite(loss.item<double>())) {
@@ -232,7 +244,7 @@ ArrayMap TrainCorrection(Policy& policy, data::BatchLoader& loader,
     optimizer.step();
     if (!progress(step, loss.item<double>())) break;
   }
-  return TensorsOf(network, *scale);
+  return TensorsOf(network, scale);
 }
 
 }  // namespace dp_bench::train

@@ -7,6 +7,7 @@
 
 #include "data/loader.h"
 #include "dp_bench/array.h"
+#include "dp_bench/normalizer.h"
 #include "dp_bench/policy.h"
 
 namespace dp_bench::train {
@@ -36,7 +37,7 @@ using CorrectionProgress = std::function<bool(int step, double loss)>;
 /// step draws from the newest n_remembered_batches of them. Steps of the padding do not count.
 /// Returns the tensors of control::CorrectionHead. The policy keeps its weights. Throws
 /// Error{kConfig} if the policy observes no low_dim key, Error{kNumeric} if the loss is not finite.
-ArrayMap TrainCorrection(Policy& policy, data::BatchLoader& loader,
+ArrayMap TrainCorrection(Policy& policy, const Normalizer& normalizer, data::BatchLoader& loader,
                          const CorrectionTrainingOptions& options,
                          const CorrectionProgress& progress);
 

@@ -13,6 +13,7 @@
 #include "data/sequence_sampler.h"
 #include "harness/train/workspace/fake_training.h"
 #include "planner/policy_weights.h"
+#include "train/batches.h"
 #include "train/fit_normalizer.h"
 
 namespace dp_bench::train {
@@ -21,19 +22,18 @@ namespace {
 // An untrained policy, and episodes whose actions follow from the position at that step.
 class CorrectionTraining : public testing::Test {
  protected:
-  CorrectionTraining() {
-    policy_->SetNormalizer(Normalizer({FitKey("agent_pos", kStats, NormalizeMode::kLimits),
-                                       FitKey("action", kStats, NormalizeMode::kLimits)}));
-  }
+  CorrectionTraining() { policy_->SetNormalizer(kNormalizer); }
 
-  ArrayMap Train(int n_steps, std::vector<double>* losses = nullptr) {
+  ArrayMap Train(int n_steps, std::vector<double>* losses = nullptr,
+                 CorrectionTeacher teacher = CorrectionTeacher::kDemonstrations) {
     data::BatchLoader loader(dataset_,
                              data::MakeTrainingSampler(dataset_, policy_->spec().horizons, {}),
                              {.batch_size = 16,
                               .n_obs_steps = policy_->spec().horizons.horizon,
                               .keys = {"agent_pos"},
                               .n_threads = 0});
-    return TrainCorrection(*policy_, loader, {.n_steps = n_steps, .n_hidden = 32, .lr = 5e-3},
+    return TrainCorrection(*policy_, kNormalizer, loader,
+                           {.teacher = teacher, .n_steps = n_steps, .n_hidden = 32, .lr = 5e-3},
                            [&](int step, double loss) {
                              if (losses != nullptr) losses->push_back(loss);
                              return step < stop_after_;
@@ -55,6 +55,8 @@ class CorrectionTraining : public testing::Test {
 
   const KeyStats kStats = {
       .min = {-1, -1}, .max = {1, 1}, .mean = {0, 0}, .std = {1, 1}, .count = 2};
+  const Normalizer kNormalizer{{FitKey("agent_pos", kStats, NormalizeMode::kLimits),
+                                FitKey("action", kStats, NormalizeMode::kLimits)}};
   FakeDataset dataset_{/*n_episodes=*/20};
   std::unique_ptr<FakePolicy> policy_ = MakeFakePolicy();
   int stop_after_ = 1'000'000;
@@ -68,6 +70,16 @@ TEST_F(CorrectionTraining, LearnsTheActionFromTheNewestObservation) {
   const std::vector<float> corrected = CorrectedAt(tensors, 0.5F, -0.4F);
   EXPECT_NEAR(corrected[0], 1.4, 0.35);
   EXPECT_NEAR(corrected[1], 0.6, 0.35);
+}
+
+TEST_F(CorrectionTraining, LearnsWhatANewPlanWouldDo) {
+  const ArrayMap tensors = Train(600, nullptr, CorrectionTeacher::kPlans);
+  const std::vector<float> corrected = CorrectedAt(tensors, 0.5F, -0.4F);
+  NoiseSource noise = BatchNoise(0, NoisePurpose::kSampling, 0, 1);
+  const torch::Tensor plan = policy_->PredictAction(
+      {{"agent_pos", torch::tensor({0.3F, -0.2F, 0.5F, -0.4F}).view({1, 2, 2})}}, noise);
+  EXPECT_NEAR(corrected[0], plan[0][0][0].item<float>(), 0.15);
+  EXPECT_NEAR(corrected[1], plan[0][0][1].item<float>(), 0.15);
 }
 
 TEST_F(CorrectionTraining, ThePolicyStaysAsItIs) {
