@@ -30,6 +30,7 @@ namespace {
 constexpr const char* kCorrectExamples =
     R"(Examples:
   dp_bench correct --checkpoint runs/mine --output runs/mine/a2c2.safetensors
+  dp_bench correct --checkpoint runs/mine --teacher plans --output runs/mine/a2c2.safetensors dataset.params.path=data/rollouts.zarr
   dp_bench eval --checkpoint runs/mine env_runner.chunking.method=a2c2 env_runner.chunking.corrector=runs/mine/a2c2.safetensors env_runner.chunking.delay=4)";
 
 constexpr const char* kDemonstrations = "demonstrations";
