@@ -74,10 +74,12 @@ class TrainingRowProduct : public torch::autograd::Function<TrainingRowProduct> 
   }
 };
 
-// x [rows, K] w^T.
-Tensor Bf16Product(const Tensor& x, const MatrixView& w) {
+// x [rows, K] times the transpose of weight [N, K].
+Tensor Bf16Product(const Tensor& x, const Tensor& weight) {
   const int n_threads = at::get_num_threads();
+  const MatrixView w = ViewOf(weight);
   Tensor out = at::empty({x.size(0), w.n_rows}, x.options());
+  RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({weight, out}));
   MultiplyByWeight({.n_rows = x.size(0),
                     .x = x.const_data_ptr<float>(),
                     .x_stride = x.stride(0),
@@ -93,7 +95,7 @@ class Bf16RowProduct : public torch::autograd::Function<Bf16RowProduct> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight) {
     ctx->save_for_backward({x, weight});
-    return Bf16Product(x, ViewOf(weight));
+    return Bf16Product(x, weight);
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
@@ -102,10 +104,11 @@ class Bf16RowProduct : public torch::autograd::Function<Bf16RowProduct> {
     const Tensor& weight = saved[1];
     const Tensor grad = grads[0].contiguous();
     Tensor grad_x;
-    if (ctx->needs_input_grad(0)) grad_x = Bf16Product(grad, ViewOf(weight.t()));
+    if (ctx->needs_input_grad(0)) grad_x = Bf16Product(grad, weight.t());
     Tensor grad_weight;
     if (ctx->needs_input_grad(1)) {
       grad_weight = at::empty(weight.sizes(), grad.options());
+      RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({grad.t(), grad_weight}));
       const ShiftedResult result = {
           .shift = 0, .c = grad_weight.mutable_data_ptr<float>(), .c_stride = weight.size(1)};
       MultiplyOverColumns({.a = ViewOf(grad.t()), .b = ViewOf(x.t()), .results = {&result, 1}},

@@ -3,6 +3,8 @@
 // operands.
 #include "policy/networks/time_conv.h"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -214,6 +216,8 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
   }
 };
 
+constexpr const char* kConvName = "dp_bench::time_conv";  // name shown in profilers
+
 // One phase of a result as the sum over its taps.
 struct Bf16Sum {
   std::vector<MatrixView> weights;
@@ -225,7 +229,7 @@ struct Bf16Sum {
         {.x = x.const_data_ptr<float>() + phase * x.stride(0), .shift = shift * x.size(3)});
   }
 
-  void Write(Tensor out) const {
+  void Write(const Tensor& out) const {
     const int n_threads = at::get_num_threads();
     MultiplyWeight({.sources = sources,
                     .x_stride = out.size(1),
@@ -249,6 +253,7 @@ class Bf16TapConvFunction : public torch::autograd::Function<Bf16TapConvFunction
     const std::int64_t steps = phases.size(2);
     const std::int64_t n_out = TapOf(weight, kind, 0).size(0);
     Tensor y = at::empty({PhasesOut(kind), n_out, steps, x.size(2)}, x.options());
+    RECORD_FUNCTION(kConvName, std::vector<c10::IValue>({weight, phases.narrow(0, 0, 1)}));
     for (std::int64_t phase = 0; phase < y.size(0); ++phase) {
       Bf16Sum sum;
       for (const Tap& tap : taps) {
@@ -268,7 +273,7 @@ class Bf16TapConvFunction : public torch::autograd::Function<Bf16TapConvFunction
     const Tensor grad = SplitPhases(grads[0], PhasesOut(kind));
     Tensor grad_x;
     if (ctx->needs_input_grad(0)) grad_x = JoinPhases(InputGradient(grad, weight, kind, x));
-    return {grad_x, TapsLast(WeightGradient(grad, weight.size(2), kind, x), kind), Tensor()};
+    return {grad_x, TapsLast(WeightGradient(grad, weight, kind, x), kind), Tensor()};
   }
 
  private:
@@ -282,6 +287,7 @@ class Bf16TapConvFunction : public torch::autograd::Function<Bf16TapConvFunction
                               const Tensor& x) {
     const std::vector<Tap> taps = TapsFor(kind, weight.size(2));
     Tensor grad_x = at::empty(x.sizes(), x.options());
+    RECORD_FUNCTION(kConvName, std::vector<c10::IValue>({weight, x.narrow(0, 0, 1)}));
     for (std::int64_t phase = 0; phase < x.size(0); ++phase) {
       Bf16Sum sum;
       for (const Tap& tap : taps) {
@@ -294,10 +300,11 @@ class Bf16TapConvFunction : public torch::autograd::Function<Bf16TapConvFunction
   }
 
   // [k, O, I]
-  static Tensor WeightGradient(const Tensor& grad, std::int64_t kernel_size, TimeConvKind kind,
+  static Tensor WeightGradient(const Tensor& grad, const Tensor& weight, TimeConvKind kind,
                                const Tensor& x) {
-    const std::vector<Tap> taps = TapsFor(kind, kernel_size);
-    Tensor grad_weight = at::empty({kernel_size, grad.size(1), x.size(1)}, grad.options());
+    const std::vector<Tap> taps = TapsFor(kind, weight.size(2));
+    Tensor grad_weight = at::empty({weight.size(2), grad.size(1), x.size(1)}, grad.options());
+    RECORD_FUNCTION(kConvName, std::vector<c10::IValue>({weight, x.narrow(0, 0, 1)}));
     const std::int64_t steps = x.size(2);
     for (std::int64_t pair = 0; pair < grad.size(0) * x.size(0); ++pair) {
       const std::int64_t out_phase = pair / x.size(0);
