@@ -36,7 +36,7 @@ sources_to_tidy() {
   git diff --name-only "$DPB_SINCE" -- '*.cc' '*.h' | sed -e "s|^|$PWD/|" -e 's|/[^/]*$|/|' | sort -u >"$1/changed_folders.txt"
   while read -r source; do
     if sed -n "s|^#include \"\($PWD/.*/\)[^/]*\"|\1|p" "$source" | cat - <(echo "$(dirname "$source")/") |
-      grep -qxFf "$1/changed_folders.txt"; then
+      grep -xFf "$1/changed_folders.txt" >/dev/null; then  # with -q, sed could fail to write
       echo "$source"
     fi
   done <"$1/sources.txt"

@@ -144,8 +144,9 @@ std::string Complete(const OpEvent& event) {
 std::optional<double> ProductFlops(std::string_view name, c10::ArrayRef<const c10::IValue> inputs) {
   if (name == "aten::mm" || name == "aten::bmm") return ProductWork(inputs, 0);
   if (name == "aten::addmm" || name == "aten::baddbmm") return ProductWork(inputs, 1);
-  if (name == "mkldnn::_linear_pointwise") return WeightProduct(inputs, /*weight=*/1, 0, /*x=*/0);
-  if (name == "dp_bench::product") return WeightProduct(inputs, /*weight=*/0, 1, /*result=*/1);
+  if (name == "mkldnn::_linear_pointwise")
+    return WeightProduct(inputs, /*weight=*/1, 0, /*other=*/0);
+  if (name == "dp_bench::product") return WeightProduct(inputs, /*weight=*/0, 1, /*other=*/1);
   const bool is_convolution = name == "dp_bench::conv2d" || name == "dp_bench::time_conv";
   if (is_convolution && IsTensor(inputs, 0) && IsTensor(inputs, 1)) {
     return KernelProduct(inputs[0].toTensor(), PlacesOf(inputs[1].toTensor()));
