@@ -49,71 +49,62 @@ bool TrainsWithOneDnn(const Tensor& x) {
          FindOneDnnLinear().has_value();
 }
 
-Tensor OneDnnProduct(const Tensor& x, const Tensor& weight) {
-  const c10::List<std::optional<at::Scalar>> no_scalars;
-  return FindOneDnnLinear()->call(x, weight, std::nullopt, "none", no_scalars, "");
-}
-
-class TrainingRowProduct : public torch::autograd::Function<TrainingRowProduct> {
- public:
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight) {
-    ctx->save_for_backward({x, weight});
-    return OneDnnProduct(x, weight);
+struct OneDnnProducts {
+  // x [..., K] times the transpose of weight [N, K].
+  static Tensor Multiply(const Tensor& x, const Tensor& weight) {
+    const c10::List<std::optional<at::Scalar>> no_scalars;
+    return FindOneDnnLinear()->call(x, weight, std::nullopt, "none", no_scalars, "");
   }
 
-  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
-    const auto saved = ctx->get_saved_variables();
-    const Tensor& x = saved[0];
-    const Tensor& weight = saved[1];
-    const Tensor grad = grads[0].contiguous();
-    Tensor grad_x;
-    if (ctx->needs_input_grad(0)) grad_x = OneDnnProduct(grad, weight.t());
-    Tensor grad_weight;
-    if (ctx->needs_input_grad(1)) grad_weight = at::mm(grad.flatten(0, -2).t(), x.flatten(0, -2));
-    return {grad_x, grad_weight};
+  // [N, K], for grad [..., N].
+  static Tensor WeightGradient(const Tensor& grad, const Tensor& x) {
+    return at::mm(grad.flatten(0, -2).t(), x.flatten(0, -2));
   }
 };
 
-// x [rows, K] times the transpose of weight [N, K].
-Tensor Bf16Product(const Tensor& x, const Tensor& weight) {
-  const int n_threads = at::get_num_threads();
-  const MatrixView w = ViewOf(weight);
-  Tensor out = at::empty({x.size(0), w.n_rows}, x.options());
-  RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({weight, out}));
-  MultiplyByWeight({.n_rows = x.size(0),
-                    .x = x.const_data_ptr<float>(),
-                    .x_stride = x.stride(0),
-                    .c = out.mutable_data_ptr<float>(),
-                    .c_stride = w.n_rows},
-                   PackedWeight::InPanels(w, ProductType::kBf16AnyOrder, n_threads), n_threads);
-  return out;
-}
+// Autocast to bfloat16 on the CPU, for matrices x and grad. LibTorch would write each operand and
+// result in bfloat16 to memory and convert it for the loops in float32 around it.
+struct Bf16Products {
+  static Tensor Multiply(const Tensor& x, const Tensor& weight) {
+    const int n_threads = at::get_num_threads();
+    const MatrixView w = ViewOf(weight);
+    Tensor out = at::empty({x.size(0), w.n_rows}, x.options());
+    RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({weight, out}));
+    MultiplyByWeight({.n_rows = x.size(0),
+                      .x = x.const_data_ptr<float>(),
+                      .x_stride = x.stride(0),
+                      .c = out.mutable_data_ptr<float>(),
+                      .c_stride = w.n_rows},
+                     PackedWeight::InPanels(w, ProductType::kBf16AnyOrder, n_threads), n_threads);
+    return out;
+  }
 
-// Autocast to bfloat16 on the CPU. LibTorch would write each operand and result in bfloat16 to
-// memory and convert it for the loops in float32 around it.
-class Bf16RowProduct : public torch::autograd::Function<Bf16RowProduct> {
+  static Tensor WeightGradient(const Tensor& grad, const Tensor& x) {
+    Tensor gradient = at::empty({grad.size(1), x.size(1)}, grad.options());
+    RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({grad.t(), gradient}));
+    const ShiftedResult result = {
+        .shift = 0, .c = gradient.mutable_data_ptr<float>(), .c_stride = x.size(1)};
+    MultiplyOverColumns({.a = ViewOf(grad.t()), .b = ViewOf(x.t()), .results = {&result, 1}},
+                        at::get_num_threads());
+    return gradient;
+  }
+};
+
+template <class Products>
+class TrainingRowProduct : public torch::autograd::Function<TrainingRowProduct<Products>> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight) {
     ctx->save_for_backward({x, weight});
-    return Bf16Product(x, weight);
+    return Products::Multiply(x, weight);
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
     const auto saved = ctx->get_saved_variables();
-    const Tensor& x = saved[0];
-    const Tensor& weight = saved[1];
     const Tensor grad = grads[0].contiguous();
     Tensor grad_x;
-    if (ctx->needs_input_grad(0)) grad_x = Bf16Product(grad, weight.t());
+    if (ctx->needs_input_grad(0)) grad_x = Products::Multiply(grad, saved[1].t());
     Tensor grad_weight;
-    if (ctx->needs_input_grad(1)) {
-      grad_weight = at::empty(weight.sizes(), grad.options());
-      RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({grad.t(), grad_weight}));
-      const ShiftedResult result = {
-          .shift = 0, .c = grad_weight.mutable_data_ptr<float>(), .c_stride = weight.size(1)};
-      MultiplyOverColumns({.a = ViewOf(grad.t()), .b = ViewOf(x.t()), .results = {&result, 1}},
-                          at::get_num_threads());
-    }
+    if (ctx->needs_input_grad(1)) grad_weight = Products::WeightGradient(grad, saved[0]);
     return {grad_x, grad_weight};
   }
 };
@@ -130,9 +121,9 @@ Tensor RowProduct(const Tensor& x, const Tensor& weight) {
     const Tensor rows = FullPrecision(x).reshape({-1, x.size(-1)}).contiguous();
     std::vector<std::int64_t> shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    return Bf16RowProduct::apply(rows, weight).view(shape);
+    return TrainingRowProduct<Bf16Products>::apply(rows, weight).view(shape);
   }
-  if (TrainsWithOneDnn(x)) return TrainingRowProduct::apply(x, weight);
+  if (TrainsWithOneDnn(x)) return TrainingRowProduct<OneDnnProducts>::apply(x, weight);
   if (!UsesOwnKernels(x)) return torch::matmul(x, weight.t());
   const Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
   std::vector<std::int64_t> shape = x.sizes().vec();
