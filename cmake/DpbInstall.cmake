@@ -75,7 +75,7 @@ install(DIRECTORY harness/include/ "${CMAKE_BINARY_DIR}/generated/dp_bench"
 install(DIRECTORY configs scenes models DESTINATION "${DPB_INSTALL_DATA}"
         PATTERN "README.md" EXCLUDE PATTERN "film_strip.png" EXCLUDE
         PATTERN "models/*/training" EXCLUDE PATTERN "models/*/evaluation" EXCLUDE)
-install(DIRECTORY plugins/templates DESTINATION "${DPB_INSTALL_DATA}")
+install(DIRECTORY plugins/templates python/peers DESTINATION "${DPB_INSTALL_DATA}")
 install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 set(DPB_HAS_MUJOCO OFF)

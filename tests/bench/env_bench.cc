@@ -1,5 +1,5 @@
 // PushT without images on one core: env steps with their observation along the pushing traces of
-// tests/golden/pusht.safetensors. tests/bench/peers/pusht_env_bench.py runs this and the peer.
+// tests/golden/pusht.safetensors.
 #include <benchmark/benchmark.h>
 
 #include <array>

@@ -2,17 +2,15 @@
 // templates of new ones are projects that build as they are; plugins/templates has them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <cctype>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <regex>
 #include <string>
 #include <vector>
 
+#include "app/program_files.h"
 #include "app/verbs.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
@@ -42,18 +40,6 @@ struct PluginsOptions {
 };
 
 constexpr std::size_t kMaxTemplateBytes = 1 << 20;
-
-fs::path ProgramFolder() { return fs::canonical("/proc/self/exe").parent_path(); }
-
-// The first that exists; otherwise an error that names all of them.
-fs::path FirstOf(const std::string& what, const std::vector<fs::path>& places) {
-  std::string tried;
-  for (const fs::path& place : places) {
-    if (fs::exists(place)) return fs::canonical(place);
-    tried += "\n  " + place.lexically_normal().string();
-  }
-  throw IoError("found no {}; looked for:{}", what, tried);
-}
 
 fs::path TemplateFolder(const std::string& kind) {
   return FirstOf(fmt::format("template for plugins of the kind {}", kind),
@@ -178,12 +164,8 @@ int CheckLibrary(const PluginsOptions& options) {
   if (!options.params.empty()) arguments.push_back("--params=" + options.params.string());
   if (!options.obs.empty()) arguments.push_back("--obs=" + options.obs);
   if (options.is_isolated) arguments.emplace_back("--isolate");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
   core::PrintStatus("{} {} {}\n", kind, info.name, info.version);
-  execv(program.c_str(), argv.data());
-  throw IoError("cannot start {}: {}", program.string(), strerror(errno));
+  Become(program, std::move(arguments));
 }
 
 void AddNew(CLI::App* app, const std::shared_ptr<PluginsOptions>& options) {

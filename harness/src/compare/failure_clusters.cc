@@ -8,6 +8,8 @@
 #include <map>
 #include <optional>
 
+#include "core/median.h"
+
 namespace dp_bench::compare {
 namespace {
 
@@ -36,12 +38,6 @@ struct SplitLevels {
   Episodes successes = {};
 };
 
-double Median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
-}
-
 template <class Projection>
 std::vector<double> Collect(const Episodes& episodes, const Projection& value_of) {
   std::vector<double> values;
@@ -62,7 +58,7 @@ SplitLevels LevelsOf(std::span<const run::EpisodeRecord> records, std::string_vi
     levels.successes.push_back(&record);
     scores.push_back(record.score);
   }
-  levels.goal = scores.empty() ? best : Median(scores);
+  levels.goal = scores.empty() ? best : core::Median(scores);
   return levels;
 }
 
@@ -93,7 +89,7 @@ std::string UnseenKey(const Episodes& episodes) {
 }
 
 std::string AtStep(const std::vector<double>& steps) {
-  return fmt::format("at step {:.0f}{}", Median(steps), steps.size() > 1 ? " (median)" : "");
+  return fmt::format("at step {:.0f}{}", core::Median(steps), steps.size() > 1 ? " (median)" : "");
 }
 
 FailureSign UnseenSign(const Episodes& episodes, const Episodes& successes,
@@ -107,7 +103,8 @@ FailureSign UnseenSign(const Episodes& episodes, const Episodes& successes,
   } else if (!successes.empty()) {
     text += fmt::format("; in 0 of {} successful ones", successes.size());
   }
-  return {.step = Median(steps), .n = static_cast<int>(steps.size()), .text = std::move(text)};
+  return {
+      .step = core::Median(steps), .n = static_cast<int>(steps.size()), .text = std::move(text)};
 }
 
 bool IsStillRising(const run::EpisodeRecord* record) {
@@ -156,13 +153,14 @@ std::vector<FailureSign> Signs(const FailureCluster& cluster, const Episodes& su
   for (const SignKind& sign : SignsOf(cluster.kind)) {
     const std::vector<double> steps = Collect(cluster.episodes, sign.step_of);
     if (steps.empty()) continue;
-    const bool is_never = Median(steps) <= 1.0 && !sign.never.empty();
+    const bool is_never = core::Median(steps) <= 1.0 && !sign.never.empty();
     std::string text = is_never ? sign.never : fmt::format("{} {}", sign.words, AtStep(steps));
     if (steps.size() < cluster.episodes.size()) {
       text += fmt::format(" in {} of {}", steps.size(), cluster.episodes.size());
     }
-    signs.push_back(
-        {.step = Median(steps), .n = static_cast<int>(steps.size()), .text = std::move(text)});
+    signs.push_back({.step = core::Median(steps),
+                     .n = static_cast<int>(steps.size()),
+                     .text = std::move(text)});
   }
   const std::vector<double> unseen = Collect(cluster.episodes, UnseenStep);
   const auto n = static_cast<double>(cluster.episodes.size());
@@ -213,9 +211,10 @@ std::vector<FailureCluster> FailureClusters(std::span<const run::EpisodeRecord> 
   }
   std::vector<FailureCluster> clusters;
   for (auto& [kind, cluster] : by_kind) {
-    cluster.median_score = Median(Collect(cluster.episodes, [](const run::EpisodeRecord& record) {
-      return std::optional<double>(record.score);
-    }));
+    cluster.median_score =
+        core::Median(Collect(cluster.episodes, [](const run::EpisodeRecord& record) {
+          return std::optional<double>(record.score);
+        }));
     cluster.signs = Signs(cluster, levels.successes);
     cluster.note = NoteOf(cluster, levels.goal);
     clusters.push_back(std::move(cluster));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/median.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -91,13 +92,6 @@ DuplicateStarts DuplicatesIn(const TestRecords& records) {
   return found;
 }
 
-double MedianOf(std::vector<double> values) {
-  if (values.empty()) return 0.0;
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
-}
-
 // Both are 0 in rows of older versions.
 TypicalJerk JerkIn(const TestRecords& records, bool of_success) {
   std::vector<double> at_seams;
@@ -109,8 +103,8 @@ TypicalJerk JerkIn(const TestRecords& records, bool of_success) {
     elsewhere.push_back(record->jerk_elsewhere);
   }
   return {.n = static_cast<int>(at_seams.size()),
-          .at_seams = MedianOf(at_seams),
-          .elsewhere = MedianOf(elsewhere)};
+          .at_seams = core::Median(at_seams),
+          .elsewhere = core::Median(elsewhere)};
 }
 
 Comparisons ComparisonsOf(const run::RunFolder& run) {

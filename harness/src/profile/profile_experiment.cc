@@ -9,7 +9,6 @@
 #include <array>
 #include <chrono>
 #include <functional>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -39,74 +38,6 @@ constexpr std::array kPhases = {train::StepPhase::kDataWait, train::StepPhase::k
                                 train::StepPhase::kBackward, train::StepPhase::kOptimizer,
                                 train::StepPhase::kEma};
 
-// Rows and columns of a product. On a GPU, a small one takes less time than its launch.
-constexpr std::int64_t kProductSize = 1024;
-constexpr std::int64_t kProductSizeOnGpu = 4096;
-constexpr int kRounds = 4;
-constexpr double kSecondsEach = 0.04;  // per round
-
-// The shortest time of `work` after a warm-up [s]. Other load on the machine only makes it longer.
-double LeastSeconds(torch::Device device, const std::function<void()>& work) {
-  work();
-  double least = std::numeric_limits<double>::infinity();
-  for (double spent = 0.0; spent < kSecondsEach;) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    policy::Synchronize(device);
-    const double seconds = core::SecondsSince(start);
-    spent += seconds;
-    least = std::min(least, seconds);
-  }
-  return least;
-}
-
-double ProductRate(torch::Device device, torch::ScalarType type) {
-  const std::int64_t size = device.is_cuda() ? kProductSizeOnGpu : kProductSize;
-  const auto options = torch::TensorOptions(device).dtype(type);
-  const torch::Tensor a = torch::ones({size, size}, options);
-  const torch::Tensor b = torch::ones({size, size}, options);
-  torch::Tensor c = torch::empty({size, size}, options);
-  const auto n = static_cast<double>(size);
-  return 2.0 * n * n * n / LeastSeconds(device, [&] { at::mm_out(c, a, b); });
-}
-
-// Takes about 0.5 s on a CPU, with LibTorch's current number of threads.
-MachineLimits MeasureMachineLimits(torch::Device device) {
-  const torch::NoGradGuard no_grad;
-  MachineLimits limits = {.n_threads = at::get_num_threads()};
-  const auto raise = [](double* limit, double found) { *limit = std::max(*limit, found); };
-  // in rounds, so that a short burst of other load does not hit only one of them
-  for (int round = 0; round < kRounds; ++round) {
-    raise(&limits.float32_flops, ProductRate(device, torch::kFloat32));
-    raise(&limits.bfloat16_flops, ProductRate(device, torch::kBFloat16));
-  }
-  return limits;
-}
-
-// Runs `work` under a recorder and appends its events to `events`.
-template <class Work>
-RecordedWork Record(torch::Device device, int n, const std::string& scope,
-                    std::vector<OpEvent>* events, const Work& work) {
-  std::vector<OpEvent> recorded;
-  {
-    OpRecorder recorder(device);
-    for (int i = 0; i < n; ++i) work();
-    recorded = recorder.TakeEvents();
-  }
-  RecordedWork result = {.n_repetitions = n, .ops = SummarizeOps(recorded, scope)};
-  const double start_us = events->empty() ? 0.0 : events->back().end_us + 1e3;
-  const auto first = static_cast<int>(events->size());
-  double last_us = start_us;
-  for (OpEvent& event : recorded) {
-    event.begin_us += start_us;
-    event.end_us += start_us;
-    if (event.parent >= 0) event.parent += first;
-    last_us = std::max(last_us, event.end_us);
-    events->push_back(std::move(event));
-  }
-  return result;
-}
-
 TrainingProfile ProfileTraining(task::TrainingRig& rig, torch::Device device, int n_steps,
                                 std::vector<OpEvent>* events) {
   train::StepTimer timer(&core::SteadyTime, [device] { policy::Synchronize(device); });
@@ -119,8 +50,8 @@ TrainingProfile ProfileTraining(task::TrainingRig& rig, torch::Device device, in
   for (const train::StepPhase phase : kPhases) {
     profile.phases.emplace_back(train::NameOf(phase), timer.seconds(phase) / n_steps);
   }
-  profile.recorded = Record(device, std::min(n_steps, kRecordedSteps), kTrainStepScope, events,
-                            [&] { rig.Step(&timer); });
+  profile.recorded = RecordWork(device, std::min(n_steps, kRecordedSteps), kTrainStepScope, events,
+                                [&] { rig.Step(&timer); });
   return profile;
 }
 
@@ -164,7 +95,7 @@ InferenceProfile ProfileInference(Policy& policy, torch::Device device, const Te
   if (steps != profile.stages.end()) {
     profile.steps_per_chunk = static_cast<double>(steps->second.n) / profile.chunk.n;
   }
-  profile.recorded = Record(device, kRecordedChunks, scope, events, plan);
+  profile.recorded = RecordWork(device, kRecordedChunks, scope, events, plan);
   return profile;
 }
 
@@ -303,13 +234,6 @@ void SetListed(int n_listed, Json* work) {
 }
 
 }  // namespace
-
-WorkTotal RecordedWork::Mean() const {
-  WorkTotal mean = SumOf(ops);
-  for (double* value : {&mean.flops, &mean.product_us, &mean.self_us})
-    *value /= std::max(1, n_repetitions);
-  return mean;
-}
 
 ExperimentProfile ProfileExperiment(const task::Experiment& experiment, const Dataset& dataset,
                                     const ProfileOptions& options,

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "profile/advice.h"
+#include "profile/machine_limits.h"
 #include "profile/op_recorder.h"
+#include "profile/recorded_work.h"
 #include "run/planning.h"
 #include "task/experiment.h"
 #include "train/step_memory.h"
@@ -18,25 +20,9 @@
 
 namespace dp_bench::profile {
 
-/// The peak rates of this machine, measured in the same minute as the code they are compared with.
-struct MachineLimits {
-  int n_threads = 0;            // of LibTorch
-  double float32_flops = 0.0;   // of a square matrix product [FLOP/s]
-  double bfloat16_flops = 0.0;  // the same in bfloat16
-};
-
 struct ProfileOptions {
   int n_steps = 20;   // timed training steps
   int n_listed = 15;  // operators in each table
-};
-
-/// The operators of some recorded repetitions of a piece of work, summed.
-struct RecordedWork {
-  int n_repetitions = 0;
-  std::vector<OpTotal> ops;  // the largest self time first
-
-  /// Per repetition.
-  WorkTotal Mean() const;
 };
 
 struct TrainingProfile {

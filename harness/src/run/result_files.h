@@ -38,6 +38,8 @@ inline constexpr ResultKind kDiagnosisMarkdown = {"a report of dp_bench diagnose
 inline constexpr ResultKind kInspectionPage = {"a page of dp_bench inspect",
                                                "content=\"dp_bench inspect\""};
 inline constexpr ResultKind kProfileJson = {"a result of dp_bench profile --json", "\"counted\": "};
+inline constexpr ResultKind kBenchJson = {"a result of dp_bench bench --json",
+                                          "\"format\": \"dp_bench.bench."};
 inline constexpr ResultKind kTraceFile = {"a trace of dp_bench profile", "\"traceEvents\":["};
 inline constexpr ResultKind kMp4File = {"a video", "ftyp"};
 inline constexpr ResultKind kGifFile = {"a GIF", "GIF8"};

@@ -2,6 +2,7 @@
 #include "train/batches.h"
 
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -68,6 +69,8 @@ data::HostBatch DrawBatch(const PolicySpec& spec, std::int64_t n_rows, std::int6
   }
   batch.action = Draw(spec.shape_meta.action, key, n_rows, spec.horizons.horizon);
   batch.is_pad = Array(DType::kUInt8, {n_rows, spec.horizons.horizon});
+  batch.indices.resize(static_cast<std::size_t>(n_rows));
+  std::iota(batch.indices.begin(), batch.indices.end(), 0);
   return batch;
 }
 

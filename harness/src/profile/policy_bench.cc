@@ -1,0 +1,214 @@
+#include "profile/policy_bench.h"
+
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/clock.h"
+#include "core/communicator.h"
+#include "core/median.h"
+#include "planner/create_from_checkpoint.h"
+#include "planner/scope_timer.h"
+#include "policy/device.h"
+#include "profile/recorded_work.h"
+#include "train/batches.h"
+#include "train/fit_normalizer.h"
+#include "train/step_memory.h"
+#include "train/train_config.h"
+#include "train/train_step.h"
+
+namespace dp_bench::profile {
+namespace {
+
+constexpr int kWarmUpCalls = 3;  // a GPU's graph is recorded by the second plan
+constexpr int kLeastCalls = 3;   // of a round
+constexpr const char* kScope = "bench";
+
+Normalizer NormalizerFor(const task::Experiment& experiment) {
+  return train::NeutralNormalizer(
+      experiment.spec().shape_meta,
+      train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer")));
+}
+
+// The mean seconds of a call, of each round.
+std::vector<double> TimeRounds(const PolicyBenchOptions& options,
+                               const std::function<void()>& call) {
+  for (int i = 0; i < kWarmUpCalls; ++i) call();
+  std::vector<double> rounds;
+  for (int round = 0; round < options.n_rounds; ++round) {
+    const double start = core::SteadyTime();
+    int n_calls = 0;
+    while (n_calls < kLeastCalls || core::SteadyTime() - start < options.seconds) {
+      call();
+      ++n_calls;
+    }
+    rounds.push_back((core::SteadyTime() - start) / n_calls);
+  }
+  return rounds;
+}
+
+double CountFlop(c10::Device device, const std::function<void()>& call) {
+  std::vector<OpEvent> events;
+  const RecordedWork work = RecordWork(device, /*n=*/1, kScope, &events, [&] {
+    RECORD_USER_SCOPE(kScope);
+    call();
+  });
+  return work.Mean().flops;
+}
+
+std::int64_t CountDenoisingSteps(c10::Device device, const std::function<void()>& call) {
+  const planner::ScopeTimer timer(device);
+  call();
+  const auto steps = timer.seconds().find(planner::kDenoisingStepScope);
+  return steps == timer.seconds().end() ? 1 : std::ssize(steps->second);
+}
+
+double RateOf(const MachineLimits& limits, const std::string& precision) {
+  return precision == "bf16" ? limits.bfloat16_flops : limits.float32_flops;
+}
+
+class ChunkBench {
+ public:
+  ChunkBench(const task::Experiment& experiment, const MachineLimits& limits)
+      : device_(experiment.device()), limits_(limits), policy_(experiment.CreatePolicy()) {
+    policy_->module().to(device_);
+    policy_->SetNormalizer(NormalizerFor(experiment));
+    policy_->module().eval();
+    is_bf16_ = planner::ReadWeightFormat(experiment.config().Sub("policy")) == WeightFormat::kBf16;
+    n_bytes_ = train::NumParameters(policy_->module()) * (is_bf16_ ? 2 : 4);
+    read_rate_ = MeasureReadRate(device_, n_bytes_);
+  }
+
+  WorkSpeed Measure(std::int64_t batch_size, const PolicyBenchOptions& options) {
+    data::HostBatch host = train::SyntheticBatch(policy_->spec(), batch_size);
+    const Batch batch = train::ToBatch(host, policy_->spec().shape_meta, device_);
+    const std::function<void()> plan = [&] {
+      NoiseSource noise =
+          train::BatchNoise(0, train::NoisePurpose::kSampling, n_plans_++, batch_size);
+      policy_->PredictAction(batch.obs, noise).to(torch::kCPU);
+    };
+    WorkSpeed speed = {.work = "action chunk",
+                       .batch_size = batch_size,
+                       .precision = is_bf16_ ? "bf16" : "float32",
+                       .rounds_s = TimeRounds(options, plan),
+                       .flop = CountFlop(device_, plan)};
+    speed.weight_bytes =
+        static_cast<double>(n_bytes_) * static_cast<double>(CountDenoisingSteps(device_, plan));
+    speed.limit_s =
+        std::max(speed.flop / RateOf(limits_, speed.precision), speed.weight_bytes / read_rate_);
+    return speed;
+  }
+
+ private:
+  c10::Device device_;
+  const MachineLimits& limits_;
+  std::unique_ptr<Policy> policy_;
+  bool is_bf16_ = false;
+  std::int64_t n_bytes_ = 0;  // of the weights, in the format of plans
+  double read_rate_ = 0.0;    // [bytes/s]
+  std::uint64_t n_plans_ = 0;
+};
+
+WorkSpeed MeasureTraining(const task::Experiment& experiment, const MachineLimits& limits,
+                          const PolicyBenchOptions& options) {
+  const auto loading =
+      train::DataLoaderConfig::FromConfig(experiment.config().Sub("dataloader"), true);
+  core::SingleProcess alone;
+  train::DataParallel parallel(alone);
+  std::optional<train::GradScalerState> grad_scaler;
+  train::TrainStep step({.config = experiment.config(),
+                         .create_policy = [&] { return experiment.CreatePolicy(); },
+                         .device = experiment.device(),
+                         .parallel = parallel,
+                         .grad_scaler = grad_scaler});
+  step.policy().SetNormalizer(NormalizerFor(experiment));
+  step.policy().module().train();
+  step.StartGradScaler();
+  data::HostBatch host = train::SyntheticBatch(step.policy(), loading.batch_size);
+  train::StepTimer timer(&core::SteadyTime);
+  train::StepPlace place = {.window_rows = loading.batch_size, .lr = 1e-4};
+  const std::function<void()> take_step = [&] {
+    step.Run(host, place, timer);
+    policy::Synchronize(experiment.device());
+    ++place.global_step;
+  };
+  WorkSpeed speed = {.work = "training step",
+                     .batch_size = loading.batch_size,
+                     .precision = train::PrecisionName(step.config().mixed_precision),
+                     .rounds_s = TimeRounds(options, take_step),
+                     .flop = CountFlop(experiment.device(), take_step)};
+  speed.limit_s = speed.flop / RateOf(limits, speed.precision);
+  return speed;
+}
+
+}  // namespace
+
+PolicyBench BenchPolicy(const task::Experiment& experiment, const PolicyBenchOptions& options) {
+  PolicyBench bench = {.policy = experiment.config().Sub("policy").Get<std::string>("plugin"),
+                       .task = experiment.name(),
+                       .device = experiment.device().str(),
+                       .n_parameters = train::NumParameters(experiment.CreatePolicy()->module()),
+                       .limits = MeasureMachineLimits(experiment.device())};
+  if (!options.chunks.empty()) {
+    ChunkBench chunks(experiment, bench.limits);
+    for (const std::int64_t batch_size : options.chunks) {
+      bench.rows.push_back(chunks.Measure(batch_size, options));
+    }
+  }
+  if (options.has_training) {
+    bench.rows.push_back(MeasureTraining(experiment, bench.limits, options));
+  }
+  return bench;
+}
+
+std::string ToText(const PolicyBench& bench) {
+  std::string text = fmt::format(
+      "{} on {}: {:.1f} M parameters, {}, {} threads\n"
+      "products of a matrix: {:.0f} GFLOP/s in float32, {:.0f} in bf16\n\n"
+      "{:<16}{:>6} {:<8}{:>10}{:>16}{:>10}{:>12}{:>10}{:>8}\n",
+      bench.policy, bench.task, 1e-6 * static_cast<double>(bench.n_parameters), bench.device,
+      bench.limits.n_threads, 1e-9 * bench.limits.float32_flops, 1e-9 * bench.limits.bfloat16_flops,
+      "", "batch", "", "ms", "of rounds", "GFLOP", "weights", "limit", "share");
+  for (const WorkSpeed& row : bench.rows) {
+    const auto [least, most] = std::ranges::minmax(row.rounds_s);
+    const double median = core::Median(row.rounds_s);
+    text += fmt::format(
+        "{:<16}{:>6} {:<8}{:>10.2f}{:>16}{:>10.2f}{:>12}{:>10.2f}{:>6.0f} %\n", row.work,
+        row.batch_size, row.precision, 1e3 * median,
+        fmt::format("{:.2f}-{:.2f}", 1e3 * least, 1e3 * most), 1e-9 * row.flop,
+        row.weight_bytes > 0.0 ? fmt::format("{:.0f} MiB", row.weight_bytes / (1 << 20)) : "",
+        1e3 * row.limit_s, 100.0 * row.limit_s / median);
+  }
+  return text;
+}
+
+nlohmann::json ToJson(const PolicyBench& bench) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const WorkSpeed& row : bench.rows) {
+    nlohmann::json rounds = nlohmann::json::array();
+    for (const double seconds : row.rounds_s) rounds.push_back(1e3 * seconds);
+    rows.push_back({{"work", row.work},
+                    {"batch_size", row.batch_size},
+                    {"precision", row.precision},
+                    {"ms", 1e3 * core::Median(row.rounds_s)},
+                    {"rounds_ms", rounds},
+                    {"flop", row.flop},
+                    {"weight_bytes", row.weight_bytes},
+                    {"limit_ms", 1e3 * row.limit_s}});
+  }
+  return {{"policy", bench.policy},
+          {"task", bench.task},
+          {"device", bench.device},
+          {"parameters", bench.n_parameters},
+          {"threads", bench.limits.n_threads},
+          {"float32_flops", bench.limits.float32_flops},
+          {"bfloat16_flops", bench.limits.bfloat16_flops},
+          {"rows", rows}};
+}
+
+}  // namespace dp_bench::profile

@@ -1,0 +1,37 @@
+#include "profile/recorded_work.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dp_bench::profile {
+
+WorkTotal RecordedWork::Mean() const {
+  WorkTotal mean = SumOf(ops);
+  for (double* value : {&mean.flops, &mean.product_us, &mean.self_us})
+    *value /= std::max(1, n_repetitions);
+  return mean;
+}
+
+RecordedWork RecordWork(c10::Device device, int n, const std::string& scope,
+                        std::vector<OpEvent>* events, const std::function<void()>& work) {
+  std::vector<OpEvent> recorded;
+  {
+    OpRecorder recorder(device);
+    for (int i = 0; i < n; ++i) work();
+    recorded = recorder.TakeEvents();
+  }
+  RecordedWork result = {.n_repetitions = n, .ops = SummarizeOps(recorded, scope)};
+  const double start_us = events->empty() ? 0.0 : events->back().end_us + 1e3;
+  const auto first = static_cast<int>(events->size());
+  double last_us = start_us;
+  for (OpEvent& event : recorded) {
+    event.begin_us += start_us;
+    event.end_us += start_us;
+    if (event.parent >= 0) event.parent += first;
+    last_us = std::max(last_us, event.end_us);
+    events->push_back(std::move(event));
+  }
+  return result;
+}
+
+}  // namespace dp_bench::profile

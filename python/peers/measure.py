@@ -1,0 +1,85 @@
+"""The rounds of one peer: python measure.py PEER.py PROGRAM ROUNDS SECONDS RESULT.json"""
+
+import importlib.metadata
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+MISSING = 3
+LEAST_CALLS = 3
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    peer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(peer)
+    return peer
+
+
+def milliseconds(call, seconds):
+    """Of one piece of work, in the mean over `seconds`."""
+    n_done, n_calls, start = 0, 0, time.perf_counter()
+    while n_calls < LEAST_CALLS or time.perf_counter() - start < seconds:
+        n_done += call() or 1
+        n_calls += 1
+    return 1e3 * (time.perf_counter() - start) / n_done
+
+
+def run_ours(program, ours, seconds):
+    """Row of `dp_bench bench --json` by piece of work; `ours` may instead be a function that returns milliseconds."""
+    if callable(ours):
+        return {work: {"ms": ms} for work, ms in ours(program).items()}
+    with tempfile.TemporaryDirectory() as folder:
+        result = pathlib.Path(folder) / "bench.json"
+        command = [program, "bench", *ours, "--repetitions", "1", "--seconds", str(seconds), "--json", str(result)]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            sys.exit(f"{' '.join(command)} failed with {run.returncode}:\n{run.stderr}")
+        rows = json.loads(result.read_text())["rows"]
+    return {f"{row['work']}, batch {row['batch_size']}" if "batch_size" in row else row["work"]: row for row in rows}
+
+
+def measure(peer, program, n_rounds, seconds):
+    cases = peer.cases(program)
+    rows = {(work, way): {"work": work, "ours": way, "ours_ms": [], "limit_ms": []}
+            for work in cases for way in peer.OURS}
+    theirs = {work: {way: [] for way in ways} for work, ways in cases.items()}
+    for ways in cases.values():
+        for call in ways.values():
+            call()  # warms up
+    for done in range(n_rounds):
+        print(f"{peer.TITLE}: round {done + 1} of {n_rounds}", file=sys.stderr, flush=True)
+        for work, ways in cases.items():
+            for way, call in ways.items():
+                theirs[work][way].append(milliseconds(call, seconds))
+        for way, ours in peer.OURS.items():
+            measured = run_ours(program, ours, seconds)
+            for work in cases:
+                if work not in measured:
+                    sys.exit(f"{peer.TITLE}: dp_bench measured no '{work}' but {', '.join(measured)}")
+                rows[work, way]["ours_ms"].append(measured[work]["ms"])
+                rows[work, way]["limit_ms"].append(measured[work].get("limit_ms"))
+    for row in rows.values():
+        row["peer_ms"] = theirs[row["work"]]
+    versions = [f"{package} {importlib.metadata.version(package)}" for package in peer.PACKAGES]
+    return {"title": peer.TITLE, "peer": ", ".join(versions), "rows": list(rows.values())}
+
+
+def main():
+    path, program, n_rounds, seconds, result = sys.argv[1:]
+    sys.path.insert(0, str(pathlib.Path(__file__).parent))
+    try:
+        peer = load(pathlib.Path(path))
+    except ImportError as error:
+        print(f"{pathlib.Path(path).stem} is not measured: {error}", file=sys.stderr)
+        sys.exit(MISSING)
+    measured = measure(peer, program, int(n_rounds), float(seconds))
+    pathlib.Path(result).write_text(json.dumps(measured))
+
+
+if __name__ == "__main__":
+    main()
