@@ -2,7 +2,9 @@
 # dp_bench bench: the figures of a policy and an env, and a peer beside them.
 # Usage: bench_parts.sh <dp_bench program> <configs folder>
 set -euo pipefail
-source "$(dirname "$(readlink -f "$0")")/expect.sh"
+tests=$(dirname "$(readlink -f "$0")")
+peers=$tests/../../python/peers
+source "$tests/expect.sh"
 enter_scratch_folder
 export OMP_NUM_THREADS=1
 quick=(--config-dir "$2" --env point_mass --repetitions 2 --seconds 0.01)
@@ -53,7 +55,6 @@ expect_exit 1 "expected one of lerobot_unet" "$1" bench peers --python python3 -
 expect_exit 6 "cannot start no_such_python" "$1" bench peers --python no_such_python
 
 echo "the tables go into a page between their marks, and --check finds a page that differs"
-peers=$(dirname "$(readlink -f "$0")")/../../python/peers
 printf 'before\n<!-- begin of `dp_bench bench peers` -->\n<!-- end of `dp_bench bench peers` -->\nafter\n' >page.md
 expect_exit 1 "differs from what was measured" python3 "$peers" --page page.md --check peers.json
 python3 "$peers" --page page.md peers.json

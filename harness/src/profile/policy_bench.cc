@@ -1,6 +1,5 @@
 #include "profile/policy_bench.h"
 
-#include <ATen/record_function.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +26,6 @@ namespace {
 
 constexpr int kWarmUpCalls = 3;  // a GPU's graph is recorded by the second plan
 constexpr int kLeastCalls = 3;   // of a round
-constexpr const char* kScope = "bench";
 
 Normalizer NormalizerFor(const task::Experiment& experiment) {
   return train::NeutralNormalizer(
@@ -50,15 +48,6 @@ std::vector<double> TimeRounds(const PolicyBenchOptions& options,
     rounds.push_back((core::SteadyTime() - start) / n_calls);
   }
   return rounds;
-}
-
-double CountFlop(c10::Device device, const std::function<void()>& call) {
-  std::vector<OpEvent> events;
-  const RecordedWork work = RecordWork(device, /*n=*/1, kScope, &events, [&] {
-    RECORD_USER_SCOPE(kScope);
-    call();
-  });
-  return work.Mean().flops;
 }
 
 std::int64_t CountDenoisingSteps(c10::Device device, const std::function<void()>& call) {

@@ -96,6 +96,7 @@ InferenceProfile ProfileInference(Policy& policy, torch::Device device, const Te
     profile.steps_per_chunk = static_cast<double>(steps->second.n) / profile.chunk.n;
   }
   profile.recorded = RecordWork(device, kRecordedChunks, scope, events, plan);
+  profile.flop = CountFlop(device, plan);
   return profile;
 }
 
@@ -169,25 +170,26 @@ Json OpJson(const OpTotal& op, double all_us) {
 }
 
 // What was recorded, and how close it comes to the machine's limits if a repetition takes
-// `seconds` without the recorder.
-Json WorkJson(const RecordedWork& recorded, double seconds, const MachineLimits& limits) {
+// `seconds` without the recorder and has `flop` operations.
+Json WorkJson(const RecordedWork& recorded, double flop, double seconds,
+              const MachineLimits& limits) {
   const WorkTotal mean = recorded.Mean();
   const double all_us = SumOf(recorded.ops).self_us;
   Json ops = Json::array();
   for (const OpTotal& op : recorded.ops) ops.push_back(OpJson(op, all_us));
-  return {{"flops", mean.flops / seconds},
-          {"flops_share", mean.flops / seconds / limits.float32_flops},
+  return {{"flops", flop / seconds},
+          {"flops_share", flop / seconds / limits.float32_flops},
           {"recorded",
            {{"repetitions", recorded.n_repetitions},
             {"ms_each", 1e-3 * mean.self_us},
-            {"flop_each", mean.flops},
+            {"flop_each", flop},
             {"product_share", mean.product_us / mean.self_us},
             {"product_flops", mean.product_us > 0.0 ? 1e6 * mean.flops / mean.product_us : 0.0},
             {"operators", ops}}}};
 }
 
 Json TrainingJson(const TrainingProfile& training, const MachineLimits& limits) {
-  Json json = WorkJson(training.recorded, training.step_s, limits);
+  Json json = WorkJson(training.recorded, training.recorded.Mean().flops, training.step_s, limits);
   json["batch_size"] = training.batch_size;
   json["steps"] = training.n_steps;
   json["step_ms"] = 1e3 * training.step_s;
@@ -197,7 +199,7 @@ Json TrainingJson(const TrainingProfile& training, const MachineLimits& limits) 
 }
 
 Json InferenceJson(const InferenceProfile& inference, const MachineLimits& limits) {
-  Json json = WorkJson(inference.recorded, inference.chunk.p50_s, limits);
+  Json json = WorkJson(inference.recorded, inference.flop, inference.chunk.p50_s, limits);
   json["batch_size"] = inference.batch_size;
   json["chunk"] = ToJson(inference.chunk);
   json["stages"] = Json::object();

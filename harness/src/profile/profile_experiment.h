@@ -38,6 +38,7 @@ struct InferenceProfile {
   run::LatencySummary chunk;                          // measured without the recorder
   std::map<std::string, run::LatencySummary> stages;  // observation encoding, denoising step, ...
   double steps_per_chunk = 0.0;                       // denoising steps
+  double flop = 0.0;                                  // of a chunk's products
   RecordedWork recorded;
 };
 

@@ -1,5 +1,7 @@
 #include "profile/recorded_work.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -32,6 +34,21 @@ RecordedWork RecordWork(c10::Device device, int n, const std::string& scope,
     events->push_back(std::move(event));
   }
   return result;
+}
+
+double CountFlop(c10::Device device, const std::function<void()>& call) {
+  const int n_threads = at::get_num_threads();
+  at::set_num_threads(1);
+  std::vector<OpEvent> events;
+  double flop = 0.0;
+  {
+    OpRecorder recorder(device);
+    call();
+    events = recorder.TakeEvents();
+  }
+  at::set_num_threads(n_threads);
+  for (const OpEvent& event : events) flop += event.flops;
+  return flop;
 }
 
 }  // namespace dp_bench::profile

@@ -69,19 +69,23 @@ Tensor TransformerStackImpl::forward(const char* name, const Tensor& tokens, con
                                      LayerInputs inputs) {
   inputs.batch = tokens.size(0);
   policy::TokenStream stream = {.x = tokens.flatten(0, 1)};
+  const auto by_row = [&](const Tensor& x) {
+    return x.view({inputs.batch, tokens.size(1), tokens.size(2)});
+  };
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Tensor kv = memory.tokens.defined()
                           ? layers_[i]->ProjectMemory(memory.tokens, memory.position)
                           : Tensor();
     layers_[i]->forward(stream, kv, inputs);
+    if (kv.defined()) inputs.batch = kv.size(0);
     if (!IsTracingStages()) continue;
     Tensor settled = stream.x;
     if (stream.branch.defined()) settled = settled + stream.branch;
     if (stream.bias.defined()) settled = settled + stream.bias;
-    TraceStage(fmt::format("{} layer {}", name, i + 1), settled.view(tokens.sizes()));
+    TraceStage(fmt::format("{} layer {}", name, i + 1), by_row(settled));
   }
-  if (norm_.is_empty()) return stream.x.view(tokens.sizes());
-  return policy::AddNorm(stream.x, stream.branch, stream.bias, norm_).normed.view(tokens.sizes());
+  if (norm_.is_empty()) return by_row(stream.x);
+  return by_row(policy::AddNorm(stream.x, stream.branch, stream.bias, norm_).normed);
 }
 
 ActNetworkImpl::ActNetworkImpl(const ActConfig& config) : config_(config) {
@@ -222,8 +226,10 @@ Tensor ActNetworkImpl::forward(const ActObs& obs, const Tensor& latent, DropoutM
   const Tensor encoded = encoder_("encoder", tokens, TransformerStackImpl::Memory{},
                                   LayerInputs{.position = position, .dropout = dropout});
   TraceStage("encoded observation", encoded);
+  // without dropout, the first layer's attention between the queries is the same for all rows
+  const std::int64_t n_rows = dropout == nullptr ? 1 : latent.size(0);
   const Tensor queries =
-      torch::zeros({latent.size(0), config_.horizon, config_.dim_model}, latent.options());
+      torch::zeros({n_rows, config_.horizon, config_.dim_model}, latent.options());
   const Tensor decoded = decoder_(
       "decoder", queries, TransformerStackImpl::Memory{.tokens = encoded, .position = position},
       LayerInputs{.position = action_position_->weight, .dropout = dropout});

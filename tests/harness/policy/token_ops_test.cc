@@ -3,6 +3,7 @@
 #include <torch/nn/init.h>
 
 #include <array>
+#include <limits>
 
 #include "dp_bench/random.h"
 #include "harness/policy/gradient_check.h"
@@ -49,6 +50,18 @@ TEST(TokenOps, BiasGeluEqualsLibTorchWithGradients) {
   const torch::Tensor x = (torch::randn({70, 33}) * 4.0).requires_grad_(true);
   const torch::Tensor bias = Random({33});
   ExpectEqualWithGradients(BiasGelu(x, bias), torch::gelu(x + bias), {x, bias});
+}
+
+TEST(TokenOps, BiasReluEqualsLibTorchWithGradients) {
+  torch::manual_seed(0);
+  const torch::Tensor x = Random({70, 33});
+  const torch::Tensor bias = Random({33});
+  ExpectEqualWithGradients(BiasRelu(x, bias), torch::relu(x + bias), {x, bias});
+}
+
+TEST(TokenOps, BiasReluKeepsNotANumber) {
+  const torch::Tensor x = torch::full({1, 20}, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_TRUE(BiasRelu(x, torch::zeros({20})).isnan().all().item<bool>());
 }
 
 TEST(TokenOps, BiasGeluIsTheExactOneFarOut) {

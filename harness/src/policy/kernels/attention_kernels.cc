@@ -89,22 +89,44 @@ DPB_ALWAYS_INLINE void Transpose(std::int64_t n, std::int64_t dim, const float* 
   }
 }
 
+// Multiply for kRows rows, whose sums stay in registers: each vector of b is loaded once for all of
+// them, and the additions do not wait for each other.
+template <int kRows>
+DPB_ALWAYS_INLINE void MultiplyRows(std::int64_t n_sum, std::int64_t width,
+                                    const float* __restrict a, std::int64_t a_row,
+                                    std::int64_t a_next, const float* __restrict b,
+                                    float* __restrict out, std::int64_t out_row) {
+  for (std::int64_t begin = 0; begin < width; begin += kLanes) {
+    Lanes sums[kRows] = {};
+    for (std::int64_t j = 0; j < n_sum; ++j) {
+      Lanes column;
+      std::memcpy(&column, b + j * width + begin, sizeof(column));
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) sums[i] += a[j * a_next + i * a_row] * column;
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      std::memcpy(out + i * out_row + begin, &sums[i], sizeof(Lanes));
+    }
+  }
+}
+
 // out[i][0..width) = sum over j < n_sum of a[j * a_next + i * a_row] * b[j][0..width), for i < n.
 // b and out have rows of `width`, a multiple of the lanes.
 DPB_ALWAYS_INLINE void Multiply(std::int64_t n, std::int64_t n_sum, std::int64_t width,
                                 const float* __restrict a, std::int64_t a_row, std::int64_t a_next,
                                 const float* __restrict b, float* __restrict out,
                                 std::int64_t out_row) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t begin = 0; begin < width; begin += kLanes) {
-      Lanes sum = {};
-      for (std::int64_t j = 0; j < n_sum; ++j) {
-        Lanes column;
-        std::memcpy(&column, b + j * width + begin, sizeof(column));
-        sum += a[j * a_next + i * a_row] * column;
-      }
-      std::memcpy(out + i * out_row + begin, &sum, sizeof(sum));
-    }
+  constexpr int kRows = 6;  // with AVX2, 12 of the 16 registers
+  std::int64_t i = 0;
+  for (; i + kRows <= n; i += kRows) {
+    MultiplyRows<kRows>(n_sum, width, a + i * a_row, a_row, a_next, b, out + i * out_row, out_row);
+  }
+  for (; i + 2 <= n; i += 2) {
+    MultiplyRows<2>(n_sum, width, a + i * a_row, a_row, a_next, b, out + i * out_row, out_row);
+  }
+  if (i < n) {
+    MultiplyRows<1>(n_sum, width, a + i * a_row, a_row, a_next, b, out + i * out_row, out_row);
   }
 }
 

@@ -158,20 +158,42 @@ void AddNormBackwardBlock(const AddNormBackward& args, std::int64_t begin, std::
   }
 }
 
-DPB_VECTOR_VERSIONS
-void BiasGeluForwardBlock(const BiasGeluForward& args, std::int64_t begin, std::int64_t end) {
+struct Relu {
+  // keeps NaN
+  static DPB_ALWAYS_INLINE float Value(float x) { return x < 0.0F ? 0.0F : x; }
+  static DPB_ALWAYS_INLINE float Slope(float x) { return x > 0.0F ? 1.0F : 0.0F; }
+};
+
+struct Gelu {
+  static DPB_ALWAYS_INLINE float Value(float x) { return GeluWithSlope(x).value; }
+  static DPB_ALWAYS_INLINE float Slope(float x) { return GeluWithSlope(x).slope; }
+};
+
+template <class Function>
+DPB_ALWAYS_INLINE void ActivateRows(const BiasActivationForward& args, std::int64_t begin,
+                                    std::int64_t end) {
   const float* __restrict bias = args.bias;
   for (std::int64_t row = begin; row < end; ++row) {
     const float* __restrict x = args.x + row * args.width;
     float* __restrict y = args.y + row * args.width;
 #pragma omp simd
-    for (std::int64_t i = 0; i < args.width; ++i) y[i] = GeluWithSlope(x[i] + bias[i]).value;
+    for (std::int64_t i = 0; i < args.width; ++i) y[i] = Function::Value(x[i] + bias[i]);
   }
 }
 
 DPB_VECTOR_VERSIONS
-void BiasGeluBackwardBlock(const BiasGeluBackward& args, std::int64_t begin, std::int64_t end,
-                           float* grad_bias) {
+void BiasActivationForwardBlock(const BiasActivationForward& args, std::int64_t begin,
+                                std::int64_t end) {
+  if (args.activation == Activation::kGelu) {
+    ActivateRows<Gelu>(args, begin, end);
+  } else {
+    ActivateRows<Relu>(args, begin, end);
+  }
+}
+
+template <class Function>
+DPB_ALWAYS_INLINE void ReturnRows(const BiasActivationBackward& args, std::int64_t begin,
+                                  std::int64_t end, float* grad_bias) {
   const float* __restrict bias = args.bias;
   float* __restrict sums = grad_bias;
   for (std::int64_t row = begin; row < end; ++row) {
@@ -180,10 +202,20 @@ void BiasGeluBackwardBlock(const BiasGeluBackward& args, std::int64_t begin, std
     float* __restrict grad_x = args.grad_x + row * args.width;
 #pragma omp simd
     for (std::int64_t i = 0; i < args.width; ++i) {
-      const float grad = grad_y[i] * GeluWithSlope(x[i] + bias[i]).slope;
+      const float grad = grad_y[i] * Function::Slope(x[i] + bias[i]);
       grad_x[i] = grad;
       sums[i] += grad;
     }
+  }
+}
+
+DPB_VECTOR_VERSIONS
+void BiasActivationBackwardBlock(const BiasActivationBackward& args, std::int64_t begin,
+                                 std::int64_t end, float* grad_bias) {
+  if (args.activation == Activation::kGelu) {
+    ReturnRows<Gelu>(args, begin, end, grad_bias);
+  } else {
+    ReturnRows<Relu>(args, begin, end, grad_bias);
   }
 }
 
@@ -256,18 +288,18 @@ void RunAddNormBackward(const AddNormBackward& args, int n_threads) {
   sums.Collect(2 * args.width, args.width, args.grad_bias);
 }
 
-void RunBiasGeluForward(const BiasGeluForward& args, int n_threads) {
+void RunBiasActivationForward(const BiasActivationForward& args, int n_threads) {
   ForEachBlock(args.rows, args.width, n_threads,
                [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-                 BiasGeluForwardBlock(args, begin, end);
+                 BiasActivationForwardBlock(args, begin, end);
                });
 }
 
-void RunBiasGeluBackward(const BiasGeluBackward& args, int n_threads) {
+void RunBiasActivationBackward(const BiasActivationBackward& args, int n_threads) {
   BlockSums sums(BlockCount(args.rows), args.width);
   ForEachBlock(args.rows, args.width, n_threads,
                [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-                 BiasGeluBackwardBlock(args, begin, end, sums.Row(block));
+                 BiasActivationBackwardBlock(args, begin, end, sums.Row(block));
                });
   sums.Collect(0, args.width, args.grad_bias);
 }

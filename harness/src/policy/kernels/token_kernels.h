@@ -44,16 +44,21 @@ struct AddNormBackward {
 void RunAddNormForward(const AddNormForward& args, int n_threads);
 void RunAddNormBackward(const AddNormBackward& args, int n_threads);
 
-/// y = gelu(x + bias), the exact formula; x, y [rows, width], bias [width].
-struct BiasGeluForward {
+/// Of a feed-forward layer's hidden units; kGelu is the exact formula.
+enum class Activation { kGelu, kRelu };
+
+/// y = activation(x + bias); x, y [rows, width], bias [width].
+struct BiasActivationForward {
+  Activation activation;
   std::int64_t rows, width;
   const float* x;
   const float* bias;
   float* y;
 };
 
-/// Pointers to the rows of BiasGelu and of its gradients.
-struct BiasGeluBackward {
+/// Pointers to the rows of the same and of its gradients.
+struct BiasActivationBackward {
+  Activation activation;
   std::int64_t rows, width;
   const float* x;
   const float* bias;
@@ -62,8 +67,8 @@ struct BiasGeluBackward {
   float* grad_bias;
 };
 
-void RunBiasGeluForward(const BiasGeluForward& args, int n_threads);
-void RunBiasGeluBackward(const BiasGeluBackward& args, int n_threads);
+void RunBiasActivationForward(const BiasActivationForward& args, int n_threads);
+void RunBiasActivationBackward(const BiasActivationBackward& args, int n_threads);
 
 /// Dropout multipliers [keys, row_size]: 0 if a random halfword is below `threshold`, else `scale`.
 /// Within 128 elements of a row, element i uses halfword (i / 16) % 2 of word i / 32 of the

@@ -99,22 +99,25 @@ class AddNormFunction : public torch::autograd::Function<AddNormFunction> {
   }
 };
 
-Tensor RunBiasGelu(const Tensor& x, const Tensor& bias) {
+Tensor RunBiasActivation(const Tensor& x, const Tensor& bias, Activation activation) {
   Tensor y = at::empty_like(x);
-  RunBiasGeluForward({.rows = x.size(0),
-                      .width = x.size(1),
-                      .x = x.const_data_ptr<float>(),
-                      .bias = bias.const_data_ptr<float>(),
-                      .y = y.mutable_data_ptr<float>()},
-                     at::get_num_threads());
+  RunBiasActivationForward({.activation = activation,
+                            .rows = x.size(0),
+                            .width = x.size(1),
+                            .x = x.const_data_ptr<float>(),
+                            .bias = bias.const_data_ptr<float>(),
+                            .y = y.mutable_data_ptr<float>()},
+                           at::get_num_threads());
   return y;
 }
 
-class BiasGeluFunction : public torch::autograd::Function<BiasGeluFunction> {
+class BiasActivationFunction : public torch::autograd::Function<BiasActivationFunction> {
  public:
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& bias) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& bias,
+                        Activation activation) {
     ctx->save_for_backward({x, bias});
-    return RunBiasGelu(x, bias);
+    ctx->saved_data["activation"] = static_cast<std::int64_t>(activation);
+    return RunBiasActivation(x, bias, activation);
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
@@ -123,17 +126,24 @@ class BiasGeluFunction : public torch::autograd::Function<BiasGeluFunction> {
     const Tensor grad_y = grads[0].contiguous();
     Tensor grad_x = at::empty_like(x);
     Tensor grad_bias = at::empty_like(saved[1]);
-    RunBiasGeluBackward({.rows = x.size(0),
-                         .width = x.size(1),
-                         .x = x.const_data_ptr<float>(),
-                         .bias = saved[1].const_data_ptr<float>(),
-                         .grad_y = grad_y.const_data_ptr<float>(),
-                         .grad_x = grad_x.mutable_data_ptr<float>(),
-                         .grad_bias = grad_bias.mutable_data_ptr<float>()},
-                        at::get_num_threads());
-    return {grad_x, grad_bias};
+    const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
+    RunBiasActivationBackward({.activation = activation,
+                               .rows = x.size(0),
+                               .width = x.size(1),
+                               .x = x.const_data_ptr<float>(),
+                               .bias = saved[1].const_data_ptr<float>(),
+                               .grad_y = grad_y.const_data_ptr<float>(),
+                               .grad_x = grad_x.mutable_data_ptr<float>(),
+                               .grad_bias = grad_bias.mutable_data_ptr<float>()},
+                              at::get_num_threads());
+    return {grad_x, grad_bias, Tensor()};
   }
 };
+
+Tensor Activate(const Tensor& x, const Tensor& bias, Activation activation) {
+  if (!torch::GradMode::is_enabled()) return RunBiasActivation(x, bias, activation);
+  return BiasActivationFunction::apply(x, bias, activation);
+}
 
 }  // namespace
 
@@ -189,9 +199,14 @@ AddNormResult AddNorm(const Tensor& stream, const Tensor& joining, const Tensor&
 
 Tensor BiasGelu(const Tensor& product, const Tensor& bias) {
   const Tensor x = ForLoops(product);
-  if (!UsesOwnLoops(x)) return torch::gelu(x + bias);
-  if (!torch::GradMode::is_enabled()) return RunBiasGelu(x.contiguous(), bias);
-  return BiasGeluFunction::apply(x.contiguous(), bias);
+  return UsesOwnLoops(x) ? Activate(x.contiguous(), bias, Activation::kGelu)
+                         : torch::gelu(x + bias);
+}
+
+Tensor BiasRelu(const Tensor& product, const Tensor& bias) {
+  const Tensor x = ForLoops(product);
+  return UsesOwnLoops(x) ? Activate(x.contiguous(), bias, Activation::kRelu)
+                         : torch::relu(x + bias);
 }
 
 Tensor TokenMish(const Tensor& product) {

@@ -23,6 +23,12 @@ Tensor WithPositions(const Tensor& tokens, const Tensor& position) {
   return (tokens.view({-1, position.size(0), position.size(1)}) + position).view(tokens.sizes());
 }
 
+// The same tokens [T, d] for each row of the batch.
+void Repeat(TokenStream& stream, std::int64_t batch) {
+  stream.x = stream.x.repeat({batch, 1});
+  if (stream.branch.defined()) stream.branch = stream.branch.repeat({batch, 1});
+}
+
 // Dropout works on rows of the batch, [B, ...].
 Tensor DropRows(const Dropout& dropout, const Tensor& x, std::int64_t batch) {
   return dropout.Apply(x.view({batch, -1})).view(x.sizes());
@@ -112,6 +118,7 @@ void TransformerLayerImpl::forward(TokenStream& stream, const Tensor& kv,
   Leave(stream, norm_self_, self_attn_->Attend(self), self_attn_->output_bias(), inputs);
 
   if (!multihead_attn_.is_empty()) {
+    if (inputs.batch < kv.size(0)) Repeat(stream, kv.size(0));
     AttentionInputs cross =
         multihead_attn_->ProjectQueries(Enter(stream, norm_cross_), kv, inputs.position);
     cross.mask = inputs.memory_mask;
@@ -123,8 +130,7 @@ void TransformerLayerImpl::forward(TokenStream& stream, const Tensor& kv,
 
   const Tensor in = Enter(stream, norm_feed_forward_);
   Tensor hidden = RowProduct(in, linear1_->weight);
-  hidden =
-      config_.has_relu ? torch::relu(hidden + linear1_->bias) : BiasGelu(hidden, linear1_->bias);
+  hidden = config_.has_relu ? BiasRelu(hidden, linear1_->bias) : BiasGelu(hidden, linear1_->bias);
   if (dropout.is_active()) hidden = DropRows(dropout, hidden, inputs.batch);
   Leave(stream, norm_feed_forward_, RowProduct(hidden, linear2_->weight), linear2_->bias, inputs);
   if (inputs.maps != nullptr) inputs.maps->push_back(maps);

@@ -54,6 +54,9 @@ AddNormResult AddNorm(const torch::Tensor& x, const torch::Tensor& branch,
 /// gelu(x + bias), the exact formula; x [rows, d], bias [d].
 torch::Tensor BiasGelu(const torch::Tensor& x, const torch::Tensor& bias);
 
+/// relu(x + bias); x [rows, d], bias [d].
+torch::Tensor BiasRelu(const torch::Tensor& x, const torch::Tensor& bias);
+
 /// What `Attention` takes.
 struct AttentionInputs {
   torch::Tensor q;     // [B, T, d], or [B, T, 3d]: queries, keys and values side by side

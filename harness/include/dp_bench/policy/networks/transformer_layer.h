@@ -94,7 +94,9 @@ class TransformerLayerImpl : public torch::nn::Module {
  public:
   explicit TransformerLayerImpl(const TransformerLayerConfig& config);
 
-  /// `kv`: keys and values of the memory [B, S, 2d], undefined for an encoder layer.
+  /// `kv`: keys and values of the memory [B, S, 2d], undefined for an encoder layer. Tokens that
+  /// are the same for all rows of the batch may come once, with a batch of 1 in `inputs`; without
+  /// dropout, the rows differ only after they attended to the memory.
   void forward(TokenStream& stream, const torch::Tensor& kv, const LayerInputs& inputs);
 
   /// The same without keeping activations for the backward pass, see gradient_checkpoint.h. Does
