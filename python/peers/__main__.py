@@ -15,7 +15,7 @@ import tables
 FOLDER = pathlib.Path(__file__).parent
 PEERS = ("lerobot_unet", "torch_transformer", "diffusion_policy_transformer", "lerobot_act", "training_loops", "gym_pusht_env",
          "metaworld_env")
-MISSING = 3  # the exit code of measure.py if the peer's packages cannot be imported
+MISSING = 3  # the exit code of measure.py if the peer cannot be measured here
 
 
 def peer_file(name):
@@ -25,7 +25,11 @@ def peer_file(name):
     return path
 
 
-def describe_machine():
+def describe_machine(device):
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_name(device)
     text = pathlib.Path("/proc/cpuinfo").read_text()
     processor = re.search(r"model name\s*: (.*)", text)
     units = [name for flag, name in (("amx_bf16", "AMX"), ("avx512_bf16", "AVX-512 BF16"), ("avx512f", "AVX-512"),
@@ -39,7 +43,7 @@ def measure(path, options):
     with tempfile.TemporaryDirectory() as folder:
         result = pathlib.Path(folder) / "result.json"
         run = subprocess.run([sys.executable, FOLDER / "measure.py", path, options.program, str(options.rounds),
-                              str(options.seconds), result], check=False)
+                              str(options.seconds), options.device, result], check=False)
         if run.returncode == 0:
             return json.loads(result.read_text())
     if run.returncode != MISSING:
@@ -53,6 +57,7 @@ def main():
     parser.add_argument("--peer", action="append", help="a name or a Python file; may be repeated (default: all)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="of each case in each round")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--json", type=pathlib.Path, help="where to write the figures")
     parser.add_argument("--page", type=pathlib.Path, help="only write the tables of these results into a page")
     parser.add_argument("--check", action="store_true", help="with --page: only compare, and fail if it differs")
@@ -62,7 +67,7 @@ def main():
         tables.write_page(options.page, [json.loads(path.read_text()) for path in options.results], options.check)
         return
     paths = [peer_file(name) for name in options.peer or PEERS]
-    result = {"format": "dp_bench.bench.peers.1", "machine": describe_machine(),
+    result = {"format": "dp_bench.bench.peers.1", "machine": describe_machine(options.device),
               "date": datetime.date.today().isoformat(), "rounds": options.rounds, "peers": []}
     for path in paths:
         measured = measure(path, options)

@@ -1,15 +1,15 @@
 """The transformer that diffusion_policy trains on PushT's keypoints, from PyTorch's own decoder."""
 
+import networks
 import torch
 import torch_transformer
 
 TITLE = "diffusion_policy's transformer for PushT: 8 layers of 256, causal, attention dropout 0.3"
 PACKAGES = ("torch", "diffusers")
-_POLICY = ["policy", "--policy", "transformer", "--env", "pusht", "--chunks", "16", "policy.params.n_layer=8",
-           "policy.params.n_head=4", "policy.params.n_emb=256", "policy.params.p_drop_attn=0.3",
-           "policy.params.causal_attn=true"]
-OURS = {"float32": [*_POLICY, "policy.weights=float32", "training.mixed_precision=no"],
-        "bf16": [*_POLICY, "policy.weights=bf16", "training.mixed_precision=bf16"]}
+OURS = networks.ours(
+    "--policy", "transformer", "--env", "pusht", "--chunks", "16", "policy.params.n_layer=8",
+    "policy.params.n_head=4", "policy.params.n_emb=256", "policy.params.p_drop_attn=0.3",
+    "policy.params.causal_attn=true")
 
 
 def cases(program):

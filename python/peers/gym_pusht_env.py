@@ -3,6 +3,7 @@
 import gym_pusht.envs.pusht as peer
 import numpy as np
 
+CPU_ONLY = True
 TITLE = "PushT environment, state, one core"
 PACKAGES = ("gym-pusht", "pymunk")
 OURS = {"": ["env", "--env", "pusht"]}

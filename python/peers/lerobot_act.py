@@ -8,9 +8,7 @@ from lerobot.policies.act.modeling_act import ACTPolicy
 
 TITLE = "ACT of 3.3 M parameters on PushT's keypoints, chunks of 100"
 PACKAGES = ("lerobot", "torch")
-_POLICY = ["policy", "--policy", "act", "--env", "pusht", "--chunks", "1,16"]
-OURS = {"float32": [*_POLICY, "policy.weights=float32", "training.mixed_precision=no"],
-        "bf16": [*_POLICY, "policy.weights=bf16", "training.mixed_precision=bf16"]}
+OURS = networks.ours("--policy", "act", "--env", "pusht", "--chunks", "1,16")
 CHUNK = 100
 
 
@@ -18,8 +16,9 @@ def cases(program):
     torch.manual_seed(0)
     policy = ACTPolicy(ACTConfig(
         chunk_size=CHUNK, n_action_steps=CHUNK, dim_model=192, n_heads=6, dim_feedforward=768, n_encoder_layers=4,
-        n_decoder_layers=1, n_vae_encoder_layers=2, device="cpu",
-        normalization_mapping=dict.fromkeys(("STATE", "ENV", "ACTION"), NormalizationMode.MEAN_STD), **networks.FEATURES))
+        n_decoder_layers=1, n_vae_encoder_layers=2, device=networks.DEVICE,
+        normalization_mapping=dict.fromkeys(("STATE", "ENV", "ACTION"), NormalizationMode.MEAN_STD),
+        **networks.FEATURES)).to(networks.DEVICE)
     train_batch = networks.random_batch(64, 0, CHUNK)
 
     def loss():
@@ -29,15 +28,6 @@ def cases(program):
     ways = {}
     for size in (1, 16):
         batch = networks.random_batch(size, 0, CHUNK)
-
-        def plan(batch=batch):
-            with torch.inference_mode():
-                policy.predict_action_chunk(batch)
-
-        def plan_in_bf16(plan=plan):
-            with torch.autocast("cpu", torch.bfloat16):
-                plan()
-
-        ways[f"action chunk, batch {size}"] = {"float32": plan, "bf16": plan_in_bf16}
+        ways[f"action chunk, batch {size}"] = networks.planning_ways(lambda batch=batch: policy.predict_action_chunk(batch))
     ways["training step, batch 64"] = networks.training_ways(policy.parameters(), loss)
     return ways

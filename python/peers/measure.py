@@ -1,8 +1,9 @@
-"""The rounds of one peer: python measure.py PEER.py PROGRAM ROUNDS SECONDS RESULT.json"""
+"""The rounds of one peer: python measure.py PEER.py PROGRAM ROUNDS SECONDS DEVICE RESULT.json"""
 
 import importlib.metadata
 import importlib.util
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -20,22 +21,32 @@ def load(path):
     return peer
 
 
-def milliseconds(call, seconds):
+def wait_for(device):
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.synchronize()
+
+
+def milliseconds(call, seconds, device):
     """Of one piece of work, in the mean over `seconds`."""
     n_done, n_calls, start = 0, 0, time.perf_counter()
     while n_calls < LEAST_CALLS or time.perf_counter() - start < seconds:
         n_done += call() or 1
+        wait_for(device)
         n_calls += 1
     return 1e3 * (time.perf_counter() - start) / n_done
 
 
-def run_ours(program, ours, seconds):
+def run_ours(program, ours, seconds, device):
     """Row of `dp_bench bench --json` by piece of work; `ours` may instead be a function that returns milliseconds."""
     if callable(ours):
         return {work: {"ms": ms} for work, ms in ours(program).items()}
     with tempfile.TemporaryDirectory() as folder:
         result = pathlib.Path(folder) / "bench.json"
         command = [program, "bench", *ours, "--repetitions", "1", "--seconds", str(seconds), "--json", str(result)]
+        if device != "cpu":
+            command += ["--device", device]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         if run.returncode != 0:
             sys.exit(f"{' '.join(command)} failed with {run.returncode}:\n{run.stderr}")
@@ -43,7 +54,7 @@ def run_ours(program, ours, seconds):
     return {f"{row['work']}, batch {row['batch_size']}" if "batch_size" in row else row["work"]: row for row in rows}
 
 
-def measure(peer, program, n_rounds, seconds):
+def measure(peer, program, n_rounds, seconds, device):
     cases = peer.cases(program)
     rows = {(work, way): {"work": work, "ours": way, "ours_ms": [], "limit_ms": []}
             for work in cases for way in peer.OURS}
@@ -55,9 +66,9 @@ def measure(peer, program, n_rounds, seconds):
         print(f"{peer.TITLE}: round {done + 1} of {n_rounds}", file=sys.stderr, flush=True)
         for work, ways in cases.items():
             for way, call in ways.items():
-                theirs[work][way].append(milliseconds(call, seconds))
+                theirs[work][way].append(milliseconds(call, seconds, device))
         for way, ours in peer.OURS.items():
-            measured = run_ours(program, ours, seconds)
+            measured = run_ours(program, ours, seconds, device)
             for work in cases:
                 if work not in measured:
                     sys.exit(f"{peer.TITLE}: dp_bench measured no '{work}' but {', '.join(measured)}")
@@ -70,14 +81,18 @@ def measure(peer, program, n_rounds, seconds):
 
 
 def main():
-    path, program, n_rounds, seconds, result = sys.argv[1:]
+    path, program, n_rounds, seconds, device, result = sys.argv[1:]
+    os.environ["DPB_PEER_DEVICE"] = device
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
     try:
         peer = load(pathlib.Path(path))
     except ImportError as error:
         print(f"{pathlib.Path(path).stem} is not measured: {error}", file=sys.stderr)
         sys.exit(MISSING)
-    measured = measure(peer, program, int(n_rounds), float(seconds))
+    if device != "cpu" and getattr(peer, "CPU_ONLY", False):
+        print(f"{peer.TITLE} is not measured: it is for the CPU", file=sys.stderr)
+        sys.exit(MISSING)
+    measured = measure(peer, program, int(n_rounds), float(seconds), device)
     pathlib.Path(result).write_text(json.dumps(measured))
 
 

@@ -5,6 +5,7 @@ import sys
 import metaworld
 import numpy as np
 
+CPU_ONLY = True
 TITLE = "Meta-World reach-v3, state, one core"
 PACKAGES = ("metaworld", "mujoco")
 OURS = {"": ["env", "--env", "metaworld", "--task", "reach-v3", f"env.params.python={sys.executable}"]}

@@ -1,10 +1,14 @@
 """LeRobot's diffusion network with the sizes of ours, for PushT's keypoints."""
 
+import os
+
 import torch
 from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
 from lerobot.policies.diffusion.modeling_diffusion import DiffusionModel
 
+DEVICE = os.environ.get("DPB_PEER_DEVICE", "cpu")
+torch.set_default_device(DEVICE)
 STATE, KEYPOINTS, ACTION = "observation.state", "observation.environment_state", "action"
 T, TO, TA = 16, 2, 8
 FEATURES = {"input_features": {STATE: PolicyFeature(type=FeatureType.STATE, shape=(2,)),
@@ -12,14 +16,20 @@ FEATURES = {"input_features": {STATE: PolicyFeature(type=FeatureType.STATE, shap
             "output_features": {ACTION: PolicyFeature(type=FeatureType.ACTION, shape=(2,))}}
 
 
+def ours(*policy):
+    """A policy of dp_bench in both precisions."""
+    return {"float32": ["policy", *policy, "policy.weights=float32", "training.mixed_precision=no"],
+            "bf16": ["policy", *policy, "policy.weights=bf16", "training.mixed_precision=bf16"]}
+
+
 def diffusion_config():
     return DiffusionConfig(n_obs_steps=TO, horizon=T, n_action_steps=TA, down_dims=(64, 128, 256),
-                           noise_scheduler_type="DDIM", num_inference_steps=10, device="cpu", **FEATURES)
+                           noise_scheduler_type="DDIM", num_inference_steps=10, device=DEVICE, **FEATURES)
 
 
 def diffusion_model():
     torch.manual_seed(0)
-    return DiffusionModel(diffusion_config())
+    return DiffusionModel(diffusion_config()).to(DEVICE)
 
 
 def random_batch(size, n_steps, n_actions):
@@ -28,6 +38,16 @@ def random_batch(size, n_steps, n_actions):
     return {STATE: torch.rand(size, *steps, 2) * 2 - 1, KEYPOINTS: torch.rand(size, *steps, 18) * 2 - 1,
             ACTION: torch.rand(size, n_actions, 2) * 2 - 1,
             "action_is_pad": torch.zeros(size, n_actions, dtype=torch.bool)}
+
+
+def planning_ways(plan):
+    """plan() by precision."""
+
+    def run(is_bf16):
+        with torch.inference_mode(), torch.autocast(DEVICE, torch.bfloat16, enabled=is_bf16):
+            plan()
+
+    return {"float32": lambda: run(False), "bf16": lambda: run(True)}
 
 
 def training_ways(parameters, compute_loss):
@@ -40,7 +60,7 @@ def training_ways(parameters, compute_loss):
 
     def step(is_bf16):
         optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16, enabled=is_bf16):
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=is_bf16):
             loss = compute_loss()
         loss.backward()
         optimizer.step()

@@ -10,9 +10,7 @@ import networks
 
 TITLE = "Transformer of 2.7 M parameters on PushT's keypoints, DDIM with 10 steps"
 PACKAGES = ("torch", "diffusers")
-_POLICY = ["policy", "--policy", "transformer", "--env", "pusht"]
-OURS = {"float32": [*_POLICY, "policy.weights=float32", "training.mixed_precision=no"],
-        "bf16": [*_POLICY, "policy.weights=bf16", "training.mixed_precision=bf16"]}
+OURS = networks.ours("--policy", "transformer", "--env", "pusht")
 
 T, TO, DA, DO = 16, 2, 2, 20
 
@@ -46,7 +44,7 @@ class Decoder(nn.Module):
 
 def cases_of(net, chunks):
     scheduler = DDIMScheduler(num_train_timesteps=100, beta_schedule="squaredcos_cap_v2")
-    scheduler.set_timesteps(10)
+    scheduler.set_timesteps(10, device=networks.DEVICE)
     action, cond = torch.rand(256, T, DA) * 2 - 1, torch.rand(256, TO, DO) * 2 - 1
 
     def loss():
@@ -54,15 +52,13 @@ def cases_of(net, chunks):
         noise, timesteps = torch.randn_like(action), torch.randint(0, 100, (len(action),))
         return nn.functional.mse_loss(net(scheduler.add_noise(action, noise, timesteps), timesteps, cond), noise)
 
-    def plan(size, is_bf16):
+    def plan(size):
         net.eval()
-        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=is_bf16):
-            sample = torch.randn(size, T, DA)
-            for t in scheduler.timesteps:
-                sample = scheduler.step(net(sample, t.expand(size), cond[:size]), t, sample).prev_sample
+        sample = torch.randn(size, T, DA)
+        for t in scheduler.timesteps:
+            sample = scheduler.step(net(sample, t.expand(size), cond[:size]), t, sample).prev_sample
 
-    ways = {f"action chunk, batch {size}": {"float32": lambda size=size: plan(size, False),
-                                            "bf16": lambda size=size: plan(size, True)} for size in chunks}
+    ways = {f"action chunk, batch {size}": networks.planning_ways(lambda size=size: plan(size)) for size in chunks}
     ways["training step, batch 256"] = networks.training_ways(net.parameters(), loss)
     return ways
 

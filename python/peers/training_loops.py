@@ -24,6 +24,7 @@ from lerobot.scripts.lerobot_train import update_policy
 from lerobot.utils.logging_utils import AverageMeter, MetricsTracker
 from networks import ACTION, KEYPOINTS, STATE, TA, TO, T
 
+CPU_ONLY = True
 TITLE = "Training loop of the UNet of 4.6 M parameters, batch 256, one loader worker"
 PACKAGES = ("lerobot", "diffusers", "torch")
 BATCH, FPS, N_EPISODES = 256, 10, 100

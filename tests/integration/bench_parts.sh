@@ -59,6 +59,7 @@ printf 'before\n<!-- begin of `dp_bench bench peers` -->\n<!-- end of `dp_bench 
 expect_exit 1 "differs from what was measured" python3 "$peers" --page page.md --check peers.json
 python3 "$peers" --page page.md peers.json
 python3 "$peers" --page page.md --check peers.json
+python3 "$peers" --page "$tests/../../docs/benchmarks.md" --check "$tests"/../../docs/benchmarks/*.json
 grep -q '^| env step | .* ms (slow) | .* µs | \*\*' page.md && grep -q ^before page.md && grep -q ^after page.md || fail "$(cat page.md)"
 echo nothing >page.md
 expect_exit 1 "expected one line" python3 "$peers" --page page.md peers.json

@@ -143,6 +143,8 @@ int BenchPeers(const BenchVerbOptions& options) {
                                         "--program",    (ProgramFolder() / "dp_bench").string(),
                                         "--rounds",     std::to_string(options.policy.n_rounds),
                                         "--seconds",    fmt::format("{}", options.policy.seconds)};
+  if (!options.experiment.device.empty())
+    arguments.insert(arguments.end(), {"--device", options.experiment.device});
   for (const std::string& peer : options.peers) arguments.insert(arguments.end(), {"--peer", peer});
   if (!options.json.empty()) arguments.insert(arguments.end(), {"--json", options.json.string()});
   Become(options.python, std::move(arguments));
