@@ -11,7 +11,7 @@ dp_bench=${3:-}
 mkdir -p "$build/gymnasium"
 cd "$build/gymnasium"
 
-packages="gymnasium==1.4.0 numpy"
+packages="gymnasium==1.4.0 mujoco==3.3.0 numpy"
 if [ "$(cat installed.txt 2>/dev/null)" != "$packages" ]; then
   rm -rf venv
   # shellcheck disable=SC2086

@@ -96,6 +96,21 @@ class Refusing(Given):
         assert False
 
 
+class Watched(Given):
+    """A red box in front of the camera `front`, and another camera far to its side."""
+
+    def __init__(self, render_mode=None):
+        import mujoco
+
+        super().__init__()
+        self.model = mujoco.MjModel.from_xml_string(
+            '<mujoco><worldbody><light pos="-1 0 2"/><geom type="box" size="0.1 0.1 0.1" rgba="1 0 0 1"/>'
+            '<camera name="front" pos="-1 0 0" xyaxes="0 -1 0 0 0 1"/>'
+            '<camera name="aside" pos="-1 5 0" xyaxes="0 -1 0 0 0 1"/></worldbody></mujoco>')  # fmt: skip
+        self.data = mujoco.MjData(self.model)
+        mujoco.mj_forward(self.model, self.data)
+
+
 class OfObservation:
     def get_action(self, observation):
         return observation
@@ -117,7 +132,7 @@ def function_of_both(observation, info):
     return [observation[0] + info["goal"]]
 
 
-for kind in (Given, Plain, Choosy):
+for kind in (Given, Plain, Choosy, Watched):
     gymnasium.register(f"{kind.__name__}-v0", entry_point=kind, max_episode_steps=3)
 
 
@@ -490,6 +505,33 @@ class GymHost(unittest.TestCase):
             driver.step()
             with self.assertRaisesRegex(AssertionError, "the environment draws no images: "):
                 driver.ask(gym_host.RENDER, width=4, height=4)
+
+    def watch(self, camera, **more):
+        """Where the box is in the image of a camera: mean row and column of the red pixels; None if there are none."""
+        driver = Driver("Watched-v0", obs={"image": {"path": camera, "source": "camera", "layout": "auto", "size": [24, 24]}}, more=more,
+                        space=Box(-1, 1, (1,)), observation=[0])  # fmt: skip
+        driver.reset().ask(gym_host.OBSERVE)
+        red, green, _ = np.array(driver.read("image"), int).transpose(2, 0, 1)
+        rows, columns = np.nonzero(red > green + 40)
+        return (rows.mean(), columns.mean()) if len(rows) else None
+
+    def test_a_camera_is_moved_to_its_position(self):
+        row, column = self.watch("front")
+        self.assertAlmostEqual(row, 11.5, delta=1)
+        self.assertAlmostEqual(column, 11.5, delta=1)
+        self.assertIsNone(self.watch("aside"))
+        self.assertEqual(self.watch("aside", camera_positions={"aside": [-1, 0, 0]}), (row, column))
+        _, column_from_left = self.watch("front", camera_positions={"front": [-1, 0.2, 0]})
+        self.assertGreater(column_from_left, column + 2)
+        with self.assertRaisesRegex(AssertionError, r"one of \['front', 'aside'\], found 'back'"):
+            self.watch("front", camera_positions={"back": [0, 0, 0]})
+
+    def test_an_upside_down_camera_gives_the_image_turned(self):
+        moved = {"camera_positions": {"front": [-1, 0.2, 0.1]}}
+        row, column = self.watch("front", **moved)
+        turned_row, turned_column = self.watch("front", upside_down_cameras=["front"], **moved)
+        self.assertAlmostEqual(turned_row, 23 - row)
+        self.assertAlmostEqual(turned_column, 23 - column)
 
     def test_a_frame_is_a_uint8_picture(self):
         for frame, found in ((None, "NoneType"), ([PICTURE], "list"), (PICTURE / 255.0, "float64"), (PICTURE[:, :, 0], "uint8 (16, 20)")):
