@@ -17,6 +17,9 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "plugins/envs/gymnasium"))
 import gym_host  # noqa: E402
+import gym_world  # noqa: E402
+
+gym_world.draw_without_display()
 
 sys.modules["gym_host_test"] = sys.modules[__name__]  # where the tests name classes of this file
 MEMORY = 8 << 20
