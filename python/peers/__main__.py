@@ -13,8 +13,15 @@ import tempfile
 import tables
 
 FOLDER = pathlib.Path(__file__).parent
-PEERS = ("lerobot_unet", "torch_transformer", "diffusion_policy_transformer", "lerobot_act", "training_loops", "gym_pusht_env",
-         "metaworld_env")
+PEERS = (
+    "lerobot_unet",
+    "torch_transformer",
+    "diffusion_policy_transformer",
+    "lerobot_act",
+    "training_loops",
+    "gym_pusht_env",
+    "metaworld_env",
+)
 MISSING = 3  # the exit code of measure.py if the peer cannot be measured here
 
 
@@ -32,8 +39,16 @@ def describe_machine(device):
         return torch.cuda.get_device_name(device)
     text = pathlib.Path("/proc/cpuinfo").read_text()
     processor = re.search(r"model name\s*: (.*)", text)
-    units = [name for flag, name in (("amx_bf16", "AMX"), ("avx512_bf16", "AVX-512 BF16"), ("avx512f", "AVX-512"),
-                                     ("avx2", "AVX2")) if re.search(rf"\b{flag}\b", text)]
+    units = [
+        name
+        for flag, name in (
+            ("amx_bf16", "AMX"),
+            ("avx512_bf16", "AVX-512 BF16"),
+            ("avx512f", "AVX-512"),
+            ("avx2", "AVX2"),
+        )
+        if re.search(rf"\b{flag}\b", text)
+    ]
     name = processor.group(1) if processor else "unknown processor"
     return f"{name}, {units[0] if units else 'no AVX2'}, {os.cpu_count()} cores"
 
@@ -42,8 +57,19 @@ def measure(path, options):
     """The peer's result, or None with a message if its packages are missing."""
     with tempfile.TemporaryDirectory() as folder:
         result = pathlib.Path(folder) / "result.json"
-        run = subprocess.run([sys.executable, FOLDER / "measure.py", path, options.program, str(options.rounds),
-                              str(options.seconds), options.device, result], check=False)
+        run = subprocess.run(
+            [
+                sys.executable,
+                FOLDER / "measure.py",
+                path,
+                options.program,
+                str(options.rounds),
+                str(options.seconds),
+                options.device,
+                result,
+            ],
+            check=False,
+        )
         if run.returncode == 0:
             return json.loads(result.read_text())
     if run.returncode != MISSING:
@@ -67,8 +93,13 @@ def main():
         tables.write_page(options.page, [json.loads(path.read_text()) for path in options.results], options.check)
         return
     paths = [peer_file(name) for name in options.peer or PEERS]
-    result = {"format": "dp_bench.bench.peers.1", "machine": describe_machine(options.device),
-              "date": datetime.date.today().isoformat(), "rounds": options.rounds, "peers": []}
+    result = {
+        "format": "dp_bench.bench.peers.1",
+        "machine": describe_machine(options.device),
+        "date": datetime.date.today().isoformat(),
+        "rounds": options.rounds,
+        "peers": [],
+    }
     for path in paths:
         measured = measure(path, options)
         if measured is None:
@@ -78,8 +109,10 @@ def main():
         if options.json:  # after each, so that nothing is lost
             options.json.write_text(json.dumps(result, indent=1) + "\n")
     if not result["peers"]:
-        sys.exit("nothing was measured: install the packages of python/peers/requirements.txt, and name that "
-                 "interpreter with --python")
+        sys.exit(
+            "nothing was measured: install the packages of python/peers/requirements.txt, and name that "
+            "interpreter with --python"
+        )
 
 
 if __name__ == "__main__":

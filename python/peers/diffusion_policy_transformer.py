@@ -7,9 +7,18 @@ import torch_transformer
 TITLE = "diffusion_policy's transformer for PushT: 8 layers of 256, causal, attention dropout 0.3"
 PACKAGES = ("torch", "diffusers")
 OURS = networks.ours(
-    "--policy", "transformer", "--env", "pusht", "--chunks", "16", "policy.params.n_layer=8",
-    "policy.params.n_head=4", "policy.params.n_emb=256", "policy.params.p_drop_attn=0.3",
-    "policy.params.causal_attn=true")
+    "--policy",
+    "transformer",
+    "--env",
+    "pusht",
+    "--chunks",
+    "16",
+    "policy.params.n_layer=8",
+    "policy.params.n_head=4",
+    "policy.params.n_emb=256",
+    "policy.params.p_drop_attn=0.3",
+    "policy.params.causal_attn=true",
+)
 
 
 def cases(program):

@@ -14,11 +14,21 @@ CHUNK = 100
 
 def cases(program):
     torch.manual_seed(0)
-    policy = ACTPolicy(ACTConfig(
-        chunk_size=CHUNK, n_action_steps=CHUNK, dim_model=192, n_heads=6, dim_feedforward=768, n_encoder_layers=4,
-        n_decoder_layers=1, n_vae_encoder_layers=2, device=networks.DEVICE,
-        normalization_mapping=dict.fromkeys(("STATE", "ENV", "ACTION"), NormalizationMode.MEAN_STD),
-        **networks.FEATURES)).to(networks.DEVICE)
+    policy = ACTPolicy(
+        ACTConfig(
+            chunk_size=CHUNK,
+            n_action_steps=CHUNK,
+            dim_model=192,
+            n_heads=6,
+            dim_feedforward=768,
+            n_encoder_layers=4,
+            n_decoder_layers=1,
+            n_vae_encoder_layers=2,
+            device=networks.DEVICE,
+            normalization_mapping=dict.fromkeys(("STATE", "ENV", "ACTION"), NormalizationMode.MEAN_STD),
+            **networks.FEATURES,
+        )
+    ).to(networks.DEVICE)
     train_batch = networks.random_batch(64, 0, CHUNK)
 
     def loss():
@@ -28,6 +38,8 @@ def cases(program):
     ways = {}
     for size in (1, 16):
         batch = networks.random_batch(size, 0, CHUNK)
-        ways[f"action chunk, batch {size}"] = networks.planning_ways(lambda batch=batch: policy.predict_action_chunk(batch))
+        ways[f"action chunk, batch {size}"] = networks.planning_ways(
+            lambda batch=batch: policy.predict_action_chunk(batch)
+        )
     ways["training step, batch 64"] = networks.training_ways(policy.parameters(), loss)
     return ways

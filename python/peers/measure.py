@@ -56,8 +56,9 @@ def run_ours(program, ours, seconds, device):
 
 def measure(peer, program, n_rounds, seconds, device):
     cases = peer.cases(program)
-    rows = {(work, way): {"work": work, "ours": way, "ours_ms": [], "limit_ms": []}
-            for work in cases for way in peer.OURS}
+    rows = {
+        (work, way): {"work": work, "ours": way, "ours_ms": [], "limit_ms": []} for work in cases for way in peer.OURS
+    }
     theirs = {work: {way: [] for way in ways} for work, ways in cases.items()}
     for ways in cases.values():
         for call in ways.values():

@@ -11,20 +11,34 @@ DEVICE = os.environ.get("DPB_PEER_DEVICE", "cpu")
 torch.set_default_device(DEVICE)
 STATE, KEYPOINTS, ACTION = "observation.state", "observation.environment_state", "action"
 T, TO, TA = 16, 2, 8
-FEATURES = {"input_features": {STATE: PolicyFeature(type=FeatureType.STATE, shape=(2,)),
-                               KEYPOINTS: PolicyFeature(type=FeatureType.ENV, shape=(18,))},
-            "output_features": {ACTION: PolicyFeature(type=FeatureType.ACTION, shape=(2,))}}
+FEATURES = {
+    "input_features": {
+        STATE: PolicyFeature(type=FeatureType.STATE, shape=(2,)),
+        KEYPOINTS: PolicyFeature(type=FeatureType.ENV, shape=(18,)),
+    },
+    "output_features": {ACTION: PolicyFeature(type=FeatureType.ACTION, shape=(2,))},
+}
 
 
 def ours(*policy):
     """A policy of dp_bench in both precisions."""
-    return {"float32": ["policy", *policy, "policy.weights=float32", "training.mixed_precision=no"],
-            "bf16": ["policy", *policy, "policy.weights=bf16", "training.mixed_precision=bf16"]}
+    return {
+        "float32": ["policy", *policy, "policy.weights=float32", "training.mixed_precision=no"],
+        "bf16": ["policy", *policy, "policy.weights=bf16", "training.mixed_precision=bf16"],
+    }
 
 
 def diffusion_config():
-    return DiffusionConfig(n_obs_steps=TO, horizon=T, n_action_steps=TA, down_dims=(64, 128, 256),
-                           noise_scheduler_type="DDIM", num_inference_steps=10, device=DEVICE, **FEATURES)
+    return DiffusionConfig(
+        n_obs_steps=TO,
+        horizon=T,
+        n_action_steps=TA,
+        down_dims=(64, 128, 256),
+        noise_scheduler_type="DDIM",
+        num_inference_steps=10,
+        device=DEVICE,
+        **FEATURES,
+    )
 
 
 def diffusion_model():
@@ -35,9 +49,12 @@ def diffusion_model():
 def random_batch(size, n_steps, n_actions):
     """Normalized: `n_steps` observations (0: without that axis) and `n_actions` actions."""
     steps = (n_steps,) if n_steps else ()
-    return {STATE: torch.rand(size, *steps, 2) * 2 - 1, KEYPOINTS: torch.rand(size, *steps, 18) * 2 - 1,
-            ACTION: torch.rand(size, n_actions, 2) * 2 - 1,
-            "action_is_pad": torch.zeros(size, n_actions, dtype=torch.bool)}
+    return {
+        STATE: torch.rand(size, *steps, 2) * 2 - 1,
+        KEYPOINTS: torch.rand(size, *steps, 18) * 2 - 1,
+        ACTION: torch.rand(size, n_actions, 2) * 2 - 1,
+        "action_is_pad": torch.zeros(size, n_actions, dtype=torch.bool),
+    }
 
 
 def planning_ways(plan):

@@ -12,9 +12,15 @@ def summarize(row):
     theirs = row["peer_ms"][way]
     ratios = [a / b for a, b in zip(theirs, row["ours_ms"])]
     limits = [limit / ours for limit, ours in zip(row["limit_ms"], row["ours_ms"]) if limit]
-    return {"way": way, "peer": statistics.median(theirs), "ours": statistics.median(row["ours_ms"]),
-            "ratio": statistics.median(ratios), "least": min(ratios), "most": max(ratios),
-            "share": statistics.median(limits) if limits else None}
+    return {
+        "way": way,
+        "peer": statistics.median(theirs),
+        "ours": statistics.median(row["ours_ms"]),
+        "ratio": statistics.median(ratios),
+        "least": min(ratios),
+        "most": max(ratios),
+        "share": statistics.median(limits) if limits else None,
+    }
 
 
 def time_text(ms):
@@ -30,11 +36,14 @@ def ratio_text(ratio):
 def cells(row):
     found = summarize(row)
     ours = time_text(found["ours"])
-    return [row["work"],
-            f"{time_text(found['peer'])}" + (f" ({found['way']})" if len(row["peer_ms"]) > 1 else ""),
-            f"{ours} ({row['ours']})" if row["ours"] else ours,
-            ratio_text(found["ratio"]), f"{ratio_text(found['least'])} to {ratio_text(found['most'])}",
-            f"{100 * found['share']:.0f} %" if found["share"] else ""]
+    return [
+        row["work"],
+        f"{time_text(found['peer'])}" + (f" ({found['way']})" if len(row["peer_ms"]) > 1 else ""),
+        f"{ours} ({row['ours']})" if row["ours"] else ours,
+        ratio_text(found["ratio"]),
+        f"{ratio_text(found['least'])} to {ratio_text(found['most'])}",
+        f"{100 * found['share']:.0f} %" if found["share"] else "",
+    ]
 
 
 HEAD = ["", "peer", "dp_bench", "ratio", "in the rounds", "of the limit"]

@@ -2,11 +2,10 @@
 
 import math
 
+import networks
 import torch
 from diffusers import DDIMScheduler
 from torch import nn
-
-import networks
 
 TITLE = "Transformer of 2.7 M parameters on PushT's keypoints, DDIM with 10 steps"
 PACKAGES = ("torch", "diffusers")
@@ -25,8 +24,9 @@ class Decoder(nn.Module):
         self.cond_obs_emb = nn.Linear(DO, width)
         self.cond_pos_emb = nn.Parameter(torch.randn(1, 1 + TO, width) * 0.02)
         self.encoder = nn.Sequential(nn.Linear(width, 4 * width), nn.Mish(), nn.Linear(4 * width, width))
-        layer = nn.TransformerDecoderLayer(width, heads, 4 * width, dropout=p_drop, activation="gelu",
-                                           batch_first=True, norm_first=True)
+        layer = nn.TransformerDecoderLayer(
+            width, heads, 4 * width, dropout=p_drop, activation="gelu", batch_first=True, norm_first=True
+        )
         self.decoder = nn.TransformerDecoder(layer, layers)
         self.ln_f = nn.LayerNorm(width)
         self.head = nn.Linear(width, DA)

@@ -40,11 +40,29 @@ def ours(program, precision):
     def seconds(n_steps):
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
-            subprocess.run([program, "train", "--policy", "unet_hybrid", "--env", "pusht", "--dataset", str(_DATA),
-                            "--output", folder + "/run", "training.num_epochs=100", f"training.max_train_steps={n_steps}",
-                            f"training.mixed_precision={precision}", "training.rollout_every=0",
-                            "training.checkpoint_every=0", "training.val_every=0", "training.sample_every=0"],
-                           check=True, capture_output=True)
+            subprocess.run(
+                [
+                    program,
+                    "train",
+                    "--policy",
+                    "unet_hybrid",
+                    "--env",
+                    "pusht",
+                    "--dataset",
+                    str(_DATA),
+                    "--output",
+                    folder + "/run",
+                    "training.num_epochs=100",
+                    f"training.max_train_steps={n_steps}",
+                    f"training.mixed_precision={precision}",
+                    "training.rollout_every=0",
+                    "training.checkpoint_every=0",
+                    "training.val_every=0",
+                    "training.sample_every=0",
+                ],
+                check=True,
+                capture_output=True,
+            )
             return time.perf_counter() - start
 
     collect(program)
@@ -57,15 +75,21 @@ OURS = {"float32": lambda program: ours(program, "no"), "bf16": lambda program: 
 
 def collect(program):
     if not _DATA.exists():
-        subprocess.run([program, "collect", "--env", "pusht_expert", "--episodes", str(N_EPISODES), "--output", str(_DATA)],
-                       check=True, capture_output=True)
+        subprocess.run(
+            [program, "collect", "--env", "pusht_expert", "--episodes", str(N_EPISODES), "--output", str(_DATA)],
+            check=True,
+            capture_output=True,
+        )
 
 
 def read_demonstrations():
     root = zarr.open(str(_DATA), mode="r")
     keypoints = root["data/keypoint"][:].reshape(len(root["data/action"]), -1)
-    return {STATE: root["data/agent_pos"][:].astype(np.float32), KEYPOINTS: keypoints.astype(np.float32),
-            ACTION: root["data/action"][:].astype(np.float32)}, root["meta/episode_ends"][:]
+    return {
+        STATE: root["data/agent_pos"][:].astype(np.float32),
+        KEYPOINTS: keypoints.astype(np.float32),
+        ACTION: root["data/action"][:].astype(np.float32),
+    }, root["meta/episode_ends"][:]
 
 
 def normalize(arrays):
@@ -88,10 +112,12 @@ class Windows(torch.utils.data.Dataset):
 
     def __getitem__(self, index):
         rows = self.rows[index]
-        return {STATE: torch.from_numpy(self.arrays[STATE][rows[:TO]]),
-                KEYPOINTS: torch.from_numpy(self.arrays[KEYPOINTS][rows[:TO]]),
-                ACTION: torch.from_numpy(self.arrays[ACTION][rows]),
-                "action_is_pad": torch.zeros(T, dtype=torch.bool)}
+        return {
+            STATE: torch.from_numpy(self.arrays[STATE][rows[:TO]]),
+            KEYPOINTS: torch.from_numpy(self.arrays[KEYPOINTS][rows[:TO]]),
+            ACTION: torch.from_numpy(self.arrays[ACTION][rows]),
+            "action_is_pad": torch.zeros(T, dtype=torch.bool),
+        }
 
 
 def endless(loader):
@@ -100,8 +126,11 @@ def endless(loader):
 
 
 def batches_of(dataset):
-    return endless(torch.utils.data.DataLoader(dataset, batch_size=BATCH, shuffle=True, num_workers=1,
-                                               persistent_workers=True, drop_last=True))
+    return endless(
+        torch.utils.data.DataLoader(
+            dataset, batch_size=BATCH, shuffle=True, num_workers=1, persistent_workers=True, drop_last=True
+        )
+    )
 
 
 def diffusion_policy_loop(arrays, episode_ends):
@@ -110,7 +139,7 @@ def diffusion_policy_loop(arrays, episode_ends):
     optimizer = torch.optim.AdamW(policy.parameters(), lr=5e-4, betas=(0.95, 0.999), eps=1e-8, weight_decay=1e-6)
     scheduler = get_scheduler("cosine", optimizer, num_warmup_steps=200, num_training_steps=9300)
     ema = EMAModel(policy.parameters(), use_ema_warmup=True, power=0.75)
-    log = open(pathlib.Path(_FOLDER.name) / "log.jsonl", "w", encoding="utf-8")
+    log = pathlib.Path(_FOLDER.name) / "log.jsonl"
 
     def step():
         loss, _ = policy.forward(next(batches))
@@ -119,7 +148,8 @@ def diffusion_policy_loop(arrays, episode_ends):
         optimizer.zero_grad()
         scheduler.step()
         ema.step(policy.parameters())
-        log.write(json.dumps({"train_loss": loss.item(), "lr": scheduler.get_last_lr()[0]}) + "\n")
+        with log.open("a") as lines:
+            lines.write(json.dumps({"train_loss": loss.item(), "lr": scheduler.get_last_lr()[0]}) + "\n")
 
     return step
 
@@ -141,10 +171,14 @@ def lerobot_loop(arrays, episode_ends):
     write_lerobot_dataset(arrays, episode_ends, folder)
     policy = DiffusionPolicy(networks.diffusion_config())
     config = policy.config
-    deltas = {STATE: config.observation_delta_indices, KEYPOINTS: config.observation_delta_indices,
-              ACTION: config.action_delta_indices}
-    dataset = LeRobotDataset("local/pusht", root=folder,
-                             delta_timestamps={key: [i / FPS for i in steps] for key, steps in deltas.items()})
+    deltas = {
+        STATE: config.observation_delta_indices,
+        KEYPOINTS: config.observation_delta_indices,
+        ACTION: config.action_delta_indices,
+    }
+    dataset = LeRobotDataset(
+        "local/pusht", root=folder, delta_timestamps={key: [i / FPS for i in steps] for key, steps in deltas.items()}
+    )
     batches = batches_of(dataset)
     optimizer = config.get_optimizer_preset().build(policy.get_optim_params())
     scheduler = config.get_scheduler_preset().build(optimizer, 9300)
@@ -163,5 +197,7 @@ def cases(program):
     collect(program)
     arrays, episode_ends = read_demonstrations()
     arrays = normalize(arrays)
-    return {"training step as LeRobot": {"": lerobot_loop(arrays, episode_ends)},
-            "training step as diffusion_policy": {"": diffusion_policy_loop(arrays, episode_ends)}}
+    return {
+        "training step as LeRobot": {"": lerobot_loop(arrays, episode_ends)},
+        "training step as diffusion_policy": {"": diffusion_policy_loop(arrays, episode_ends)},
+    }

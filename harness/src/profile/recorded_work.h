@@ -25,9 +25,9 @@ struct RecordedWork {
 RecordedWork RecordWork(c10::Device device, int n, const std::string& scope,
                         std::vector<OpEvent>* events, const std::function<void()>& work);
 
-/// Floating-point operations of the products of one call, as ProductFlops counts them. The call runs
-/// on one thread: with several, a plan's rows are divided between them, and a recorder sees only
-/// those of its own thread.
+/// Floating-point operations of the products of one call, as ProductFlops counts them. The call
+/// runs on one thread: with several, a plan's rows are divided between them, and a recorder sees
+/// only those of its own thread.
 double CountFlop(c10::Device device, const std::function<void()>& call);
 
 }  // namespace dp_bench::profile
