@@ -8,7 +8,8 @@ from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
 from lerobot.policies.diffusion.modeling_diffusion import DiffusionModel
 
 DEVICE = os.environ.get("DPB_PEER_DEVICE", "cpu")
-torch.set_default_device(DEVICE)
+if DEVICE != "cpu":
+    torch.set_default_device(DEVICE)  # costs each call of PyTorch some time
 STATE, KEYPOINTS, ACTION = "observation.state", "observation.environment_state", "action"
 T, TO, TA = 16, 2, 8
 FEATURES = {
