@@ -95,6 +95,27 @@ std::optional<double> AttentionProduct(c10::ArrayRef<const c10::IValue> inputs, 
   return n_products * kPerMultiplyAdd * static_cast<double>(q.size(0) * q.size(1)) * n_keys * width;
 }
 
+// x [rows, width] and the first weight [hidden, width]: a product has the size of x w^T.
+std::optional<double> FeedForwardProduct(c10::ArrayRef<const c10::IValue> inputs,
+                                         double n_products) {
+  const std::optional<double> one = WeightProduct(inputs, /*weight=*/1, 0, /*other=*/0);
+  return one ? std::optional(n_products * *one) : std::nullopt;
+}
+
+// x [tokens, d], the weights of the projections and the number of keys. The backward pass has two
+// products for each of the forward pass.
+std::optional<double> ProjectedAttentionProduct(c10::ArrayRef<const c10::IValue> inputs,
+                                                double n_passes) {
+  if (!IsTensor(inputs, 0) || !IsTensor(inputs, 1) || !IsTensor(inputs, 2) || inputs.size() < 4) {
+    return std::nullopt;
+  }
+  const Tensor& x = inputs[0].toTensor();
+  const auto per_token =
+      static_cast<double>(inputs[1].toTensor().numel() + inputs[2].toTensor().numel() +
+                          2 * inputs[3].toInt() * x.size(1));
+  return n_passes * kPerMultiplyAdd * static_cast<double>(x.size(0)) * per_token;
+}
+
 // LibTorch's callbacks are plain functions, so they find the recorder here.
 std::atomic<OpRecorder*> current_op_recorder = nullptr;
 
@@ -153,6 +174,12 @@ std::optional<double> ProductFlops(std::string_view name, c10::ArrayRef<const c1
   }
   if (name == "dp_bench::attention") return AttentionProduct(inputs, 2.0);
   if (name == "dp_bench::attention_backward") return AttentionProduct(inputs, 4.0);
+  if (name == "dp_bench::feed_forward") return FeedForwardProduct(inputs, 2.0);
+  if (name == "dp_bench::feed_forward_backward") return FeedForwardProduct(inputs, 4.0);
+  if (name == "dp_bench::projected_attention") return ProjectedAttentionProduct(inputs, 1.0);
+  if (name == "dp_bench::projected_attention_backward") {
+    return ProjectedAttentionProduct(inputs, 2.0);
+  }
   if (name == "aten::convolution") return Convolution(inputs);
   if (name == "aten::convolution_backward") return ConvolutionBackward(inputs);
   return std::nullopt;

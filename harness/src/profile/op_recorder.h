@@ -25,8 +25,10 @@ namespace dp_bench::profile {
 /// Counted: aten::mm, addmm, bmm, baddbmm, convolution, convolution_backward, oneDNN's linear, and
 /// our own kernels, which report themselves as dp_bench::product {w, x, ...} (2 · rows of w ·
 /// numbers in x), dp_bench::attention and dp_bench::attention_backward {q, kv or none}, [B, T, d]
-/// each. All other operators give nothing: element-wise loops, norms and reductions are not
-/// counted.
+/// each, dp_bench::feed_forward and dp_bench::feed_forward_backward {x, w of the hidden units},
+/// dp_bench::projected_attention and dp_bench::projected_attention_backward {x, w of queries, w of
+/// the output, number of keys}. All other operators give nothing: element-wise loops, norms and
+/// reductions are not counted.
 std::optional<double> ProductFlops(std::string_view name, c10::ArrayRef<const c10::IValue> inputs);
 
 /// The products of the operator `name` that ProductFlops counts, in words.

@@ -64,6 +64,15 @@ TEST(OpWork, OfOurOwnKernelsComesFromTheirOperands) {
   EXPECT_EQ(flops("dp_bench::attention", {qkv, torch::Tensor()}), 2 * 2 * (2 * 4 * 4 * 6));
   EXPECT_EQ(flops("dp_bench::attention_backward", {q, kv}), 4 * 2 * (2 * 4 * 5 * 6));
   EXPECT_EQ(flops("dp_bench::product", {torch::ones({7, 5}), torch::ones({3, 7})}), 2 * 3 * 5 * 7);
+  const torch::Tensor x = torch::ones({3, 5});
+  const torch::Tensor w1 = torch::ones({7, 5});
+  EXPECT_EQ(flops("dp_bench::feed_forward", {x, w1}), 2 * 2 * 3 * 5 * 7);
+  EXPECT_EQ(flops("dp_bench::feed_forward_backward", {x, w1}), 4 * 2 * 3 * 5 * 7);
+  const torch::Tensor w_in = torch::ones({15, 5});
+  const torch::Tensor w_out = torch::ones({5, 5});
+  const double attention = 2 * 3 * (15 * 5 + 5 * 5 + 2 * 4 * 5);  // 3 queries, 4 keys
+  EXPECT_EQ(flops("dp_bench::projected_attention", {x, w_in, w_out, 4}), attention);
+  EXPECT_EQ(flops("dp_bench::projected_attention_backward", {x, w_in, w_out, 4}), 2 * attention);
   EXPECT_EQ(flops("aten::add", {q, q}), 0.0);
 }
 

@@ -1,4 +1,5 @@
 // See product_tiles.h.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -28,6 +29,12 @@ namespace {
     __attribute__((TARGET)) static void RunRows(const Bf16Tile& tile, const std::uint16_t* a, \
                                                 const std::uint16_t* b, float* c) {           \
       Floats sums[ROWS][kVectors] = {};                                                       \
+      if (tile.accumulates) {                                                                 \
+        _Pragma("GCC unroll 32") for (int i = 0; i < (ROWS)*kVectors; ++i) {                  \
+          std::memcpy(&sums[i / kVectors][i % kVectors],                                      \
+                      c + (i / kVectors) * tile.c_stride + (i % kVectors) * kLanes, BYTES);   \
+        }                                                                                     \
+      }                                                                                       \
       for (std::int64_t block = 0; block < tile.n_blocks; ++block, a += kBf16Inner) {         \
         Floats even[ROWS][kVectors] = {};                                                     \
         Floats odd[ROWS][kVectors] = {};                                                      \
@@ -111,10 +118,17 @@ DPB_AMX void RunAmx(const Bf16Tile& tile) {
   const auto c_bytes = static_cast<std::size_t>(tile.c_stride) * sizeof(float);
   const std::uint16_t* lower_a = tile.a + kBf16Rows * tile.a_stride;
   float* lower_c = tile.c + kBf16Rows * tile.c_stride;
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
+  if (tile.accumulates) {
+    _tile_loadd(0, tile.c, c_bytes);
+    if (has_panel) _tile_loadd(1, tile.c + kBf16Width, c_bytes);
+    if (has_rows) _tile_loadd(2, lower_c, c_bytes);
+    if (has_rows && has_panel) _tile_loadd(3, lower_c + kBf16Width, c_bytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
   for (std::int64_t block = 0; block < tile.n_blocks; ++block) {
     const std::uint16_t* b = tile.b + tile.block_offsets[block];
     _tile_loadd(4, tile.a + block * kBf16Inner, a_bytes);
@@ -168,6 +182,13 @@ template <int kPanels>
 DPB_AVX512_BF16 void RunAvx512Bf16Rows(const Bf16Tile& tile, const std::uint16_t* a, float* c) {
   constexpr int kRows = 8;
   __m512 sums[kRows][kPanels] = {};
+  if (tile.accumulates) {
+    _Pragma("GCC unroll 8") for (int i = 0; i < kRows; ++i) {
+      for (int p = 0; p < kPanels; ++p) {
+        std::memcpy(&sums[i][p], c + i * tile.c_stride + p * kBf16Width, 64);
+      }
+    }
+  }
   for (std::int64_t block = 0; block < tile.n_blocks; ++block, a += kBf16Inner) {
     const std::uint16_t* of_b = tile.b + tile.block_offsets[block];
     for (std::int64_t k = 0; k < kBf16Inner; k += 2, of_b += tile.b_stride) {
@@ -255,6 +276,29 @@ Bf16Kernels::Bf16Kernels(Bf16Processor processor) : kernel_(FindBf16Kernel(proce
   float_mode_before_ = _mm_getcsr();
   _mm_setcsr(float_mode_before_ | kFlushToZeroAndDenormalsAreZero);
 #endif
+}
+
+void Bf16Kernels::RunRows(const Bf16Tile& tile, std::int64_t n_columns) const {
+  constexpr std::int64_t kStride = 2 * kBf16Width;
+  alignas(64) std::array<float, 2 * kBf16Rows * kStride> sums;
+  const std::int64_t width = std::min(n_columns, tile.n_panels * kBf16Width);
+  for (std::int64_t row = 0; row < tile.n_rows; row += 2 * kBf16Rows) {
+    const std::int64_t n = std::min(2 * kBf16Rows, tile.n_rows - row);
+    Bf16Tile part = tile;
+    part.n_rows = (n + kBf16Rows - 1) / kBf16Rows * kBf16Rows;
+    part.a += row * tile.a_stride;
+    part.c += row * tile.c_stride;
+    if (n == part.n_rows && width == tile.n_panels * kBf16Width) {
+      kernel_(part);
+      continue;
+    }
+    float* const c = part.c;
+    part.c = sums.data();
+    part.c_stride = kStride;
+    if (tile.accumulates) CopyRows(c, tile.c_stride, part.c, kStride, n, width);
+    kernel_(part);
+    CopyRows(part.c, kStride, c, tile.c_stride, n, width);
+  }
 }
 
 Bf16Kernels::~Bf16Kernels() {

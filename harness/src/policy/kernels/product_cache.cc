@@ -1,6 +1,8 @@
 // See product_cache.h.
 #include "policy/kernels/product_cache.h"
 
+#include <ATen/Parallel.h>
+
 namespace dp_bench::policy {
 namespace {
 
@@ -21,6 +23,16 @@ MatrixView ViewOf(const Tensor& matrix) {
           .n_columns = matrix.size(1),
           .row_stride = matrix.stride(0),
           .column_stride = matrix.stride(1)};
+}
+
+PackedWeight PackForTraining(const torch::Tensor& weight) {
+  return PackedWeight::InPanels(ViewOf(weight), ProductType::kBf16AnyOrder, at::get_num_threads());
+}
+
+bool HasRowsForThreads(std::int64_t rows, std::int64_t units) {
+  constexpr std::int64_t kMinRows = 64;
+  const int n_threads = at::get_num_threads();
+  return rows >= kMinRows * n_threads && units >= 2 * n_threads;
 }
 
 void ProductCache::SetType(ProductType type) {

@@ -74,6 +74,13 @@ class ProductScope {
 /// Whether products with x are differentiated in bfloat16: under autocast, on the CPU.
 bool TrainsInBf16(const torch::Tensor& x);
 
+/// A weight in panels, for products that are differentiated in bfloat16.
+PackedWeight PackForTraining(const torch::Tensor& weight);
+
+/// Whether threads share a product better by its `rows` than by its columns. `units` cannot be
+/// divided.
+bool HasRowsForThreads(std::int64_t rows, std::int64_t units);
+
 /// out [O, columns] = weight [O, K] times the K rows of all sources, which are dense; CPU float32,
 /// without gradients.
 void ColumnProduct(const torch::Tensor& weight, std::span<const ShiftedRows> sources,

@@ -77,13 +77,6 @@ class RowReader {
   std::int64_t width_;
 };
 
-void CopyRows(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride,
-              std::int64_t n_rows, std::int64_t n_columns) {
-  for (std::int64_t i = 0; i < n_rows; ++i) {
-    std::copy_n(from + i * from_stride, n_columns, to + i * to_stride);
-  }
-}
-
 // `n_rows` rows of the panel that `tile` begins with; `n_columns` of its columns belong to c.
 void RunFloatTiles(const FloatTiles& tiles, FloatTile tile, std::int64_t n_rows,
                    std::int64_t n_columns) {
@@ -109,28 +102,6 @@ void RunFloatTiles(const FloatTiles& tiles, FloatTile tile, std::int64_t n_rows,
 
 Bf16Order OrderOf(ProductType type) {
   return type == ProductType::kBf16AnyOrder ? Bf16Order::kAny : Bf16Order::kAmx;
-}
-
-// The rows and panels of `tile`; `n_columns` and more columns of them belong to c.
-void RunBf16Tiles(const Bf16Kernels& kernels, const Bf16Tile& tile, std::int64_t n_columns) {
-  alignas(64) std::array<float, 2 * kBf16Rows * kPanelsPerTask * kBf16Width> sums;
-  constexpr std::int64_t kStride = kPanelsPerTask * kBf16Width;
-  const std::int64_t width = std::min(n_columns, tile.n_panels * kBf16Width);
-  for (std::int64_t row = 0; row < tile.n_rows; row += 2 * kBf16Rows) {
-    const std::int64_t n = std::min(2 * kBf16Rows, tile.n_rows - row);
-    Bf16Tile part = tile;
-    part.n_rows = RoundUp(n, kBf16Rows);
-    part.a += row * tile.a_stride;
-    part.c += row * tile.c_stride;
-    float* const c = part.c;
-    const bool is_whole = n == part.n_rows && width == tile.n_panels * kBf16Width;
-    if (!is_whole) {
-      part.c = sums.data();
-      part.c_stride = kStride;
-    }
-    kernels.Run(part);
-    if (!is_whole) CopyRows(sums.data(), kStride, c, tile.c_stride, n, width);
-  }
 }
 
 void RunFloat(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
@@ -200,8 +171,6 @@ void RunBf16(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
   const std::int64_t n_groups = Ceiling(n_panels, kPanelsPerTask);
   const std::int64_t chunk = ChunkOf(args.n_rows, n_groups, 2 * kBf16Rows, kRowsPerTask, n_threads);
   const Tasks tasks = {Ceiling(args.n_rows, chunk), n_groups, RoundUp(chunk, kBf16Rows) * inner};
-  std::vector<std::int64_t> block_offsets;
-  for (std::int64_t k = 0; k < inner; k += kBf16Inner) block_offsets.push_back(k * kBf16Width);
 
   const auto round_rows = [&](std::int64_t task, std::uint16_t* a) {
     const std::int64_t row = task * chunk;
@@ -218,19 +187,14 @@ void RunBf16(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
                             [&](std::int64_t task, std::int64_t group, const std::uint16_t* a) {
                               const std::int64_t row = task * chunk;
                               const std::int64_t p = group * kPanelsPerTask;
-                              RunBf16Tiles(kernels,
-                                           {.n_blocks = inner / kBf16Inner,
-                                            .n_rows = std::min(chunk, args.n_rows - row),
-                                            .n_panels = std::min(kPanelsPerTask, n_panels - p),
-                                            .a = a,
-                                            .a_stride = inner,
-                                            .b = w.bf16 + p * w.stride,
-                                            .block_offsets = block_offsets.data(),
-                                            .b_stride = 2 * kBf16Width,
-                                            .panel_stride = w.stride,
-                                            .c = args.c + row * args.c_stride + p * kBf16Width,
-                                            .c_stride = args.c_stride},
-                                           w.n_rows - p * kBf16Width);
+                              MultiplyBf16Rows(kernels,
+                                               {.n_rows = std::min(chunk, args.n_rows - row),
+                                                .a = a,
+                                                .first_panel = p,
+                                                .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                                                .c = args.c + row * args.c_stride + p * kBf16Width,
+                                                .c_stride = args.c_stride},
+                                               w);
                             });
   }
 }
@@ -314,19 +278,18 @@ void RunBf16(const WeightByColumns& args, const PackedWeight& w, int n_threads) 
         [&](std::int64_t group, std::int64_t task, std::uint16_t*) {
           const std::int64_t row = task * chunk;
           const std::int64_t p = group * kPanelsPerTask;
-          RunBf16Tiles(kernels,
-                       {.n_blocks = static_cast<std::int64_t>(block_offsets.size()),
-                        .n_rows = std::min(chunk, w.n_rows - row),
-                        .n_panels = std::min(kPanelsPerTask, n_panels - p),
-                        .a = w.bf16 + row * w.stride,
-                        .a_stride = w.stride,
-                        .b = columns.data() + 2 * p * kBf16Width,
-                        .block_offsets = block_offsets.data(),
-                        .b_stride = columns.pair_stride(),
-                        .panel_stride = 2 * kBf16Width,
-                        .c = args.c + row * args.c_stride + p * kBf16Width,
-                        .c_stride = args.c_stride},
-                       args.n_columns - p * kBf16Width);
+          kernels.RunRows({.n_blocks = static_cast<std::int64_t>(block_offsets.size()),
+                           .n_rows = std::min(chunk, w.n_rows - row),
+                           .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                           .a = w.bf16 + row * w.stride,
+                           .a_stride = w.stride,
+                           .b = columns.data() + 2 * p * kBf16Width,
+                           .block_offsets = block_offsets.data(),
+                           .b_stride = columns.pair_stride(),
+                           .panel_stride = 2 * kBf16Width,
+                           .c = args.c + row * args.c_stride + p * kBf16Width,
+                           .c_stride = args.c_stride},
+                          args.n_columns - p * kBf16Width);
         });
   }
 }
@@ -398,20 +361,41 @@ void MultiplyOverColumns(const ProductOverColumns& args, int n_threads) {
           const ShiftedResult& result = args.results[static_cast<std::size_t>(task % n_results)];
           const std::int64_t row = task / n_results * kRows;
           const std::int64_t p = group * kPanelsPerTask;
-          RunBf16Tiles(kernels,
-                       {.n_blocks = inner / kBf16Inner,
-                        .n_rows = std::min(kRows, args.a.n_rows - row),
-                        .n_panels = std::min(kPanelsPerTask, n_panels - p),
-                        .a = a.Row(row, result.shift),
-                        .a_stride = a.stride(),
-                        .b = panels.get() + p * kBf16Width * inner,
-                        .block_offsets = block_offsets.data(),
-                        .b_stride = 2 * kBf16Width,
-                        .panel_stride = kBf16Width * inner,
-                        .c = result.c + row * result.c_stride + p * kBf16Width,
-                        .c_stride = result.c_stride},
-                       args.b.n_rows - p * kBf16Width);
+          kernels.RunRows({.n_blocks = inner / kBf16Inner,
+                           .n_rows = std::min(kRows, args.a.n_rows - row),
+                           .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                           .a = a.Row(row, result.shift),
+                           .a_stride = a.stride(),
+                           .b = panels.get() + p * kBf16Width * inner,
+                           .block_offsets = block_offsets.data(),
+                           .b_stride = 2 * kBf16Width,
+                           .panel_stride = kBf16Width * inner,
+                           .c = result.c + row * result.c_stride + p * kBf16Width,
+                           .c_stride = result.c_stride},
+                          args.b.n_rows - p * kBf16Width);
         });
+  }
+}
+
+void MultiplyBf16Rows(const Bf16Kernels& kernels, const Bf16RowsByWeight& args,
+                      const PackedWeight& w) {
+  const std::int64_t inner = RoundUp(w.n_inner, kBf16Inner);
+  std::vector<std::int64_t> block_offsets;
+  for (std::int64_t k = 0; k < inner; k += kBf16Inner) block_offsets.push_back(k * kBf16Width);
+  const std::int64_t end = args.first_panel + args.n_panels;
+  for (std::int64_t p = args.first_panel; p < end; p += kPanelsPerTask) {
+    kernels.RunRows({.n_blocks = inner / kBf16Inner,
+                     .n_rows = args.n_rows,
+                     .n_panels = std::min(kPanelsPerTask, end - p),
+                     .a = args.a,
+                     .a_stride = inner,
+                     .b = w.bf16 + p * w.stride,
+                     .block_offsets = block_offsets.data(),
+                     .b_stride = 2 * kBf16Width,
+                     .panel_stride = w.stride,
+                     .c = args.c + (p - args.first_panel) * kBf16Width,
+                     .c_stride = args.c_stride},
+                    w.n_rows - p * kBf16Width);
   }
 }
 

@@ -60,6 +60,19 @@ struct RowsByWeight {
 };
 void MultiplyByWeight(const RowsByWeight& args, const PackedWeight& w, int n_threads);
 
+/// The same for rows in bfloat16 and some of the panels, in the calling thread.
+struct Bf16RowsByWeight {
+  std::int64_t n_rows;
+  const std::uint16_t* a;  // [n_rows up to a multiple of 16, K up to a multiple of 32], 0 beyond K
+  std::int64_t first_panel;  // of 16 rows of w
+  std::int64_t n_panels;
+  float* c;  // where the first panel's columns begin
+  std::int64_t c_stride;
+};
+class Bf16Kernels;  // product_tiles.h
+void MultiplyBf16Rows(const Bf16Kernels& kernels, const Bf16RowsByWeight& args,
+                      const PackedWeight& w);
+
 /// Rows of the right-hand side of WeightByColumns: column j of row k is x[k * x_stride + j +
 /// shift], and 0 where j + shift is outside of its n_columns.
 struct ShiftedRows {

@@ -1,6 +1,7 @@
 // See product_tiles.h.
 #include "policy/kernels/product_tiles.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace dp_bench::policy {
@@ -78,6 +79,13 @@ const TilesOfMachine& TilesOfThisMachine() {
 }
 
 }  // namespace
+
+void CopyRows(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride,
+              std::int64_t n_rows, std::int64_t n_columns) {
+  for (std::int64_t i = 0; i < n_rows; ++i) {
+    std::copy_n(from + i * from_stride, n_columns, to + i * to_stride);
+  }
+}
 
 const FloatTiles& FloatTilesFor(std::int64_t n_columns) {
   const TilesOfMachine& machine = TilesOfThisMachine();

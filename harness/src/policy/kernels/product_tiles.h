@@ -28,6 +28,10 @@ struct FloatTiles {
   std::array<Kernel, 4> kernels;
 };
 
+/// Copies a matrix of `n_rows` and `n_columns`.
+void CopyRows(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride,
+              std::int64_t n_rows, std::int64_t n_columns);
+
 /// The narrowest panel of this machine that has room for all columns, or else the widest.
 const FloatTiles& FloatTilesFor(std::int64_t n_columns);
 
@@ -54,6 +58,7 @@ struct Bf16Tile {
   std::int64_t panel_stride;  // from one panel to the next
   float* c;
   std::int64_t c_stride;
+  bool accumulates = false;  // adds to c
 };
 
 /// The kernel of one kind of processor, or null where this one cannot run it.
@@ -75,6 +80,10 @@ class Bf16Kernels {
   ~Bf16Kernels();
 
   void Run(const Bf16Tile& tile) const { kernel_(tile); }
+
+  /// For any n_rows: a has rows up to a multiple of 16, of which c has n_rows. c has `n_columns` of
+  /// the panels' columns, or all if there are fewer.
+  void RunRows(const Bf16Tile& tile, std::int64_t n_columns) const;
 
  private:
   Bf16Kernel kernel_;

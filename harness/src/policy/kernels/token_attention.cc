@@ -1,4 +1,5 @@
-// See token_ops.h: attention, through the loops or through LibTorch's operators.
+// See token_ops.h and projected_attention.h: attention, through the loops or through LibTorch's
+// operators.
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 
@@ -6,9 +7,13 @@
 #include <optional>
 #include <vector>
 
+#include "dp_bench/policy/kernels/row_product.h"
 #include "dp_bench/policy/kernels/token_ops.h"
+#include "policy/kernels/attention_block_kernels.h"
 #include "policy/kernels/attention_kernels.h"
 #include "policy/kernels/loop_tensors.h"
+#include "policy/kernels/product_cache.h"
+#include "policy/kernels/projected_attention.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -160,12 +165,117 @@ Tensor WeightsOf(const Heads& heads, const Tensor& mask) {
 }
 
 // The dropout mask, [B, H, S, padded T]: the same for both implementations of attention.
-Tensor WeightDropout(const AttentionInputs& inputs, std::int64_t n_head) {
+Tensor WeightDropout(const AttentionInputs& inputs, std::int64_t n_query, std::int64_t n_head,
+                     torch::Device device) {
   if (!inputs.dropout.is_active()) return {};
-  const std::int64_t n_key = (inputs.kv.defined() ? inputs.kv : inputs.q).size(1);
-  return inputs.dropout.masks->Next({n_head, n_key, PaddedQueries(inputs.q.size(1))},
-                                    inputs.dropout.p, inputs.q.device());
+  const std::int64_t n_key = inputs.kv.defined() ? inputs.kv.size(1) : n_query;
+  return inputs.dropout.masks->Next({n_head, n_key, PaddedQueries(n_query)}, inputs.dropout.p,
+                                    device);
 }
+
+AttentionBlockShape BlockShapeOf(const Tensor& x, std::int64_t batch, const Tensor& kv,
+                                 const Tensor& mask, std::int64_t n_head) {
+  const bool has_memory = kv.defined();
+  const std::int64_t n_query = x.size(0) / batch;
+  return {.batch = batch,
+          .n_head = n_head,
+          .head_dim = x.size(1) / n_head,
+          .n_query = n_query,
+          .n_key = has_memory ? kv.size(1) : n_query,
+          .memory_row = has_memory ? kv.stride(0) : 0,
+          .memory_token = has_memory ? kv.stride(1) : 0,
+          .mask_row = mask.defined() && mask.dim() == 3 ? mask.stride(0) : 0};
+}
+
+// The tensors of a block, for both passes; all but x may be undefined.
+struct BlockTensors {
+  Tensor x;
+  Tensor kv;
+  Tensor bias;
+  Tensor mask;     // the result of MaskForKernel
+  Tensor dropout;  // that of WeightDropout
+};
+
+Tensor RunBlocks(const AttentionBlockShape& shape, const BlockTensors& in, const PackedWeight& w_in,
+                 const PackedWeight& w_out) {
+  Tensor y = at::empty_like(in.x);
+  RunAttentionBlockForward({.shape = shape,
+                            .x = in.x.const_data_ptr<float>(),
+                            .w_in = &w_in,
+                            .bias = DataOrNull(in.bias),
+                            .memory = DataOrNull(in.kv),
+                            .mask = DataOrNull(in.mask),
+                            .dropout = DataOrNull(in.dropout),
+                            .w_out = &w_out,
+                            .y = y.mutable_data_ptr<float>()},
+                           at::get_num_threads());
+  return y;
+}
+
+// In bfloat16.
+class ProjectedAttentionFunction : public torch::autograd::Function<ProjectedAttentionFunction> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& w_in,
+                        const Tensor& w_out, const std::optional<Tensor>& kv,
+                        const std::optional<Tensor>& bias, const std::optional<Tensor>& mask,
+                        const std::optional<Tensor>& dropout, std::int64_t batch,
+                        std::int64_t n_head) {
+    const BlockTensors in = {.x = x,
+                             .kv = kv.value_or(Tensor()),
+                             .bias = bias.value_or(Tensor()),
+                             .mask = mask.value_or(Tensor()),
+                             .dropout = dropout.value_or(Tensor())};
+    ctx->save_for_backward({x, w_in, w_out, in.kv, in.bias, in.mask, in.dropout});
+    ctx->saved_data["batch"] = batch;
+    ctx->saved_data["n_head"] = n_head;
+    const AttentionBlockShape shape = BlockShapeOf(x, batch, in.kv, in.mask, n_head);
+    RECORD_FUNCTION("dp_bench::projected_attention",
+                    std::vector<c10::IValue>({x, w_in, w_out, shape.n_key}));
+    return RunBlocks(shape, in, PackForTraining(w_in), PackForTraining(w_out));
+  }
+
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor& x = saved[0];
+    const Tensor& w_in = saved[1];
+    const Tensor& w_out = saved[2];
+    const Tensor& kv = saved[3];
+    const Tensor& bias = saved[4];
+    const Tensor& mask = saved[5];
+    const Tensor grad_y = grads[0].contiguous();
+    const PackedWeight panels_in = PackForTraining(w_in);
+    const PackedWeight panels_in_transposed = PackForTraining(w_in.t());
+    const PackedWeight panels_out_transposed = PackForTraining(w_out.t());
+    Tensor grad_x = at::empty_like(x);
+    Tensor grad_kv = kv.defined() ? at::empty_like(kv) : Tensor();
+    Tensor grad_w_in = at::empty_like(w_in, at::MemoryFormat::Contiguous);
+    Tensor grad_w_out = at::empty_like(w_out);
+    Tensor grad_bias = at::empty({3 * x.size(1)}, x.options());
+    const AttentionBlockShape shape = BlockShapeOf(x, ctx->saved_data["batch"].toInt(), kv, mask,
+                                                   ctx->saved_data["n_head"].toInt());
+    RECORD_FUNCTION("dp_bench::projected_attention_backward",
+                    std::vector<c10::IValue>({x, w_in, w_out, shape.n_key}));
+    RunAttentionBlockBackward(
+        {.shape = shape,
+         .x = x.const_data_ptr<float>(),
+         .bias = DataOrNull(bias),
+         .memory = DataOrNull(kv),
+         .mask = DataOrNull(mask),
+         .dropout = DataOrNull(saved[6]),
+         .grad_y = grad_y.const_data_ptr<float>(),
+         .w_in = &panels_in,
+         .w_in_transposed = &panels_in_transposed,
+         .w_out_transposed = &panels_out_transposed,
+         .grad_x = grad_x.mutable_data_ptr<float>(),
+         .grad_memory = kv.defined() ? grad_kv.mutable_data_ptr<float>() : nullptr,
+         .grad_w_in = grad_w_in.mutable_data_ptr<float>(),
+         .grad_w_out = grad_w_out.mutable_data_ptr<float>(),
+         .grad_bias = grad_bias.mutable_data_ptr<float>()},
+        at::get_num_threads());
+    return {grad_x,   grad_w_in, grad_w_out, grad_kv, bias.defined() ? grad_bias : Tensor(),
+            Tensor(), Tensor(),  Tensor(),   Tensor()};
+  }
+};
 
 }  // namespace
 
@@ -173,7 +283,7 @@ Tensor Attention(const AttentionInputs& projections, std::int64_t n_head) {
   AttentionInputs inputs = projections;
   inputs.q = ForLoops(inputs.q);
   inputs.kv = ForLoops(inputs.kv);
-  const Tensor dropout = WeightDropout(inputs, n_head);
+  const Tensor dropout = WeightDropout(inputs, inputs.q.size(1), n_head, inputs.q.device());
   if (!UsesOwnLoops(inputs.q)) {
     const Heads heads = SplitHeads(inputs, n_head);
     Tensor out;  // [B, H, T, D]
@@ -194,6 +304,38 @@ Tensor Attention(const AttentionInputs& projections, std::int64_t n_head) {
   const Tensor kv = inputs.kv.defined() ? inputs.kv.contiguous() : inputs.kv;
   return AttentionFunction::apply(inputs.q.contiguous(), IfDefined(kv), IfDefined(inputs.bias),
                                   IfDefined(mask), IfDefined(dropout), n_head);
+}
+
+Tensor ProjectedAttention(const Tensor& x, std::int64_t batch,
+                          const AttentionProjections& projections, const AttentionInputs& inputs) {
+  const Tensor& w_in = projections.w_in;
+  const Tensor& w_out = projections.w_out;
+  const std::int64_t n_head = projections.n_head;
+  ProductCache* const cache = ProductScope::Current();
+  const bool infers_in_blocks = !torch::GradMode::is_enabled() && UsesOwnLoops(x) &&
+                                cache != nullptr && HasRowsForThreads(x.size(0), batch);
+  const bool trains_in_blocks =
+      TrainsInBf16(x) && HasBlocks(BlockShapeOf(x, batch, inputs.kv, {}, n_head));
+  if (!infers_in_blocks && !trains_in_blocks) {
+    AttentionInputs projected = inputs;
+    projected.q = RowProduct(x, w_in).view({batch, -1, w_in.size(0)});
+    return RowProduct(Attention(projected, n_head).flatten(0, 1), w_out);
+  }
+  BlockTensors in = {.x = FullPrecision(x).contiguous(),
+                     .kv = ForLoops(inputs.kv),
+                     .bias = inputs.bias,
+                     .mask = MaskForKernel(inputs.mask),
+                     .dropout = WeightDropout(inputs, x.size(0) / batch, n_head, x.device())};
+  if (infers_in_blocks) {
+    const AttentionBlockShape shape = BlockShapeOf(in.x, batch, in.kv, in.mask, n_head);
+    RECORD_FUNCTION("dp_bench::projected_attention",
+                    std::vector<c10::IValue>({x, w_in, w_out, shape.n_key}));
+    return RunBlocks(shape, in, cache->InPanels(w_in), cache->InPanels(w_out));
+  }
+  if (in.kv.defined()) in.kv = in.kv.contiguous();
+  return ProjectedAttentionFunction::apply(in.x, w_in, w_out, IfDefined(in.kv), IfDefined(in.bias),
+                                           IfDefined(in.mask), IfDefined(in.dropout), batch,
+                                           n_head);
 }
 
 Tensor AttentionWeights(const AttentionInputs& inputs, std::int64_t n_head) {

@@ -174,8 +174,8 @@ DPB_ALWAYS_INLINE void ActivateRows(const BiasActivationForward& args, std::int6
                                     std::int64_t end) {
   const float* __restrict bias = args.bias;
   for (std::int64_t row = begin; row < end; ++row) {
-    const float* __restrict x = args.x + row * args.width;
-    float* __restrict y = args.y + row * args.width;
+    const float* x = args.x + row * args.width;
+    float* y = args.y + row * args.width;
 #pragma omp simd
     for (std::int64_t i = 0; i < args.width; ++i) y[i] = Function::Value(x[i] + bias[i]);
   }

@@ -47,7 +47,7 @@ void RunAddNormBackward(const AddNormBackward& args, int n_threads);
 /// Of a feed-forward layer's hidden units; kGelu is the exact formula.
 enum class Activation { kGelu, kRelu };
 
-/// y = activation(x + bias); x, y [rows, width], bias [width].
+/// y = activation(x + bias); x, y [rows, width], bias [width]. y may be x.
 struct BiasActivationForward {
   Activation activation;
   std::int64_t rows, width;

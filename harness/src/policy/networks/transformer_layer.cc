@@ -4,7 +4,9 @@
 
 #include "core/errors.h"
 #include "dp_bench/policy/kernels/row_product.h"
+#include "policy/kernels/feed_forward.h"
 #include "policy/kernels/gradient_checkpoint.h"
+#include "policy/kernels/projected_attention.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -54,24 +56,26 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(const TransformerLayerConfig& con
   out_proj_ = register_module("out_proj", MakeLinear(d, d));
 }
 
-AttentionInputs MultiheadAttentionImpl::ProjectSelf(const Tensor& tokens, std::int64_t batch,
-                                                    const Tensor& position) const {
+Tensor MultiheadAttentionImpl::forward(const Tensor& tokens, const AttentionContext& context,
+                                       Tensor* map) {
   const std::int64_t d = in_proj_weight_.size(1);
-  const Tensor qkv =
-      position.defined()
-          ? torch::cat(
-                {RowProduct(WithPositions(tokens, position), in_proj_weight_.narrow(0, 0, 2 * d)),
-                 RowProduct(tokens, in_proj_weight_.narrow(0, 2 * d, d))},
-                /*dim=*/1)
-          : RowProduct(tokens, in_proj_weight_);
-  return {.q = qkv.view({batch, -1, qkv.size(1)}), .bias = in_proj_bias_};
-}
-
-AttentionInputs MultiheadAttentionImpl::ProjectQueries(const Tensor& tokens, const Tensor& kv,
-                                                       const Tensor& position) const {
-  const std::int64_t d = in_proj_weight_.size(1);
-  const Tensor q = RowProduct(WithPositions(tokens, position), in_proj_weight_.narrow(0, 0, d));
-  return {.q = q.view({kv.size(0), -1, d}), .kv = kv, .bias = in_proj_bias_};
+  const bool has_memory = context.kv.defined();
+  const Tensor w_in = has_memory ? in_proj_weight_.narrow(0, 0, d) : in_proj_weight_;
+  AttentionInputs inputs = {
+      .kv = context.kv, .bias = in_proj_bias_, .mask = context.mask, .dropout = context.dropout};
+  if (map == nullptr && !context.position.defined()) {
+    return ProjectedAttention(tokens, context.batch,
+                              {.w_in = w_in, .w_out = out_proj_->weight, .n_head = n_head_},
+                              inputs);
+  }
+  const Tensor placed = WithPositions(tokens, context.position);
+  Tensor q = RowProduct(placed, has_memory ? w_in : in_proj_weight_.narrow(0, 0, 2 * d));
+  if (!has_memory) {
+    q = torch::cat({q, RowProduct(tokens, in_proj_weight_.narrow(0, 2 * d, d))}, /*dim=*/1);
+  }
+  inputs.q = q.view({context.batch, -1, q.size(1)});
+  if (map != nullptr) *map = AttentionWeights(inputs, n_head_);
+  return RowProduct(Attention(inputs, n_head_).flatten(0, 1), out_proj_->weight);
 }
 
 Tensor MultiheadAttentionImpl::KeyValueWeight() const {
@@ -84,11 +88,6 @@ Tensor MultiheadAttentionImpl::ProjectMemory(const Tensor& memory, const Tensor&
   return torch::cat({RowProduct(memory + position, in_proj_weight_.narrow(0, d, d)),
                      RowProduct(memory, in_proj_weight_.narrow(0, 2 * d, d))},
                     /*dim=*/2);
-}
-
-Tensor MultiheadAttentionImpl::Attend(const AttentionInputs& inputs) const {
-  const Tensor out = Attention(inputs, n_head_).flatten(0, 1);
-  return RowProduct(out, out_proj_->weight);
 }
 
 TransformerLayerImpl::TransformerLayerImpl(const TransformerLayerConfig& config) : config_(config) {
@@ -108,32 +107,34 @@ TransformerLayerImpl::TransformerLayerImpl(const TransformerLayerConfig& config)
 void TransformerLayerImpl::forward(TokenStream& stream, const Tensor& kv,
                                    const LayerInputs& inputs) {
   AttentionMaps maps;
-  const Dropout dropout = DropoutOf(inputs);
-
-  AttentionInputs self =
-      self_attn_->ProjectSelf(Enter(stream, norm_self_), inputs.batch, inputs.position);
-  self.mask = inputs.mask;
-  self.dropout = dropout;
-  if (inputs.maps != nullptr) maps.self = AttentionWeights(self, config_.n_head);
-  Leave(stream, norm_self_, self_attn_->Attend(self), self_attn_->output_bias(), inputs);
+  AttentionContext context = {.batch = inputs.batch,
+                              .mask = inputs.mask,
+                              .position = inputs.position,
+                              .dropout = DropoutOf(inputs)};
+  const bool has_maps = inputs.maps != nullptr;
+  Tensor tokens = Enter(stream, norm_self_);
+  Leave(stream, norm_self_, self_attn_(tokens, context, has_maps ? &maps.self : nullptr),
+        self_attn_->output_bias(), inputs);
 
   if (!multihead_attn_.is_empty()) {
     if (inputs.batch < kv.size(0)) Repeat(stream, kv.size(0));
-    AttentionInputs cross =
-        multihead_attn_->ProjectQueries(Enter(stream, norm_cross_), kv, inputs.position);
-    cross.mask = inputs.memory_mask;
-    cross.dropout = dropout;
-    if (inputs.maps != nullptr) maps.cross = AttentionWeights(cross, config_.n_head);
-    Leave(stream, norm_cross_, multihead_attn_->Attend(cross), multihead_attn_->output_bias(),
-          inputs);
+    context.batch = kv.size(0);
+    context.kv = kv;
+    context.mask = inputs.memory_mask;
+    tokens = Enter(stream, norm_cross_);
+    Leave(stream, norm_cross_, multihead_attn_(tokens, context, has_maps ? &maps.cross : nullptr),
+          multihead_attn_->output_bias(), inputs);
   }
 
-  const Tensor in = Enter(stream, norm_feed_forward_);
-  Tensor hidden = RowProduct(in, linear1_->weight);
-  hidden = config_.has_relu ? BiasRelu(hidden, linear1_->bias) : BiasGelu(hidden, linear1_->bias);
-  if (dropout.is_active()) hidden = DropRows(dropout, hidden, inputs.batch);
-  Leave(stream, norm_feed_forward_, RowProduct(hidden, linear2_->weight), linear2_->bias, inputs);
-  if (inputs.maps != nullptr) inputs.maps->push_back(maps);
+  tokens = Enter(stream, norm_feed_forward_);
+  const FeedForwardLayers layers = {
+      .linear1 = linear1_,
+      .linear2 = linear2_,
+      .activation = config_.has_relu ? Activation::kRelu : Activation::kGelu,
+      .dropout = context.dropout,
+      .batch = inputs.batch};
+  Leave(stream, norm_feed_forward_, FeedForward(tokens, layers), linear2_->bias, inputs);
+  if (has_maps) inputs.maps->push_back(maps);
 }
 
 void TransformerLayerImpl::ForwardCheckpointed(TokenStream& stream, const Tensor& kv,

@@ -56,27 +56,30 @@ struct LayerInputs {
   std::vector<AttentionMaps>* maps = nullptr;  // every layer appends its own, unless null
 };
 
+/// What tokens attend to.
+struct AttentionContext {
+  std::int64_t batch = 0;  // B
+  torch::Tensor kv;        // of a memory, [B, S, 2d], see KeyValueWeight; undefined: the tokens
+  torch::Tensor mask;      // as in AttentionInputs
+  torch::Tensor position;  // see LayerInputs
+  Dropout dropout;         // of the attention weights
+};
+
 /// Fused projections; names as in torch.nn.MultiheadAttention.
 class MultiheadAttentionImpl : public torch::nn::Module {
  public:
   explicit MultiheadAttentionImpl(const TransformerLayerConfig& config);
 
-  /// Self-attention of the tokens [B * T, d]; for `position` see LayerInputs.
-  AttentionInputs ProjectSelf(const torch::Tensor& tokens, std::int64_t batch,
-                              const torch::Tensor& position) const;
-
-  /// tokens [B * T, d] attend to `kv` [B, S, 2d], see KeyValueWeight.
-  AttentionInputs ProjectQueries(const torch::Tensor& tokens, const torch::Tensor& kv,
-                                 const torch::Tensor& position) const;
+  /// tokens [B * T, d] attend to themselves or to a memory -> [B * T, d], without the bias of the
+  /// output projection. `map` receives the attention weights, unless it is null.
+  torch::Tensor forward(const torch::Tensor& tokens, const AttentionContext& context,
+                        torch::Tensor* map);
 
   /// [2d, d]: keys and values of a memory are memory @ KeyValueWeight^T; their bias is added later.
   torch::Tensor KeyValueWeight() const;
 
   /// The same for a memory [B, S, d] whose positions [S, d] only the keys have -> [B, S, 2d].
   torch::Tensor ProjectMemory(const torch::Tensor& memory, const torch::Tensor& position) const;
-
-  /// [B * T, d], without the bias of the output projection.
-  torch::Tensor Attend(const AttentionInputs& inputs) const;
 
   const torch::Tensor& output_bias() const { return out_proj_->bias; }
   std::int64_t n_head() const { return n_head_; }
