@@ -218,7 +218,8 @@ PlanComparison ComparePlans(run::PlanRecord& a, run::PlanRecord& b) {
     const ArrayMap in_b = b.Read(*plan_b);
     std::vector<std::string> names;
     for (const auto& [name, array] : in_a) names.push_back(name);
-    std::ranges::stable_partition(names, [](const auto& name) { return name != kActions; });
+    std::stable_partition(names.begin(), names.end(),
+                          [](const auto& name) { return name != kActions; });
     for (const std::string& name : names) {
       const auto other = in_b.find(name);
       if (other == in_b.end()) {
