@@ -52,8 +52,7 @@ examine() {  # examine WORLD TASK...: of a world with several
     expect_exit 0 "" "$dp_bench" eval "${given[@]}" --policy random "${of_task[@]}" --output "$world" env_runner.n_test=2 \
       env_runner.n_videos=1 env_runner.certify=false env_runner.max_steps=20
     [ -s "$world"/media/test_100000.mp4 ] || fail "there is no film: $(ls "$world" "$world/media")"
-    # in the config itself, or in the one that it includes
-    grep -qE '"(expert|experts|include)":' "$root/configs/task/$world.json" || continue
+    [[ $world == metaworld* || $world == ogbench* ]] || continue  # the others have no expert
     echo "$world ${task:+$task: }the expert collects"
     rm -rf "$world.zarr"
     expect_exit 0 "3 episodes" "$dp_bench" collect "${given[@]}" "${of_task[@]}" --output "$world.zarr" collect.n_episodes=3 \
