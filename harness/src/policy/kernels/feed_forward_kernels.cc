@@ -44,16 +44,6 @@ void ForwardBlock(const FeedForwardForward& args, std::int64_t begin, std::int64
                    *args.w2, /*n_threads=*/1);
 }
 
-struct Relu {
-  static DPB_ALWAYS_INLINE GeluValue At(float x) {
-    return {x < 0.0F ? 0.0F : x, x > 0.0F ? 1.0F : 0.0F};
-  }
-};
-
-struct Gelu {
-  static DPB_ALWAYS_INLINE GeluValue At(float x) { return GeluWithSlope(x); }
-};
-
 // Some hidden units of one row: `hidden` is their sum of products, `grad` their gradient after
 // dropout. They become the units after dropout and the gradient of the sum.
 struct UnitRow {
@@ -74,7 +64,7 @@ DPB_ALWAYS_INLINE void ReturnUnits(const UnitRow& row) {
   float* __restrict grad_bias = row.grad_bias;
 #pragma omp simd
   for (std::int64_t i = 0; i < row.n; ++i) {
-    const GeluValue at = Function::At(hidden[i] + bias[i]);
+    const ActivationValue at = Function::At(hidden[i] + bias[i]);
     hidden[i] = at.value * dropout[i];
     grad[i] *= at.slope * dropout[i];
     grad_bias[i] += grad[i];

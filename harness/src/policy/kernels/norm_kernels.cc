@@ -188,7 +188,7 @@ DPB_ALWAYS_INLINE void BackwardToXhatRow(std::int64_t n, const float* __restrict
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) {
     const float xhat = (x[i] + bias - mean[i]) * rstd[i];
-    const MishValue mish = MishWithSlope(xhat * gamma + beta);
+    const ActivationValue mish = MishWithSlope(xhat * gamma + beta);
     d_offset[i] += grad_y[i];
     d_scale[i] += grad_y[i] * mish.value;
     const float grad_normed = grad_y[i] * scale[i] * mish.slope;

@@ -158,17 +158,6 @@ void AddNormBackwardBlock(const AddNormBackward& args, std::int64_t begin, std::
   }
 }
 
-struct Relu {
-  // keeps NaN
-  static DPB_ALWAYS_INLINE float Value(float x) { return x < 0.0F ? 0.0F : x; }
-  static DPB_ALWAYS_INLINE float Slope(float x) { return x > 0.0F ? 1.0F : 0.0F; }
-};
-
-struct Gelu {
-  static DPB_ALWAYS_INLINE float Value(float x) { return GeluWithSlope(x).value; }
-  static DPB_ALWAYS_INLINE float Slope(float x) { return GeluWithSlope(x).slope; }
-};
-
 template <class Function>
 DPB_ALWAYS_INLINE void ActivateRows(const BiasActivationForward& args, std::int64_t begin,
                                     std::int64_t end) {
@@ -177,7 +166,7 @@ DPB_ALWAYS_INLINE void ActivateRows(const BiasActivationForward& args, std::int6
     const float* x = args.x + row * args.width;
     float* y = args.y + row * args.width;
 #pragma omp simd
-    for (std::int64_t i = 0; i < args.width; ++i) y[i] = Function::Value(x[i] + bias[i]);
+    for (std::int64_t i = 0; i < args.width; ++i) y[i] = Function::At(x[i] + bias[i]).value;
   }
 }
 
@@ -202,7 +191,7 @@ DPB_ALWAYS_INLINE void ReturnRows(const BiasActivationBackward& args, std::int64
     float* __restrict grad_x = args.grad_x + row * args.width;
 #pragma omp simd
     for (std::int64_t i = 0; i < args.width; ++i) {
-      const float grad = grad_y[i] * Function::Slope(x[i] + bias[i]);
+      const float grad = grad_y[i] * Function::At(x[i] + bias[i]).slope;
       grad_x[i] = grad;
       sums[i] += grad;
     }

@@ -45,19 +45,20 @@ DPB_ALWAYS_INLINE float Reciprocal(float x) {
   return y;
 }
 
-/// mish(x) = x tanh(log(1 + e^x)) = x w / (w + 2) with w = e^x (e^x + 2).
-struct MishValue {
+/// An activation and its derivative.
+struct ActivationValue {
   float value;
   float slope;
 };
 
+/// mish(x) = x tanh(log(1 + e^x)) = x w / (w + 2) with w = e^x (e^x + 2).
 DPB_ALWAYS_INLINE float Mish(float x) {
   const float e = Exp(x > 20.0F ? 20.0F : x);  // beyond 20, mish(x) = x in float32
   const float w = e * (e + 2.0F);
   return x * (w * Reciprocal(w + 2.0F));
 }
 
-DPB_ALWAYS_INLINE MishValue MishWithSlope(float x) {
+DPB_ALWAYS_INLINE ActivationValue MishWithSlope(float x) {
   const float e = Exp(x > 20.0F ? 20.0F : x);
   const float w = e * (e + 2.0F);
   const float inverse = Reciprocal(w + 2.0F);
@@ -65,14 +66,9 @@ DPB_ALWAYS_INLINE MishValue MishWithSlope(float x) {
   return {x * ratio, ratio + 4.0F * x * (e * inverse) * ((e + 1.0F) * inverse)};
 }
 
-/// gelu(x) = x Phi(x) and its derivative. Phi follows Abramowitz and Stegun 7.1.26, absolute error
-/// below 2e-7; the derivative uses the same exponential.
-struct GeluValue {
-  float value;
-  float slope;
-};
-
-DPB_ALWAYS_INLINE GeluValue GeluWithSlope(float x) {
+/// gelu(x) = x Phi(x). Phi follows Abramowitz and Stegun 7.1.26, absolute error below 2e-7; the
+/// derivative uses the same exponential.
+DPB_ALWAYS_INLINE ActivationValue GeluWithSlope(float x) {
   const float z = (x < 0.0F ? -x : x) * 0.70710678F;
   const float t = Reciprocal(1.0F + 0.3275911F * z);
   float p = 1.061405429F;
@@ -85,5 +81,17 @@ DPB_ALWAYS_INLINE GeluValue GeluWithSlope(float x) {
   const float phi = x < 0.0F ? tail : 1.0F - tail;
   return {x * phi, phi + x * (0.39894228F * gauss)};
 }
+
+/// Activations as parameters of loops.
+struct Gelu {
+  static DPB_ALWAYS_INLINE ActivationValue At(float x) { return GeluWithSlope(x); }
+};
+
+struct Relu {
+  // keeps NaN
+  static DPB_ALWAYS_INLINE ActivationValue At(float x) {
+    return {x < 0.0F ? 0.0F : x, x > 0.0F ? 1.0F : 0.0F};
+  }
+};
 
 }  // namespace dp_bench::policy
