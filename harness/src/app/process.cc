@@ -16,8 +16,9 @@ namespace dp_bench::app {
 namespace {
 
 [[noreturn]] void End(core::Communicator& ranks, const std::string& message, int exit_code) {
-  // an error of config or data hits all ranks; let rank 0 print it first and end the others
-  if (!ranks.is_root()) std::this_thread::sleep_for(std::chrono::seconds(2));
+  // an error of config or data hits all ranks; let rank 0 print it and end the others, which takes
+  // seconds on a busy machine
+  if (!ranks.is_root()) std::this_thread::sleep_for(std::chrono::seconds(10));
   core::PrintStatus("dp_bench: rank {} of {}: {}\n", ranks.rank(), ranks.size(), message);
   std::fflush(nullptr);
   ranks.Abort(exit_code);
