@@ -32,7 +32,8 @@ set_source_files_properties(${loop_files} PROPERTIES
 set_source_files_properties(src/policy/row_groups.cc PROPERTIES
   SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${OpenMP_CXX_FLAGS}")
 # products add with fused multiply-adds on every processor that has them
-set_source_files_properties(src/policy/kernels/product_tiles.cc src/policy/kernels/bf16_tiles.cc PROPERTIES
+file(GLOB tile_files CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/policy/kernels/*_tiles.cc")
+set_source_files_properties(${tile_files} PROPERTIES
   SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${loop_options};-ffp-contract=fast")
 
 dpb_folder(graph LINK dp_bench_policy dp_bench_control)

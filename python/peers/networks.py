@@ -22,11 +22,13 @@ FEATURES = {
 
 
 def ours(*policy):
-    """A policy of dp_bench in both precisions."""
-    return {
+    """A policy of dp_bench in each precision; int8 is for action chunks on the CPU."""
+    ways = {
         "float32": ["policy", *policy, "policy.weights=float32", "training.mixed_precision=no"],
         "bf16": ["policy", *policy, "policy.weights=bf16", "training.mixed_precision=bf16"],
+        "int8": ["policy", *policy, "policy.weights=int8", "--only-chunks"],
     }
+    return {name: way for name, way in ways.items() if name != "int8" or DEVICE == "cpu"}
 
 
 def diffusion_config():

@@ -1,4 +1,4 @@
-// What holds for the plans of every network with bfloat16 weights, and on several threads.
+// What holds for the plans of every network with weights of each format, and on several threads.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -24,20 +24,23 @@ inline torch::Tensor PlanWith(Policy& policy, const TensorMap& obs, int n_thread
   return plan;
 }
 
-/// For SmallSpec, with both formats: no bit depends on the number of threads, and thus on the
-/// groups of rows. With bf16 the plan is another one, but close.
+/// For SmallSpec, with every format: no bit depends on the number of threads, and thus on the
+/// groups of rows. With bf16 and int8 the plan is another one, but close.
 inline void CheckWeightFormats(Policy& policy) {
   torch::manual_seed(7);
   const TensorMap obs = {{"agent_pos", torch::rand({kRows, 2, 2})}};
   const torch::Tensor exact = PlanWith(policy, obs, 1);
   for (const int n : {2, 4}) EXPECT_TRUE(torch::equal(PlanWith(policy, obs, n), exact)) << n;
 
-  policy.SetWeightFormat(WeightFormat::kBf16);
-  const torch::Tensor rounded = PlanWith(policy, obs, 1);
-  for (const int n : {2, 4}) EXPECT_TRUE(torch::equal(PlanWith(policy, obs, n), rounded)) << n;
-  EXPECT_FALSE(torch::equal(rounded, exact));
-  const double error = (rounded - exact).norm().item<double>() / exact.norm().item<double>();
-  EXPECT_LT(error, 0.05);
+  for (const auto& [format, limit] :
+       {std::pair{WeightFormat::kBf16, 0.05}, std::pair{WeightFormat::kInt8, 0.1}}) {
+    policy.SetWeightFormat(format);
+    const torch::Tensor rounded = PlanWith(policy, obs, 1);
+    for (const int n : {2, 4}) EXPECT_TRUE(torch::equal(PlanWith(policy, obs, n), rounded)) << n;
+    EXPECT_FALSE(torch::equal(rounded, exact));
+    const double error = (rounded - exact).norm().item<double>() / exact.norm().item<double>();
+    EXPECT_LT(error, limit);
+  }
 
   policy.SetWeightFormat(WeightFormat::kFloat32);
   EXPECT_TRUE(torch::equal(PlanWith(policy, obs, 2), exact));

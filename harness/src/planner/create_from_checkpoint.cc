@@ -12,7 +12,10 @@ namespace dp_bench::planner {
 WeightFormat ReadWeightFormat(const Config& policy) {
   WeightFormat weights = WeightFormat::kFloat32;
   ConfigKeys(policy).Choice(
-      "weights", &weights, {{"float32", WeightFormat::kFloat32}, {"bf16", WeightFormat::kBf16}},
+      "weights", &weights,
+      {{"float32", WeightFormat::kFloat32},
+       {"bf16", WeightFormat::kBf16},
+       {"int8", WeightFormat::kInt8}},
       "what plans are computed with on the CPU; training has float32 weights");
   return weights;
 }
@@ -44,7 +47,8 @@ std::unique_ptr<Policy> CreateFromCheckpoint(const run::Checkpoint& checkpoint,
       ReadWeightFormat(config.Sub("policy")) != WeightFormat::kFloat32) {
     throw ConfigError(
         "policy.weights: expected float32 with graphs (policy.backend), which compute in float32, "
-        "found bf16");
+        "found {}",
+        config.Sub("policy").Get<std::string>("weights"));
   }
   return graph::WithBackend(backend, std::move(policy), NormalizerOf(checkpoint));
 }

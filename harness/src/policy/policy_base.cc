@@ -23,7 +23,8 @@ void Policy::LearnFrom(Policy& /*teacher*/, Policy& /*average*/) {
 void Policy::SetWeightFormat(WeightFormat format) {
   if (format == WeightFormat::kFloat32) return;
   throw ConfigError(
-      "policy.weights: expected float32 for this plugin, which knows no other weights, found bf16");
+      "policy.weights: expected float32 for this plugin, which knows no other weights, found {}",
+      format == WeightFormat::kBf16 ? "bf16" : "int8");
 }
 
 torch::Tensor Policy::ContinueAction(const TensorMap& /*obs*/, const ChunkPrefix& /*prefix*/,
@@ -74,7 +75,7 @@ void PolicyBase::SetNormalizer(const Normalizer& normalizer) {
   for (const KeySpec& key : spec_.shape_meta.obs) RequireField(normalizer, key.name);
   const torch::Device device = module_->parameters().front().device();
   if (!device.is_cpu() && products_->type() != ProductType::kFloat32) {
-    throw ConfigError("policy.weights: expected float32 on {}, found bf16, which is for the CPU",
+    throw ConfigError("policy.weights: expected float32 on {}; bf16 and int8 are for the CPU",
                       device.str());
   }
   normalizer_ = normalizer;
@@ -120,7 +121,14 @@ torch::Tensor PolicyBase::ContinueAction(const TensorMap& obs, const ChunkPrefix
 }
 
 void PolicyBase::SetWeightFormat(WeightFormat format) {
-  products_->SetType(format == WeightFormat::kBf16 ? ProductType::kBf16 : ProductType::kFloat32);
+  switch (format) {
+    case WeightFormat::kFloat32:
+      return products_->SetType(ProductType::kFloat32);
+    case WeightFormat::kBf16:
+      return products_->SetType(ProductType::kBf16);
+    case WeightFormat::kInt8:
+      return products_->SetType(ProductType::kInt8);
+  }
 }
 
 void PolicyBase::WeightsChanged() { products_->Clear(); }

@@ -37,12 +37,14 @@ double LeastSeconds(torch::Device device, const std::function<void()>& work) {
 
 double ProductRate(torch::Device device, torch::ScalarType type) {
   const std::int64_t size = device.is_cuda() ? kProductSizeOnGpu : kProductSize;
+  const bool is_int8 = type == torch::kInt8;
   const auto options = torch::TensorOptions(device).dtype(type);
   const torch::Tensor a = torch::ones({size, size}, options);
   const torch::Tensor b = torch::ones({size, size}, options);
-  torch::Tensor c = torch::empty({size, size}, options);
+  torch::Tensor c = torch::empty({size, size}, is_int8 ? options.dtype(torch::kInt32) : options);
   const auto n = static_cast<double>(size);
-  return 2.0 * n * n * n / LeastSeconds(device, [&] { at::mm_out(c, a, b); });
+  const auto multiply = [&] { is_int8 ? at::_int_mm_out(c, a, b) : at::mm_out(c, a, b); };
+  return 2.0 * n * n * n / LeastSeconds(device, multiply);
 }
 
 }  // namespace
@@ -55,6 +57,7 @@ MachineLimits MeasureMachineLimits(c10::Device device) {
   for (int round = 0; round < kRounds; ++round) {
     raise(&limits.float32_flops, ProductRate(device, torch::kFloat32));
     raise(&limits.bfloat16_flops, ProductRate(device, torch::kBFloat16));
+    if (device.is_cpu()) raise(&limits.int8_flops, ProductRate(device, torch::kInt8));
   }
   return limits;
 }

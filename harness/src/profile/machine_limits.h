@@ -12,6 +12,7 @@ struct MachineLimits {
   int n_threads = 0;            // of LibTorch
   double float32_flops = 0.0;   // of a square matrix product [FLOP/s]
   double bfloat16_flops = 0.0;  // the same in bfloat16
+  double int8_flops = 0.0;      // the same in int8, on a CPU
 };
 
 /// Takes about 0.5 s on a CPU, with LibTorch's current number of threads.

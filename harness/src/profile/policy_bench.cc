@@ -58,7 +58,25 @@ std::int64_t CountDenoisingSteps(c10::Device device, const std::function<void()>
 }
 
 double RateOf(const MachineLimits& limits, const std::string& precision) {
+  if (precision == "int8") return limits.int8_flops;
   return precision == "bf16" ? limits.bfloat16_flops : limits.float32_flops;
+}
+
+struct WeightSize {
+  const char* precision;
+  std::int64_t n_bytes;  // of a number
+};
+
+WeightSize SizeOf(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kFloat32:
+      return {"float32", 4};
+    case WeightFormat::kBf16:
+      return {"bf16", 2};
+    case WeightFormat::kInt8:
+      return {"int8", 1};
+  }
+  return {};
 }
 
 class ChunkBench {
@@ -68,8 +86,9 @@ class ChunkBench {
     policy_->module().to(device_);
     policy_->SetNormalizer(NormalizerFor(experiment));
     policy_->module().eval();
-    is_bf16_ = planner::ReadWeightFormat(experiment.config().Sub("policy")) == WeightFormat::kBf16;
-    n_bytes_ = train::NumParameters(policy_->module()) * (is_bf16_ ? 2 : 4);
+    const WeightSize size = SizeOf(planner::ReadWeightFormat(experiment.config().Sub("policy")));
+    precision_ = size.precision;
+    n_bytes_ = train::NumParameters(policy_->module()) * size.n_bytes;
     read_rate_ = MeasureReadRate(device_, n_bytes_);
   }
 
@@ -83,7 +102,7 @@ class ChunkBench {
     };
     WorkSpeed speed = {.work = "action chunk",
                        .batch_size = batch_size,
-                       .precision = is_bf16_ ? "bf16" : "float32",
+                       .precision = precision_,
                        .rounds_s = TimeRounds(options, plan),
                        .flop = CountFlop(device_, plan)};
     speed.weight_bytes =
@@ -97,7 +116,7 @@ class ChunkBench {
   c10::Device device_;
   const MachineLimits& limits_;
   std::unique_ptr<Policy> policy_;
-  bool is_bf16_ = false;
+  std::string precision_;
   std::int64_t n_bytes_ = 0;  // of the weights, in the format of plans
   double read_rate_ = 0.0;    // [bytes/s]
   std::uint64_t n_plans_ = 0;
@@ -158,11 +177,12 @@ PolicyBench BenchPolicy(const task::Experiment& experiment, const PolicyBenchOpt
 std::string ToText(const PolicyBench& bench) {
   std::string text = fmt::format(
       "{} on {}: {:.1f} M parameters, {}, {} threads\n"
-      "products of a matrix: {:.0f} GFLOP/s in float32, {:.0f} in bf16\n\n"
+      "products of a matrix: {:.0f} GFLOP/s in float32, {:.0f} in bf16, {:.0f} in int8\n\n"
       "{:<16}{:>6} {:<8}{:>10}{:>16}{:>10}{:>12}{:>10}{:>8}\n",
       bench.policy, bench.task, 1e-6 * static_cast<double>(bench.n_parameters), bench.device,
       bench.limits.n_threads, 1e-9 * bench.limits.float32_flops, 1e-9 * bench.limits.bfloat16_flops,
-      "", "batch", "", "ms", "of rounds", "GFLOP", "weights", "limit", "share");
+      1e-9 * bench.limits.int8_flops, "", "batch", "", "ms", "of rounds", "GFLOP", "weights",
+      "limit", "share");
   for (const WorkSpeed& row : bench.rows) {
     const auto [least, most] = std::ranges::minmax(row.rounds_s);
     const double median = core::Median(row.rounds_s);

@@ -187,7 +187,7 @@ TEST_F(Bf16Products, ARowEqualsThatRowAloneAndInColumns) {
   const Tensor columns = x.t().contiguous();
   const ShiftedRows source = {.x = columns.const_data_ptr<float>()};
   Tensor found = torch::empty({50, 45});
-  ColumnProduct(weight, {&source, 1}, found);
+  ColumnProduct(weight, {&source, 1}, /*scale_period=*/45, found);
   EXPECT_TRUE(torch::equal(found.t(), together));
 }
 
@@ -201,7 +201,7 @@ TEST_F(Bf16Products, ShiftedSourcesAreConvolutions) {
     sources.push_back({.x = x.const_data_ptr<float>(), .shift = shift * kBatch});
   }
   Tensor found = torch::empty({9, kSteps * kBatch});
-  ColumnProduct(kernel.permute({0, 2, 1}).reshape({9, 15}), sources, found);
+  ColumnProduct(kernel.permute({0, 2, 1}).reshape({9, 15}), sources, kBatch, found);
   const auto rounded = [](const Tensor& t) { return t.to(torch::kBFloat16).to(torch::kFloat32); };
   const Tensor expected = torch::conv1d(rounded(x).permute({2, 0, 1}), rounded(kernel), {}, 1, 1);
   EXPECT_TRUE(

@@ -124,7 +124,7 @@ TEST_P(FeedForwardShapes, TheNumberOfThreadsDoesNotChangeTraining) {
 
 TEST_P(FeedForwardShapes, InferenceHasTheBitsOfItsThreeOperations) {
   const torch::NoGradGuard no_grad;
-  for (const ProductType type : {ProductType::kFloat32, ProductType::kBf16}) {
+  for (const ProductType type : {ProductType::kFloat32, ProductType::kBf16, ProductType::kInt8}) {
     ProductCache cache(type);
     const ProductScope scope(&cache);
     const Tensor units = BiasGelu(RowProduct(x_, linear1_->weight), linear1_->bias);

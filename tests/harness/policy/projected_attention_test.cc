@@ -142,7 +142,7 @@ TEST_P(ProjectedAttentionCases, TheNumberOfThreadsDoesNotChangeTraining) {
 
 TEST_P(ProjectedAttentionCases, InferenceHasTheBitsOfItsParts) {
   const torch::NoGradGuard no_grad;
-  for (const ProductType type : {ProductType::kFloat32, ProductType::kBf16}) {
+  for (const ProductType type : {ProductType::kFloat32, ProductType::kBf16, ProductType::kInt8}) {
     ProductCache cache(type);
     const ProductScope scope(&cache);
     EXPECT_TRUE(torch::equal(InBlocks(nullptr), InParts(nullptr)));

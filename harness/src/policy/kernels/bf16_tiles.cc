@@ -4,14 +4,12 @@
 #include <bit>
 #include <cstring>
 
+#include "policy/kernels/amx_tiles.h"
 #include "policy/kernels/product_tiles.h"
 #include "policy/kernels/vector_math.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 namespace dp_bench::policy {
@@ -80,95 +78,6 @@ DPB_DEFINE_BF16_TILES(Bf16OfAnyMachine, , 16, 1);
 DPB_DEFINE_BF16_TILES(Bf16OfAvx512, target("avx512f"), 64, 8);
 DPB_DEFINE_BF16_TILES(Bf16OfAvx2, target("avx2,fma"), 32, 2);
 
-// The layout of _tile_loadconfig's argument.
-struct TileConfig {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::array<std::uint8_t, 14> reserved = {};
-  std::array<std::uint16_t, 16> bytes_per_row = {};
-  std::array<std::uint8_t, 16> n_rows = {};
-};
-static_assert(sizeof(TileConfig) == 64);
-
-#define DPB_AMX __attribute__((target("amx-tile,amx-bf16")))
-
-constexpr TileConfig WholeTiles() {
-  TileConfig config;
-  for (std::size_t i = 0; i < 8; ++i) {
-    config.bytes_per_row[i] = 64;
-    config.n_rows[i] = kBf16Rows;
-  }
-  return config;
-}
-
-// The intrinsic does not tell the compiler that it reads the whole object, so it must not be one
-// that is filled at run time.
-alignas(64) constexpr TileConfig kWholeTiles = WholeTiles();
-
-DPB_AMX void LoadTileConfig() { _tile_loadconfig(&kWholeTiles); }
-
-DPB_AMX void ReleaseTiles() { _tile_release(); }
-
-// Tiles 0 to 3 are c, 4 and 5 rows of a, 6 and 7 panels.
-DPB_AMX void RunAmx(const Bf16Tile& tile) {
-  const bool has_rows = tile.n_rows > kBf16Rows;
-  const bool has_panel = tile.n_panels > 1;
-  const auto a_bytes = static_cast<std::size_t>(tile.a_stride) * sizeof(std::uint16_t);
-  const auto b_bytes = static_cast<std::size_t>(tile.b_stride) * sizeof(std::uint16_t);
-  const auto c_bytes = static_cast<std::size_t>(tile.c_stride) * sizeof(float);
-  const std::uint16_t* lower_a = tile.a + kBf16Rows * tile.a_stride;
-  float* lower_c = tile.c + kBf16Rows * tile.c_stride;
-  if (tile.accumulates) {
-    _tile_loadd(0, tile.c, c_bytes);
-    if (has_panel) _tile_loadd(1, tile.c + kBf16Width, c_bytes);
-    if (has_rows) _tile_loadd(2, lower_c, c_bytes);
-    if (has_rows && has_panel) _tile_loadd(3, lower_c + kBf16Width, c_bytes);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (std::int64_t block = 0; block < tile.n_blocks; ++block) {
-    const std::uint16_t* b = tile.b + tile.block_offsets[block];
-    _tile_loadd(4, tile.a + block * kBf16Inner, a_bytes);
-    _tile_loadd(6, b, b_bytes);
-    _tile_dpbf16ps(0, 4, 6);
-    if (has_panel) {
-      _tile_loadd(7, b + tile.panel_stride, b_bytes);
-      _tile_dpbf16ps(1, 4, 7);
-    }
-    if (!has_rows) continue;
-    _tile_loadd(5, lower_a + block * kBf16Inner, a_bytes);
-    _tile_dpbf16ps(2, 5, 6);
-    if (has_panel) _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, tile.c, c_bytes);
-  if (has_panel) _tile_stored(1, tile.c + kBf16Width, c_bytes);
-  if (!has_rows) return;
-  _tile_stored(2, lower_c, c_bytes);
-  if (has_panel) _tile_stored(3, lower_c + kBf16Width, c_bytes);
-}
-
-// Linux lets a process use the tiles after it asked (Documentation/arch/x86/xstate.rst). Not every
-// compiler has names of the two features for __builtin_cpu_supports.
-bool HasAmx() {
-  static const bool has_amx = [] {
-    constexpr unsigned int kExtendedFeatures = 7;
-    constexpr unsigned int kBf16AndTile = 1U << 22U | 1U << 24U;  // of edx
-    constexpr int kRequestPermission = 0x1023;                    // ARCH_REQ_XCOMP_PERM
-    constexpr int kTileData = 18;
-    unsigned int eax = 0;
-    unsigned int ebx = 0;
-    unsigned int ecx = 0;
-    unsigned int edx = 0;
-    return __get_cpuid_count(kExtendedFeatures, 0, &eax, &ebx, &ecx, &edx) != 0 &&
-           (edx & kBf16AndTile) == kBf16AndTile &&
-           syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  }();
-  return has_amx;
-}
-
 #define DPB_AVX512_BF16 __attribute__((target("avx512f,avx512vl,avx512bw,avx512bf16")))
 
 bool HasAvx512Bf16() {
@@ -232,7 +141,7 @@ Bf16Kernel FindBf16Kernel(Bf16Processor processor) {
   switch (processor) {
 #if defined(__x86_64__)
     case Bf16Processor::kAmx:
-      return HasAmx() ? RunAmx : nullptr;
+      return HasAmx() ? RunAmxBf16 : nullptr;
     case Bf16Processor::kAvx512:
       return __builtin_cpu_supports("avx512f") ? Bf16OfAvx512::Run : nullptr;
     case Bf16Processor::kAvx2:
@@ -270,7 +179,7 @@ Bf16Kernels::Bf16Kernels(Bf16Order order) : Bf16Kernels(FastestProcessor(order))
 
 Bf16Kernels::Bf16Kernels(Bf16Processor processor) : kernel_(FindBf16Kernel(processor)) {
 #if defined(__x86_64__)
-  if (kernel_ == RunAmx) LoadTileConfig();
+  if (kernel_ == RunAmxBf16) LoadAmxTiles();
   // denormal numbers count as 0, as in AMX
   constexpr unsigned int kFlushToZeroAndDenormalsAreZero = 0x8040;
   float_mode_before_ = _mm_getcsr();
@@ -304,7 +213,7 @@ void Bf16Kernels::RunRows(const Bf16Tile& tile, std::int64_t n_columns) const {
 Bf16Kernels::~Bf16Kernels() {
 #if defined(__x86_64__)
   _mm_setcsr(float_mode_before_);
-  if (kernel_ == RunAmx) ReleaseTiles();
+  if (kernel_ == RunAmxBf16) ReleaseAmxTiles();
 #endif
 }
 

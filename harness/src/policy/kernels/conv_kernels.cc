@@ -106,6 +106,7 @@ void RunBlock(const Conv2dForward& args, std::int64_t begin, std::int64_t end,
   MultiplyWeight({.sources = {&rows, 1},
                   .x_stride = n_places,
                   .n_columns = n_places,
+                  .scale_period = n_places,
                   .c = products.data(),
                   .c_stride = n_places},
                  args.w, /*n_threads=*/1);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "policy/kernels/int8_product_kernels.h"
 #include "policy/kernels/product_tiles.h"
 
 namespace dp_bench::policy {
@@ -133,6 +134,7 @@ void PackBf16Panel(const MatrixView& m, const PackingBlock& block, std::uint16_t
 
 PackedWeight PackedWeight::InPanels(const MatrixView& w, ProductType type, int n_threads) {
   if (type == ProductType::kFloat32) return PackFloatPanels(w);
+  if (type == ProductType::kInt8) return PackInt8Panels(w);
   const std::int64_t stride = kBf16Width * RoundUp(w.n_columns, kBf16Inner);
   const std::int64_t n_panels = Ceiling(w.n_rows, kBf16Width);
   const auto memory = Allocate<std::uint16_t>(n_panels * stride);
@@ -150,6 +152,7 @@ PackedWeight PackedWeight::InPanels(const MatrixView& w, ProductType type, int n
 
 PackedWeight PackedWeight::InRows(const MatrixView& w, std::int64_t n_sources, ProductType type) {
   if (type == ProductType::kFloat32) return FloatRows(w);
+  if (type == ProductType::kInt8) return PackInt8Rows(w, n_sources);
   std::vector<MatrixView> parts;
   const std::int64_t n_columns = w.n_columns / n_sources;
   for (std::int64_t i = 0; i < n_sources; ++i) {

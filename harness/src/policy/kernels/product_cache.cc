@@ -3,6 +3,10 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+
+#include "policy/kernels/int8_product_kernels.h"
+
 namespace dp_bench::policy {
 namespace {
 
@@ -13,6 +17,15 @@ thread_local ProductCache* current_cache = nullptr;
 
 std::int64_t VersionOf(const torch::Tensor& tensor) {
   return tensor.is_inference() ? 0 : tensor._version();
+}
+
+// n_sources: 0 for a weight in panels. What does not fit int8 takes little time in bfloat16 too.
+PackedWeight Pack(const MatrixView& w, std::int64_t n_sources, ProductType type) {
+  if (type == ProductType::kInt8 && !FitsInt8(w, std::max<std::int64_t>(n_sources, 1))) {
+    type = ProductType::kBf16;
+  }
+  return n_sources == 0 ? PackedWeight::InPanels(w, type)
+                        : PackedWeight::InRows(w, n_sources, type);
 }
 
 }  // namespace
@@ -55,11 +68,8 @@ const PackedWeight& ProductCache::Find(const torch::Tensor& weight, std::int64_t
   if (found != entries_.end() && found->second.version == version) return found->second.packed;
   if (entries_.size() >= kMaxEntries) entries_.clear();
   return entries_
-      .insert_or_assign(key, Entry{.weight = weight,
-                                   .version = version,
-                                   .packed = n_sources == kInPanels
-                                                 ? PackedWeight::InPanels(view, type_)
-                                                 : PackedWeight::InRows(view, n_sources, type_)})
+      .insert_or_assign(
+          key, Entry{.weight = weight, .version = version, .packed = Pack(view, n_sources, type_)})
       .first->second.packed;
 }
 

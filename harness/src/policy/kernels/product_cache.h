@@ -82,8 +82,8 @@ PackedWeight PackForTraining(const torch::Tensor& weight);
 bool HasRowsForThreads(std::int64_t rows, std::int64_t units);
 
 /// out [O, columns] = weight [O, K] times the K rows of all sources, which are dense; CPU float32,
-/// without gradients.
+/// without gradients. `scale_period` as in WeightByColumns.
 void ColumnProduct(const torch::Tensor& weight, std::span<const ShiftedRows> sources,
-                   torch::Tensor& out);
+                   std::int64_t scale_period, torch::Tensor& out);
 
 }  // namespace dp_bench::policy

@@ -10,46 +10,13 @@
 #include <cstring>
 #include <vector>
 
+#include "policy/kernels/int8_product_kernels.h"
 #include "policy/kernels/packing_kernels.h"
+#include "policy/kernels/product_tasks.h"
 #include "policy/kernels/product_tiles.h"
 
 namespace dp_bench::policy {
 namespace {
-
-constexpr std::int64_t kRowsPerTask = 96;   // a multiple of the tallest tiles
-constexpr std::int64_t kPanelsPerTask = 2;  // of bf16 products, as in a tile
-
-// Passing a product to other threads costs about as much as this many multiply-adds.
-constexpr std::int64_t kWorkPerTeam = 524288;
-constexpr std::int64_t kBf16WorkPerTeam = 16777216;
-
-// Rows per task, so that a few tasks fall to each thread.
-std::int64_t ChunkOf(std::int64_t n_rows, std::int64_t n_others, std::int64_t step,
-                     std::int64_t limit, int n_threads) {
-  const std::int64_t wanted = Ceiling(2 * n_threads, n_others);  // parts of the rows
-  return std::clamp(RoundUp(Ceiling(n_rows, wanted), step), step, limit);
-}
-
-// Calls compute(outer, inner, scratch) for all pairs, distributed over threads. A thread calls
-// prepare(outer, scratch) before its first pair with another `outer`.
-struct Tasks {
-  std::int64_t n_outer;
-  std::int64_t n_inner;
-  std::int64_t scratch_size;
-};
-template <class T, class Prepare, class Compute>
-void RunTasks(const Tasks& tasks, const Prepare& prepare, const Compute& compute) {
-  const std::shared_ptr<T[]> scratch = Allocate<T>(tasks.scratch_size);
-  std::int64_t prepared = -1;
-#pragma omp for collapse(2) schedule(static) nowait
-  for (std::int64_t outer = 0; outer < tasks.n_outer; ++outer) {
-    for (std::int64_t inner = 0; inner < tasks.n_inner; ++inner) {
-      if (prepared != outer) prepare(outer, scratch.get());
-      prepared = outer;
-      compute(outer, inner, scratch.get());
-    }
-  }
-}
 
 // Columns [begin, begin + width) of one row of the sources: in memory, or copied to `buffer` with
 // zeros outside of the source.
@@ -399,22 +366,36 @@ void MultiplyBf16Rows(const Bf16Kernels& kernels, const Bf16RowsByWeight& args,
   }
 }
 
-void MultiplyByWeight(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
-  const std::int64_t work = args.n_rows * w.n_rows * w.n_inner;
-  if (w.type != ProductType::kFloat32) {
-    RunBf16(args, w, work < kBf16WorkPerTeam ? 1 : n_threads);
-  } else {
-    RunFloat(args, w, work < kWorkPerTeam ? 1 : n_threads);
+namespace {
+
+// Passing a product to other threads costs about as much as this many multiply-adds.
+constexpr std::int64_t kWorkPerTeam = 524288;
+constexpr std::int64_t kNarrowWorkPerTeam = 16777216;
+
+template <class Product>
+void Multiply(const Product& args, std::int64_t n_columns, const PackedWeight& w, int n_threads) {
+  const bool is_float = w.type == ProductType::kFloat32;
+  const std::int64_t work = n_columns * w.n_rows * w.n_inner;
+  if (work < (is_float ? kWorkPerTeam : kNarrowWorkPerTeam)) n_threads = 1;
+  switch (w.type) {
+    case ProductType::kFloat32:
+      return RunFloat(args, w, n_threads);
+    case ProductType::kInt8:
+      return RunInt8(args, w, n_threads);
+    case ProductType::kBf16:
+    case ProductType::kBf16AnyOrder:
+      return RunBf16(args, w, n_threads);
   }
 }
 
+}  // namespace
+
+void MultiplyByWeight(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
+  Multiply(args, args.n_rows, w, n_threads);
+}
+
 void MultiplyWeight(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
-  const std::int64_t work = args.n_columns * w.n_rows * w.n_inner;
-  if (w.type != ProductType::kFloat32) {
-    RunBf16(args, w, work < kBf16WorkPerTeam ? 1 : n_threads);
-  } else {
-    RunFloat(args, w, work < kWorkPerTeam ? 1 : n_threads);
-  }
+  Multiply(args, args.n_columns, w, n_threads);
 }
 
 }  // namespace dp_bench::policy

@@ -10,6 +10,9 @@
 // processors without it compute the same bits with float32 instructions.
 // kBf16AnyOrder: the same operands, summed in the order that the processor is fastest with. It is
 // for training, where a result depends on the machine anyway.
+// kInt8: a row of the weight is rounded to multiples of its largest magnitude / 127, and each row
+// of the other operand to 256 levels from its smallest number, or 0, to its largest, or 0. So 0
+// stays 0. Sums are exact.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +21,7 @@
 
 namespace dp_bench::policy {
 
-enum class ProductType : std::uint8_t { kFloat32, kBf16, kBf16AnyOrder };
+enum class ProductType : std::uint8_t { kFloat32, kBf16, kBf16AnyOrder, kInt8 };
 
 /// A matrix in memory; strides are in elements.
 struct MatrixView {
@@ -38,15 +41,18 @@ struct PackedWeight {
   /// w's memory.
   static PackedWeight InRows(const MatrixView& w, std::int64_t n_sources, ProductType type);
 
-  /// The same for a weight whose parts, one for each source, are apart; not in float32.
+  /// The same for a weight whose parts, one for each source, are apart; in bfloat16 only.
   static PackedWeight InRows(std::span<const MatrixView> parts, ProductType type, int n_threads);
 
   ProductType type;
   std::int64_t n_rows;
   std::int64_t n_inner;
   std::int64_t stride;            // from one panel or row to the next, in elements
-  const float* floats = nullptr;  // one of the two, in `memory` or in w's
+  const float* floats = nullptr;  // one of the three, in `memory` or in w's
   const std::uint16_t* bf16 = nullptr;
+  const std::int8_t* int8 = nullptr;
+  const float* scales = nullptr;       // int8: of each row of w, with zeros up to a multiple of 32
+  const std::int32_t* sums = nullptr;  // int8: of each row's rounded numbers, as scales
   std::shared_ptr<void> memory = nullptr;
 };
 
@@ -82,10 +88,14 @@ struct ShiftedRows {
 
 /// c [O, n_columns] = w x, added to c if `accumulates` (float32 only). w [O, K] in rows; x are the
 /// `sources` below one another, each with K / (number of sources) rows. The rows of c are dense.
+///
+/// In int8, columns a multiple of `scale_period` apart are rounded alike, over the rows of all
+/// sources. Shifts are multiples of it.
 struct WeightByColumns {
   std::span<const ShiftedRows> sources;
   std::int64_t x_stride;  // from row to row, of all sources
   std::int64_t n_columns;
+  std::int64_t scale_period;
   float* c;
   std::int64_t c_stride;
   bool accumulates = false;

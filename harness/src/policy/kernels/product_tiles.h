@@ -37,29 +37,34 @@ const FloatTiles& FloatTilesFor(std::int64_t n_columns);
 
 inline constexpr std::int64_t kMaxFloatPanel = 32;
 
-/// A block of bf16 products is 32 inner elements, 16 columns, and up to 32 rows.
+/// A block of products is 64 bytes of a row, which are 32 inner elements in bfloat16 and 64 in
+/// int8, times 16 columns, and up to 32 rows.
 inline constexpr std::int64_t kBf16Inner = 32;
 inline constexpr std::int64_t kBf16Width = 16;
 inline constexpr std::int64_t kBf16Rows = 16;
+inline constexpr std::int64_t kInt8Inner = 64;
 
 /// c [n_rows, n_panels * 16] = a times one or two panels of 16 columns. n_rows is 16 or 32.
 ///
-/// Rows of a panel are pairs of inner elements: 2k and 2k + 1 of a column are neighbours. Pair k of
-/// block i of the first panel begins at b + block_offsets[i] + k * b_stride.
-struct Bf16Tile {
+/// Rows of a panel are groups of inner elements, two in bfloat16 and four in int8: those of a
+/// column are neighbours. Group k of block i of the first panel begins at b + block_offsets[i] + k
+/// * b_stride.
+template <class Operand, class Sum>
+struct BlockTile {
   std::int64_t n_blocks;  // of the inner dimension
   std::int64_t n_rows;
   std::int64_t n_panels;
-  const std::uint16_t* a;  // [n_rows, n_blocks * 32]
+  const Operand* a;  // [n_rows, n_blocks * elements of a block]
   std::int64_t a_stride;
-  const std::uint16_t* b;
+  const Operand* b;
   const std::int64_t* block_offsets;  // [n_blocks]
   std::int64_t b_stride;
   std::int64_t panel_stride;  // from one panel to the next
-  float* c;
+  Sum* c;
   std::int64_t c_stride;
   bool accumulates = false;  // adds to c
 };
+using Bf16Tile = BlockTile<std::uint16_t, float>;
 
 /// The kernel of one kind of processor, or null where this one cannot run it.
 using Bf16Kernel = void (*)(const Bf16Tile&);
@@ -88,6 +93,30 @@ class Bf16Kernels {
  private:
   Bf16Kernel kernel_;
   unsigned int float_mode_before_ = 0;
+};
+
+/// Numbers of 8 bits, unsigned but for those of weights, which are signed. Sums are exact, so all
+/// processors give the same bits. Never accumulates.
+using Int8Tile = BlockTile<std::uint8_t, std::int32_t>;
+enum class Int8Weights : std::uint8_t { kInRows, kInPanels };  // a or b
+using Int8Kernel = void (*)(const Int8Tile&);
+enum class Int8Processor : std::uint8_t { kAmx, kAvx512Vnni, kAvx2, kAny };
+Int8Kernel FindInt8Kernel(Int8Processor processor, Int8Weights weights);
+
+/// As Bf16Kernels.
+class Int8Kernels {
+ public:
+  explicit Int8Kernels(Int8Weights weights);
+  Int8Kernels(Int8Processor processor, Int8Weights weights);
+  Int8Kernels(const Int8Kernels&) = delete;
+  Int8Kernels& operator=(const Int8Kernels&) = delete;
+  ~Int8Kernels();
+
+  void Run(const Int8Tile& tile) const { kernel_(tile); }
+
+ private:
+  Int8Kernel kernel_;
+  bool uses_amx_;
 };
 
 /// to[i] = x[i] rounded to bfloat16, to nearest even. NaN stays NaN; denormal numbers may become 0,

@@ -195,6 +195,7 @@ void ColumnProduct(const Tensor& weight, const Tensor& x, bool accumulates, Tens
   MultiplyWeight({.sources = {&rows, 1},
                   .x_stride = columns.stride(0),
                   .n_columns = columns.size(1),
+                  .scale_period = columns.size(1),
                   .c = out.mutable_data_ptr<float>(),
                   .c_stride = out.stride(0),
                   .accumulates = accumulates},
@@ -202,12 +203,14 @@ void ColumnProduct(const Tensor& weight, const Tensor& x, bool accumulates, Tens
                  at::get_num_threads());
 }
 
-void ColumnProduct(const Tensor& weight, std::span<const ShiftedRows> sources, Tensor& out) {
+void ColumnProduct(const Tensor& weight, std::span<const ShiftedRows> sources,
+                   std::int64_t scale_period, Tensor& out) {
   const auto n_sources = static_cast<std::int64_t>(sources.size());
   RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({weight, out}));
   const WeightByColumns args = {.sources = sources,
                                 .x_stride = out.size(1),
                                 .n_columns = out.size(1),
+                                .scale_period = scale_period,
                                 .c = out.mutable_data_ptr<float>(),
                                 .c_stride = out.stride(0)};
   if (ProductCache* const cache = ProductScope::Current()) {

@@ -136,7 +136,7 @@ Tensor ApplyTapsAtOnce(const Tensor& x, std::span<const Tensor> weights,
                          .shift = tap.shift * batch});
     }
     Tensor out = Block(y, phase, 0, x.size(2));
-    ColumnProduct(weights[static_cast<std::size_t>(phase)], sources, out);
+    ColumnProduct(weights[static_cast<std::size_t>(phase)], sources, /*scale_period=*/batch, out);
   }
   return y;
 }
@@ -234,6 +234,7 @@ struct Bf16Sum {
     MultiplyWeight({.sources = sources,
                     .x_stride = out.size(1),
                     .n_columns = out.size(1),
+                    .scale_period = out.size(1),
                     .c = out.mutable_data_ptr<float>(),
                     .c_stride = out.stride(0)},
                    PackedWeight::InRows(weights, ProductType::kBf16AnyOrder, n_threads), n_threads);

@@ -1,0 +1,462 @@
+// See int8_product_kernels.h. A number x of a row with the scale s and the zero point z is rounded
+// to s (q - z), q from 0 to 255, and a weight to s' q'. So the sum of products is s s' (sum of q q'
+// - z sum of q'), where both sums are integers.
+#include "policy/kernels/int8_product_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "policy/kernels/packing_kernels.h"
+#include "policy/kernels/product_tasks.h"
+#include "policy/kernels/product_tiles.h"
+#include "policy/kernels/vector_math.h"
+
+namespace dp_bench::policy {
+namespace {
+
+constexpr std::int64_t kGroup = 4;  // inner elements that are neighbours in memory
+constexpr std::int64_t kTile = 2 * kBf16Rows;
+constexpr float kLevels = 255.0F;
+
+// The bits of the largest number and of the smallest one, or of 0 and -0. Compared as integers,
+// they also tell NaN and infinity.
+struct Range {
+  std::int32_t high = 0;
+  std::uint32_t low = 0x80000000U;
+};
+
+DPB_ALWAYS_INLINE void Widen(float x, std::int32_t* high, std::uint32_t* low) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  *high = std::max(*high, static_cast<std::int32_t>(bits));
+  *low = std::max(*low, bits);
+}
+
+struct Rounding {
+  float scale;
+  float inverse;
+  std::int32_t zero_point;
+};
+
+// The same bits on every processor: single operations on float32 numbers.
+Rounding RoundingOf(const Range& range) {
+  const auto high = std::bit_cast<float>(range.high);
+  const auto low = std::bit_cast<float>(range.low);
+  const float width = high - low;
+  if (!std::isfinite(width)) return {.scale = NAN, .inverse = 0.0F, .zero_point = 0};
+  const float scale = width / kLevels;
+  if (!std::isnormal(scale)) return {.scale = 0.0F, .inverse = 0.0F, .zero_point = 0};
+  const float inverse = kLevels / width;
+  return {.scale = scale,
+          .inverse = inverse,
+          .zero_point = static_cast<std::int32_t>(std::nearbyint(-low * inverse))};
+}
+
+// x inverse + zero_point, rounded to 0 to 255.
+DPB_ALWAYS_INLINE std::uint32_t Round(float x, float inverse, std::int32_t zero_point) {
+  constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
+  const float shifted = x * inverse + kMagic;
+  const std::int32_t level = std::bit_cast<std::int32_t>(shifted) - 0x4B400000 + zero_point;
+  return static_cast<std::uint32_t>(level < 0 ? 0 : level > 255 ? 255 : level);
+}
+
+DPB_VECTOR_VERSIONS Range RangeOfRow(const float* x, std::int64_t n) {
+  Range range;
+  for (std::int64_t i = 0; i < n; ++i) Widen(x[i], &range.high, &range.low);
+  return range;
+}
+
+// Element by element.
+DPB_VECTOR_VERSIONS void WidenRow(const float* __restrict x, std::int64_t n,
+                                  std::int32_t* __restrict high, std::uint32_t* __restrict low) {
+  for (std::int64_t i = 0; i < n; ++i) Widen(x[i], high + i, low + i);
+}
+
+DPB_VECTOR_VERSIONS void RoundRow(const float* x, std::int64_t n, const Rounding& rounding,
+                                  std::uint8_t* to) {
+  const float inverse = rounding.inverse;
+  const std::int32_t zero_point = rounding.zero_point;
+  for (std::int64_t i = 0; i < n; ++i) {
+    to[i] = static_cast<std::uint8_t>(Round(x[i], inverse, zero_point));
+  }
+}
+
+// A weight in int8, with the scales and sums of its rows.
+struct Int8Weight {
+  Int8Weight(const MatrixView& w, std::int64_t n_numbers)
+      : numbers(Allocate<std::int8_t>(n_numbers)),
+        scales(static_cast<std::size_t>(RoundUp(w.n_rows, kTile))),
+        sums(scales.size()) {
+    std::fill_n(numbers.get(), n_numbers, std::int8_t{0});
+  }
+
+  // Calls put(column, number) for the numbers of a row.
+  template <class Put>
+  void RoundRowOf(const MatrixView& w, std::int64_t row, const Put& put) {
+    const float* const x = w.data + row * w.row_stride;
+    float largest = 0.0F;
+    bool is_finite = true;
+    for (std::int64_t k = 0; k < w.n_columns; ++k) {
+      largest = std::max(largest, std::abs(x[k * w.column_stride]));
+      is_finite = is_finite && std::isfinite(x[k * w.column_stride]);
+    }
+    const auto i = static_cast<std::size_t>(row);
+    scales[i] = is_finite ? largest / 127.0F : NAN;
+    if (!std::isnormal(scales[i])) return;
+    for (std::int64_t k = 0; k < w.n_columns; ++k) {
+      const float level = std::nearbyint(x[k * w.column_stride] / scales[i]);
+      const auto number = static_cast<std::int8_t>(std::clamp(level, -127.0F, 127.0F));
+      sums[i] += number;
+      put(k, number);
+    }
+  }
+
+  static PackedWeight Pack(const std::shared_ptr<Int8Weight>& weight, const MatrixView& w,
+                           std::int64_t stride) {
+    return {.type = ProductType::kInt8,
+            .n_rows = w.n_rows,
+            .n_inner = w.n_columns,
+            .stride = stride,
+            .int8 = weight->numbers.get(),
+            .scales = weight->scales.data(),
+            .sums = weight->sums.data(),
+            .memory = weight};
+  }
+
+  std::shared_ptr<std::int8_t[]> numbers;
+  std::vector<float> scales;
+  std::vector<std::int32_t> sums;
+};
+
+const std::uint8_t* BytesOf(const std::int8_t* numbers) {
+  return reinterpret_cast<const std::uint8_t*>(numbers);
+}
+
+// What turns the integer sums of a tile into products: element (i, j) is (sum - row_terms[i] *
+// column_terms[j]) * row_scales[i] * column_scales[j].
+struct Products {
+  const std::int32_t* row_terms;
+  const float* row_scales;
+  const std::int32_t* column_terms;
+  const float* column_scales;
+};
+
+using TileSums = std::array<std::int32_t, kTile * kTile>;
+
+DPB_VECTOR_VERSIONS void StoreProducts(const TileSums& sums, const Products& products,
+                                       std::int64_t n_rows, std::int64_t n_columns, float* c,
+                                       std::int64_t c_stride) {
+  n_columns = std::min(n_columns, kTile);
+  for (std::int64_t i = 0; i < n_rows; ++i) {
+    const std::int32_t* const row = sums.data() + i * kTile;
+    const std::int32_t row_term = products.row_terms[i];
+    const float row_scale = products.row_scales[i];
+    for (std::int64_t j = 0; j < n_columns; ++j) {
+      const std::int32_t sum = row[j] - row_term * products.column_terms[j];
+      c[i * c_stride + j] = static_cast<float>(sum) * (row_scale * products.column_scales[j]);
+    }
+  }
+}
+
+// The rows of RowsByWeight: [rows up to a multiple of 16, inner].
+struct Int8Rows {
+  explicit Int8Rows(const RowsByWeight& rows, std::int64_t n_inner)
+      : args(rows),
+        inner(n_inner),
+        stride(RoundUp(n_inner, kInt8Inner)),
+        numbers(Allocate<std::uint8_t>(RoundUp(rows.n_rows, kBf16Rows) * stride)),
+        zero_points(static_cast<std::size_t>(rows.n_rows)),
+        scales(static_cast<std::size_t>(rows.n_rows)) {}
+
+  void Round(std::int64_t row) {
+    std::uint8_t* const to = numbers.get() + row * stride;
+    std::fill(to + (row < args.n_rows ? inner : 0), to + stride, std::uint8_t{0});
+    if (row >= args.n_rows) return;
+    const float* const x = args.x + row * args.x_stride;
+    const Rounding rounding = RoundingOf(RangeOfRow(x, inner));
+    RoundRow(x, inner, rounding, to);
+    zero_points[static_cast<std::size_t>(row)] = rounding.zero_point;
+    scales[static_cast<std::size_t>(row)] = rounding.scale;
+  }
+
+  const RowsByWeight& args;
+  std::int64_t inner;
+  std::int64_t stride;
+  std::shared_ptr<std::uint8_t[]> numbers;
+  std::vector<std::int32_t> zero_points;
+  std::vector<float> scales;
+};
+
+// A range for each column.
+class ColumnRanges {
+ public:
+  explicit ColumnRanges(std::int64_t n)
+      : high_(static_cast<std::size_t>(n), Range().high), low_(high_.size(), Range().low) {}
+
+  void Add(const float* row) { WidenRow(row, std::ssize(high_), high_.data(), low_.data()); }
+
+  void Add(const ColumnRanges& other) {
+    for (std::size_t i = 0; i < high_.size(); ++i) {
+      high_[i] = std::max(high_[i], other.high_[i]);
+      low_[i] = std::max(low_[i], other.low_[i]);
+    }
+  }
+
+  // That of columns first, first + step, ...
+  Range Every(std::int64_t step, std::int64_t first) const {
+    Range range;
+    for (auto i = static_cast<std::size_t>(first); i < high_.size();
+         i += static_cast<std::size_t>(step)) {
+      range.high = std::max(range.high, high_[i]);
+      range.low = std::max(range.low, low_[i]);
+    }
+    return range;
+  }
+
+ private:
+  std::vector<std::int32_t> high_;
+  std::vector<std::uint32_t> low_;
+};
+
+// The columns of four rows, rounded and side by side.
+struct GroupOfRows {
+  std::array<const float*, kGroup> rows;
+  const float* inverse;
+  const std::int32_t* zero_points;
+};
+
+DPB_VECTOR_VERSIONS void RoundGroup(const GroupOfRows& group, std::int64_t n, std::uint8_t* to) {
+  const auto [x0, x1, x2, x3] = group.rows;
+  for (std::int64_t j = 0; j < n; ++j) {
+    const float inverse = group.inverse[j];
+    const std::int32_t zero = group.zero_points[j];
+    const std::uint32_t bytes = Round(x0[j], inverse, zero) | Round(x1[j], inverse, zero) << 8U |
+                                Round(x2[j], inverse, zero) << 16U |
+                                Round(x3[j], inverse, zero) << 24U;
+    std::memcpy(to + kGroup * j, &bytes, sizeof(bytes));
+  }
+}
+
+// The matrices of `sources` in int8, with what 0 becomes around them, so that a shift is an offset
+// in memory: [matrices, groups of rows, columns, 4].
+class Int8Columns {
+ public:
+  Int8Columns(const WeightByColumns& args, std::int64_t n_rows)
+      : args_(args),
+        n_rows_(n_rows),
+        n_groups_(RoundUp(n_rows, kInt8Inner) / kGroup),
+        ranges_(args.n_columns) {
+    for (const ShiftedRows& source : args.sources) {
+      margin_ = std::max(margin_, std::abs(source.shift));
+      if (std::ranges::find(matrices_, source.x) == matrices_.end()) matrices_.push_back(source.x);
+    }
+    width_ = RoundUp(args.n_columns + 2 * margin_ + kPanelsPerTask * kBf16Width, kBf16Width);
+    if (width_ % 256 == 0) width_ += kBf16Width;  // lines would compete for a place in the cache
+    memory_ = Allocate<std::uint8_t>(n_matrices() * n_groups_ * kGroup * width_);
+  }
+
+  // By all threads of a parallel region.
+  void Pack() {
+    ColumnRanges ranges(args_.n_columns);
+#pragma omp for schedule(static) nowait
+    for (std::int64_t i = 0; i < n_matrices() * n_rows_; ++i)
+      ranges.Add(Row(i / n_rows_, i % n_rows_));
+#pragma omp critical(dp_bench_int8_ranges)
+    ranges_.Add(ranges);
+#pragma omp barrier
+#pragma omp single
+    FindRoundings();
+#pragma omp for schedule(static)
+    for (std::int64_t i = 0; i < n_matrices() * n_groups_; ++i) Round(i);
+  }
+
+  const std::uint8_t* data() const { return memory_.get(); }
+  std::int64_t group_stride() const { return kGroup * width_; }
+  const float* scales() const { return scales_.data(); }
+  const std::int32_t* zero_points() const { return zero_points_.data() + margin_; }
+
+  /// Where the blocks of the inner dimension begin, in elements from data().
+  std::vector<std::int64_t> BlockOffsets() const {
+    std::vector<std::int64_t> offsets;
+    for (const ShiftedRows& source : args_.sources) {
+      const auto matrix = std::ranges::find(matrices_, source.x) - matrices_.begin();
+      for (std::int64_t group = 0; group < n_groups_; group += kInt8Inner / kGroup) {
+        offsets.push_back((matrix * n_groups_ + group) * group_stride() +
+                          kGroup * (margin_ + source.shift));
+      }
+    }
+    return offsets;
+  }
+
+ private:
+  std::int64_t n_matrices() const { return std::ssize(matrices_); }
+
+  const float* Row(std::int64_t matrix, std::int64_t row) const {
+    return matrices_[static_cast<std::size_t>(matrix)] + row * args_.x_stride;
+  }
+
+  // One element per column, margins included; those of scales begin with column 0.
+  void FindRoundings() {
+    const std::int64_t period = args_.scale_period;
+    std::vector<Rounding> of_period;
+    for (std::int64_t i = 0; i < period; ++i)
+      of_period.push_back(RoundingOf(ranges_.Every(period, i)));
+    for (std::int64_t j = 0; j < width_; ++j) {
+      const auto of_column = (j - margin_ % period + period) % period;
+      const Rounding& rounding = of_period[static_cast<std::size_t>(of_column)];
+      inverse_.push_back(rounding.inverse);
+      zero_points_.push_back(rounding.zero_point);
+    }
+    for (std::int64_t j = 0; j < RoundUp(args_.n_columns, kTile); ++j) {
+      scales_.push_back(of_period[static_cast<std::size_t>(j % period)].scale);
+    }
+  }
+
+  void Round(std::int64_t i) {
+    std::uint8_t* const to = memory_.get() + i * group_stride();
+    const std::int64_t first = i % n_groups_ * kGroup;
+    for (std::int64_t j = 0; j < width_; ++j) {
+      if (j == margin_) j += args_.n_columns;  // these follow
+      std::memset(to + kGroup * j, zero_points_[static_cast<std::size_t>(j)], kGroup);
+    }
+    if (first >= n_rows_) return;
+    GroupOfRows group = {
+        .rows = {}, .inverse = inverse_.data() + margin_, .zero_points = zero_points()};
+    for (std::int64_t k = 0; k < kGroup; ++k) {  // beyond the last row, weights are 0
+      group.rows[static_cast<std::size_t>(k)] =
+          Row(i / n_groups_, std::min(first + k, n_rows_ - 1));
+    }
+    RoundGroup(group, args_.n_columns, to + kGroup * margin_);
+  }
+
+  const WeightByColumns& args_;
+  std::int64_t n_rows_;
+  std::int64_t n_groups_;  // of one matrix, up to a whole block
+  std::int64_t margin_ = 0;
+  std::int64_t width_ = 0;
+  std::vector<const float*> matrices_;
+  ColumnRanges ranges_;
+  std::vector<float> inverse_;
+  std::vector<std::int32_t> zero_points_;
+  std::vector<float> scales_;
+  std::shared_ptr<std::uint8_t[]> memory_;
+};
+
+}  // namespace
+
+bool FitsInt8(const MatrixView& w, std::int64_t n_sources) {
+  constexpr std::int64_t kLeast = 64;
+  constexpr std::int64_t kMost = 65536;  // times 255 * 127
+  return w.n_rows >= kLeast && w.n_columns / n_sources >= kLeast && w.n_columns <= kMost;
+}
+
+PackedWeight PackInt8Panels(const MatrixView& w) {
+  const std::int64_t stride = kBf16Width * RoundUp(w.n_columns, kInt8Inner);
+  const auto weight = std::make_shared<Int8Weight>(w, Ceiling(w.n_rows, kBf16Width) * stride);
+  for (std::int64_t row = 0; row < w.n_rows; ++row) {
+    std::int8_t* const to =
+        weight->numbers.get() + row / kBf16Width * stride + row % kBf16Width * kGroup;
+    weight->RoundRowOf(w, row, [&](std::int64_t k, std::int8_t number) {
+      to[k / kGroup * kGroup * kBf16Width + k % kGroup] = number;
+    });
+  }
+  return Int8Weight::Pack(weight, w, stride);
+}
+
+PackedWeight PackInt8Rows(const MatrixView& w, std::int64_t n_sources) {
+  const std::int64_t n_columns = w.n_columns / n_sources;
+  const std::int64_t padded = RoundUp(n_columns, kInt8Inner);
+  const std::int64_t stride = n_sources * padded;
+  const auto weight = std::make_shared<Int8Weight>(w, RoundUp(w.n_rows, kBf16Rows) * stride);
+  for (std::int64_t row = 0; row < w.n_rows; ++row) {
+    std::int8_t* const to = weight->numbers.get() + row * stride;
+    weight->RoundRowOf(w, row, [&](std::int64_t k, std::int8_t number) {
+      to[k / n_columns * padded + k % n_columns] = number;
+    });
+  }
+  return Int8Weight::Pack(weight, w, stride);
+}
+
+void RunInt8(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
+  Int8Rows rows(args, w.n_inner);
+  std::vector<std::int64_t> block_offsets;
+  for (std::int64_t k = 0; k < rows.stride; k += kInt8Inner)
+    block_offsets.push_back(k * kBf16Width);
+  const std::int64_t n_panels = Ceiling(w.n_rows, kBf16Width);
+  const Tasks tasks = {Ceiling(args.n_rows, kTile), Ceiling(n_panels, kPanelsPerTask), 0};
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1)
+  {
+#pragma omp for schedule(static)
+    for (std::int64_t row = 0; row < RoundUp(args.n_rows, kBf16Rows); ++row) rows.Round(row);
+    const Int8Kernels kernels(Int8Weights::kInPanels);
+    RunTasks<std::uint8_t>(
+        tasks, [](std::int64_t, std::uint8_t*) {},
+        [&](std::int64_t task, std::int64_t group, std::uint8_t*) {
+          const std::int64_t row = task * kTile;
+          const std::int64_t p = group * kPanelsPerTask;
+          const std::int64_t n = std::min(kTile, args.n_rows - row);
+          alignas(64) TileSums sums;
+          kernels.Run({.n_blocks = std::ssize(block_offsets),
+                       .n_rows = RoundUp(n, kBf16Rows),
+                       .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                       .a = rows.numbers.get() + row * rows.stride,
+                       .a_stride = rows.stride,
+                       .b = BytesOf(w.int8) + p * w.stride,
+                       .block_offsets = block_offsets.data(),
+                       .b_stride = kGroup * kBf16Width,
+                       .panel_stride = w.stride,
+                       .c = sums.data(),
+                       .c_stride = kTile});
+          StoreProducts(sums,
+                        {.row_terms = rows.zero_points.data() + row,
+                         .row_scales = rows.scales.data() + row,
+                         .column_terms = w.sums + p * kBf16Width,
+                         .column_scales = w.scales + p * kBf16Width},
+                        n, w.n_rows - p * kBf16Width, args.c + row * args.c_stride + p * kBf16Width,
+                        args.c_stride);
+        });
+  }
+}
+
+void RunInt8(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
+  Int8Columns columns(args, w.n_inner / static_cast<std::int64_t>(args.sources.size()));
+  const std::vector<std::int64_t> block_offsets = columns.BlockOffsets();
+  const std::int64_t n_panels = Ceiling(args.n_columns, kBf16Width);
+  const Tasks tasks = {Ceiling(n_panels, kPanelsPerTask), Ceiling(w.n_rows, kTile), 0};
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1)
+  {
+    columns.Pack();
+    const Int8Kernels kernels(Int8Weights::kInRows);
+    RunTasks<std::uint8_t>(
+        tasks, [](std::int64_t, std::uint8_t*) {},
+        [&](std::int64_t group, std::int64_t task, std::uint8_t*) {
+          const std::int64_t row = task * kTile;
+          const std::int64_t p = group * kPanelsPerTask;
+          const std::int64_t n = std::min(kTile, w.n_rows - row);
+          alignas(64) TileSums sums;
+          kernels.Run({.n_blocks = std::ssize(block_offsets),
+                       .n_rows = RoundUp(n, kBf16Rows),
+                       .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                       .a = BytesOf(w.int8) + row * w.stride,
+                       .a_stride = w.stride,
+                       .b = columns.data() + kGroup * p * kBf16Width,
+                       .block_offsets = block_offsets.data(),
+                       .b_stride = columns.group_stride(),
+                       .panel_stride = kGroup * kBf16Width,
+                       .c = sums.data(),
+                       .c_stride = kTile});
+          StoreProducts(sums,
+                        {.row_terms = w.sums + row,
+                         .row_scales = w.scales + row,
+                         .column_terms = columns.zero_points() + p * kBf16Width,
+                         .column_scales = columns.scales() + p * kBf16Width},
+                        n, args.n_columns - p * kBf16Width,
+                        args.c + row * args.c_stride + p * kBf16Width, args.c_stride);
+        });
+  }
+}
+
+}  // namespace dp_bench::policy
