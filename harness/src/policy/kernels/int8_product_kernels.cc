@@ -84,12 +84,15 @@ DPB_VECTOR_VERSIONS void RoundRow(const float* x, std::int64_t n, const Rounding
   }
 }
 
-// A weight in int8, with the scales and sums of its rows.
-struct Int8Weight {
-  Int8Weight(const MatrixView& w, std::int64_t n_numbers)
+// A weight in int8, with the scales of its rows and their sums over each source.
+class Int8Weight {
+ public:
+  Int8Weight(const MatrixView& w, std::int64_t n_sources, std::int64_t n_numbers)
       : numbers(Allocate<std::int8_t>(n_numbers)),
-        scales(static_cast<std::size_t>(RoundUp(w.n_rows, kTile))),
-        sums(scales.size()) {
+        n_padded_rows(RoundUp(w.n_rows, kTile)),
+        n_inner(w.n_columns / n_sources),
+        scales(static_cast<std::size_t>(n_padded_rows)),
+        sums(static_cast<std::size_t>(n_sources * n_padded_rows)) {
     std::fill_n(numbers.get(), n_numbers, std::int8_t{0});
   }
 
@@ -103,13 +106,13 @@ struct Int8Weight {
       largest = std::max(largest, std::abs(x[k * w.column_stride]));
       is_finite = is_finite && std::isfinite(x[k * w.column_stride]);
     }
-    const auto i = static_cast<std::size_t>(row);
-    scales[i] = is_finite ? largest / 127.0F : NAN;
-    if (!std::isnormal(scales[i])) return;
+    const float scale = is_finite ? largest / 127.0F : NAN;
+    scales[static_cast<std::size_t>(row)] = scale;
+    if (!std::isnormal(scale)) return;
     for (std::int64_t k = 0; k < w.n_columns; ++k) {
-      const float level = std::nearbyint(x[k * w.column_stride] / scales[i]);
+      const float level = std::nearbyint(x[k * w.column_stride] / scale);
       const auto number = static_cast<std::int8_t>(std::clamp(level, -127.0F, 127.0F));
-      sums[i] += number;
+      sums[static_cast<std::size_t>(k / n_inner * n_padded_rows + row)] += number;
       put(k, number);
     }
   }
@@ -127,6 +130,10 @@ struct Int8Weight {
   }
 
   std::shared_ptr<std::int8_t[]> numbers;
+
+ private:
+  std::int64_t n_padded_rows;
+  std::int64_t n_inner;  // of a source
   std::vector<float> scales;
   std::vector<std::int32_t> sums;
 };
@@ -143,6 +150,17 @@ struct Products {
   const std::int32_t* column_terms;
   const float* column_scales;
 };
+
+// The sums of 32 rows of a weight over some sources.
+std::array<std::int32_t, kTile> SumsOf(const PackedWeight& w, const SourceRange& sources,
+                                       std::int64_t row) {
+  std::array<std::int32_t, kTile> sums = {};
+  for (std::int64_t i = sources.begin; i < sources.begin + sources.count; ++i) {
+    const std::int32_t* const of_source = w.sums + i * RoundUp(w.n_rows, kTile) + row;
+    for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += of_source[j];
+  }
+  return sums;
+}
 
 using TileSums = std::array<std::int32_t, kTile * kTile>;
 
@@ -355,7 +373,7 @@ bool FitsInt8(const MatrixView& w, std::int64_t n_sources) {
 
 PackedWeight PackInt8Panels(const MatrixView& w) {
   const std::int64_t stride = kBf16Width * RoundUp(w.n_columns, kInt8Inner);
-  const auto weight = std::make_shared<Int8Weight>(w, Ceiling(w.n_rows, kBf16Width) * stride);
+  const auto weight = std::make_shared<Int8Weight>(w, 1, Ceiling(w.n_rows, kBf16Width) * stride);
   for (std::int64_t row = 0; row < w.n_rows; ++row) {
     std::int8_t* const to =
         weight->numbers.get() + row / kBf16Width * stride + row % kBf16Width * kGroup;
@@ -370,7 +388,8 @@ PackedWeight PackInt8Rows(const MatrixView& w, std::int64_t n_sources) {
   const std::int64_t n_columns = w.n_columns / n_sources;
   const std::int64_t padded = RoundUp(n_columns, kInt8Inner);
   const std::int64_t stride = n_sources * padded;
-  const auto weight = std::make_shared<Int8Weight>(w, RoundUp(w.n_rows, kBf16Rows) * stride);
+  const auto weight =
+      std::make_shared<Int8Weight>(w, n_sources, RoundUp(w.n_rows, kBf16Rows) * stride);
   for (std::int64_t row = 0; row < w.n_rows; ++row) {
     std::int8_t* const to = weight->numbers.get() + row * stride;
     weight->RoundRowOf(w, row, [&](std::int64_t k, std::int8_t number) {
@@ -424,6 +443,7 @@ void RunInt8(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
 void RunInt8(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
   Int8Columns columns(args, w.n_inner / static_cast<std::int64_t>(args.sources.size()));
   const std::vector<std::int64_t> block_offsets = columns.BlockOffsets();
+  const std::int64_t blocks_of_source = std::ssize(block_offsets) / std::ssize(args.sources);
   const std::int64_t n_panels = Ceiling(args.n_columns, kBf16Width);
   const Tasks tasks = {Ceiling(n_panels, kPanelsPerTask), Ceiling(w.n_rows, kTile), 0};
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1)
@@ -436,20 +456,22 @@ void RunInt8(const WeightByColumns& args, const PackedWeight& w, int n_threads) 
           const std::int64_t row = task * kTile;
           const std::int64_t p = group * kPanelsPerTask;
           const std::int64_t n = std::min(kTile, w.n_rows - row);
+          const SourceRange range = SourcesAt(args, p * kBf16Width, kTile);
+          const std::int64_t first_block = range.begin * blocks_of_source;
           alignas(64) TileSums sums;
-          kernels.Run({.n_blocks = std::ssize(block_offsets),
+          kernels.Run({.n_blocks = range.count * blocks_of_source,
                        .n_rows = RoundUp(n, kBf16Rows),
                        .n_panels = std::min(kPanelsPerTask, n_panels - p),
-                       .a = BytesOf(w.int8) + row * w.stride,
+                       .a = BytesOf(w.int8) + row * w.stride + first_block * kInt8Inner,
                        .a_stride = w.stride,
                        .b = columns.data() + kGroup * p * kBf16Width,
-                       .block_offsets = block_offsets.data(),
+                       .block_offsets = block_offsets.data() + first_block,
                        .b_stride = columns.group_stride(),
                        .panel_stride = kGroup * kBf16Width,
                        .c = sums.data(),
                        .c_stride = kTile});
           StoreProducts(sums,
-                        {.row_terms = w.sums + row,
+                        {.row_terms = SumsOf(w, range, row).data(),
                          .row_scales = w.scales + row,
                          .column_terms = columns.zero_points() + p * kBf16Width,
                          .column_scales = columns.scales() + p * kBf16Width},

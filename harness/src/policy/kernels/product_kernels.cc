@@ -109,7 +109,9 @@ void RunFloat(const WeightByColumns& args, const PackedWeight& w, int n_threads)
       [&](std::int64_t p, float* panel) {
         const RowReader reader(args, p * width, width);
         std::array<float, kMaxFloatPanel> buffer;
-        for (const ShiftedRows& source : args.sources) {
+        const SourceRange range = SourcesAt(args, p * width, width);
+        for (const ShiftedRows& source : args.sources.subspan(
+                 static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.count))) {
           for (std::int64_t k = 0; k < n_rows_of_source; ++k, panel += width) {
             const float* row = reader.Read(source, k, buffer.data());
             for (std::int64_t i = 0; i < width; i += 4) {
@@ -120,9 +122,10 @@ void RunFloat(const WeightByColumns& args, const PackedWeight& w, int n_threads)
       },
       [&](std::int64_t p, std::int64_t task, const float* panel) {
         const std::int64_t row = task * chunk;
+        const SourceRange range = SourcesAt(args, p * width, width);
         RunFloatTiles(tiles,
-                      {.n_inner = w.n_inner,
-                       .a = w.floats + row * w.stride,
+                      {.n_inner = range.count * n_rows_of_source,
+                       .a = w.floats + row * w.stride + range.begin * n_rows_of_source,
                        .a_stride = w.stride,
                        .panel = panel,
                        .c = args.c + row * args.c_stride + p * width,
@@ -191,7 +194,9 @@ class Bf16Columns {
     std::uint16_t* to = memory_.get() + i * 2 * width_;
     const float* x = matrices_[static_cast<std::size_t>(i / n_pairs_)];
     const std::int64_t row = i % n_pairs_ * 2;
-    std::fill_n(to, 2 * width_, std::uint16_t{0});
+    const std::int64_t end = row < n_rows_ ? margin_ + args_.n_columns : margin_;
+    std::fill_n(to, 2 * margin_, std::uint16_t{0});
+    std::fill(to + 2 * end, to + 2 * width_, std::uint16_t{0});
     if (row + 1 < n_rows_) {
       InterleaveBf16(x + row * args_.x_stride, x + (row + 1) * args_.x_stride, args_.n_columns,
                      to + 2 * margin_);
@@ -231,6 +236,7 @@ class Bf16Columns {
 void RunBf16(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
   Bf16Columns columns(args, w.n_inner / static_cast<std::int64_t>(args.sources.size()));
   const std::vector<std::int64_t> block_offsets = columns.BlockOffsets();
+  const std::int64_t blocks_of_source = std::ssize(block_offsets) / std::ssize(args.sources);
   const std::int64_t n_panels = Ceiling(args.n_columns, kBf16Width);
   const std::int64_t n_groups = Ceiling(n_panels, kPanelsPerTask);
   const std::int64_t chunk = ChunkOf(w.n_rows, n_groups, 2 * kBf16Rows, kRowsPerTask, n_threads);
@@ -245,13 +251,15 @@ void RunBf16(const WeightByColumns& args, const PackedWeight& w, int n_threads) 
         [&](std::int64_t group, std::int64_t task, std::uint16_t*) {
           const std::int64_t row = task * chunk;
           const std::int64_t p = group * kPanelsPerTask;
-          kernels.RunRows({.n_blocks = static_cast<std::int64_t>(block_offsets.size()),
+          const SourceRange range = SourcesAt(args, p * kBf16Width, kPanelsPerTask * kBf16Width);
+          const std::int64_t first_block = range.begin * blocks_of_source;
+          kernels.RunRows({.n_blocks = range.count * blocks_of_source,
                            .n_rows = std::min(chunk, w.n_rows - row),
                            .n_panels = std::min(kPanelsPerTask, n_panels - p),
-                           .a = w.bf16 + row * w.stride,
+                           .a = w.bf16 + row * w.stride + first_block * kBf16Inner,
                            .a_stride = w.stride,
                            .b = columns.data() + 2 * p * kBf16Width,
-                           .block_offsets = block_offsets.data(),
+                           .block_offsets = block_offsets.data() + first_block,
                            .b_stride = columns.pair_stride(),
                            .panel_stride = 2 * kBf16Width,
                            .c = args.c + row * args.c_stride + p * kBf16Width,
@@ -328,12 +336,16 @@ void MultiplyOverColumns(const ProductOverColumns& args, int n_threads) {
           const ShiftedResult& result = args.results[static_cast<std::size_t>(task % n_results)];
           const std::int64_t row = task / n_results * kRows;
           const std::int64_t p = group * kPanelsPerTask;
-          kernels.RunRows({.n_blocks = inner / kBf16Inner,
+          // blocks in which the shifted a is not 0
+          const std::int64_t begin = std::max<std::int64_t>(-result.shift, 0) / kBf16Inner;
+          const std::int64_t end =
+              Ceiling(args.b.n_columns - std::max<std::int64_t>(result.shift, 0), kBf16Inner);
+          kernels.RunRows({.n_blocks = std::max<std::int64_t>(end - begin, 0),
                            .n_rows = std::min(kRows, args.a.n_rows - row),
                            .n_panels = std::min(kPanelsPerTask, n_panels - p),
-                           .a = a.Row(row, result.shift),
+                           .a = a.Row(row, result.shift) + begin * kBf16Inner,
                            .a_stride = a.stride(),
-                           .b = panels.get() + p * kBf16Width * inner,
+                           .b = panels.get() + (p * inner + begin * kBf16Inner) * kBf16Width,
                            .block_offsets = block_offsets.data(),
                            .b_stride = 2 * kBf16Width,
                            .panel_stride = kBf16Width * inner,

@@ -52,7 +52,8 @@ struct PackedWeight {
   const std::uint16_t* bf16 = nullptr;
   const std::int8_t* int8 = nullptr;
   const float* scales = nullptr;       // int8: of each row of w, with zeros up to a multiple of 32
-  const std::int32_t* sums = nullptr;  // int8: of each row's rounded numbers, as scales
+  const std::int32_t* sums = nullptr;  // int8: of each source's rounded numbers in each row,
+                                       // [sources, rows up to a multiple of 32]
   std::shared_ptr<void> memory = nullptr;
 };
 

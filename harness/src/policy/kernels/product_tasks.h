@@ -40,4 +40,24 @@ void RunTasks(const Tasks& tasks, const Prepare& prepare, const Compute& compute
   }
 }
 
+/// Of the sources of a product, those from the first to the last that have columns in [column,
+/// column
+/// + n_columns) of c. The others are 0 there: with T = 4, a kernel of 5 taps meets padding in 6 of
+/// 20 steps.
+struct SourceRange {
+  std::int64_t begin;
+  std::int64_t count;
+};
+inline SourceRange SourcesAt(const WeightByColumns& args, std::int64_t column,
+                             std::int64_t n_columns) {
+  const auto has_columns = [&](const ShiftedRows& source) {
+    const std::int64_t first = column + source.shift;
+    return first < args.n_columns && first + n_columns > 0;
+  };
+  const auto first = std::ranges::find_if(args.sources, has_columns);
+  const auto last = std::ranges::find_if(args.sources.rbegin(), args.sources.rend(), has_columns);
+  const std::int64_t begin = first - args.sources.begin();
+  return {.begin = begin, .count = std::max<std::int64_t>(args.sources.rend() - last - begin, 0)};
+}
+
 }  // namespace dp_bench::policy
