@@ -93,7 +93,7 @@ void DataParallel::SumGradients(std::span<const ParameterGroup> groups) {
     if (gradient.defined()) {
       gradient.copy_(sum);
     } else if (n_ranks_with[i] > 0.0F) {
-      gradient = sum.to(parameters[i].options(), /*non_blocking=*/false, /*copy=*/true);
+      gradient = torch::empty_like(parameters[i]).copy_(sum);
     }
     first += parameters[i].numel();
   }

@@ -52,7 +52,8 @@ double ResidentMemory() {
 }
 
 bool IsHostArray(const torch::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.scalar_type() == torch::kFloat32 && tensor.is_contiguous();
+  return tensor.is_cpu() && tensor.scalar_type() == torch::kFloat32 &&
+         tensor.is_non_overlapping_and_dense();
 }
 
 /// Of a host array.

@@ -176,15 +176,16 @@ Tensor WeightGradient(const Tensor& grad, const Tensor& x, std::span<const Tap> 
   return grad_weight;
 }
 
-// [O, I, k] or, for kUp, [I, O, k] -> [k, O, I]; and the way back.
+// [O, I, k] or, for kUp, [I, O, k] -> [k, O, I]; and the way back. The weight and its gradient lie
+// in memory tap by tap, so that neither copies.
 Tensor TapsFirst(const Tensor& weight, TimeConvKind kind) {
   if (kind == TimeConvKind::kUp) return weight.permute({2, 1, 0}).contiguous();
   return weight.permute({2, 0, 1}).contiguous();
 }
 
 Tensor TapsLast(const Tensor& weight, TimeConvKind kind) {
-  if (kind == TimeConvKind::kUp) return weight.permute({2, 1, 0}).contiguous();
-  return weight.permute({1, 2, 0}).contiguous();
+  if (kind == TimeConvKind::kUp) return weight.permute({2, 1, 0});
+  return weight.permute({1, 2, 0});
 }
 
 class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
@@ -349,11 +350,11 @@ TimeConvImpl::TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int
   if (kind == TimeConvKind::kUp) {
     torch::nn::ConvTranspose1d conv(
         torch::nn::ConvTranspose1dOptions(in_channels, out_channels, kernel_size));
-    weight_ = register_parameter("weight", conv->weight.detach());
+    weight_ = register_parameter("weight", TapsLast(TapsFirst(conv->weight.detach(), kind), kind));
     bias_ = register_parameter("bias", conv->bias.detach());
   } else {
     torch::nn::Conv1d conv(torch::nn::Conv1dOptions(in_channels, out_channels, kernel_size));
-    weight_ = register_parameter("weight", conv->weight.detach());
+    weight_ = register_parameter("weight", TapsLast(TapsFirst(conv->weight.detach(), kind), kind));
     bias_ = register_parameter("bias", conv->bias.detach());
   }
 }

@@ -19,7 +19,8 @@ namespace dp_bench::policy {
 enum class TimeConvKind { kSame, kDown, kUp };
 
 /// Parameters, their default initialization and their shapes are those of torch::nn::Conv1d ([O, I,
-/// k]) and, for kUp, of torch::nn::ConvTranspose1d ([I, O, k]).
+/// k]) and, for kUp, of torch::nn::ConvTranspose1d ([I, O, k]). The strides of the weight are not:
+/// its taps are apart in memory.
 class TimeConvImpl : public torch::nn::Module {
  public:
   TimeConvImpl(TimeConvKind kind, std::int64_t in_channels, std::int64_t out_channels,
