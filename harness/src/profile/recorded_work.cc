@@ -23,14 +23,13 @@ RecordedWork RecordWork(c10::Device device, int n, const std::string& scope,
     recorded = recorder.TakeEvents();
   }
   RecordedWork result = {.n_repetitions = n, .ops = SummarizeOps(recorded, scope)};
-  const double start_us = events->empty() ? 0.0 : events->back().end_us + 1e3;
+  double start_us = 0.0;
+  for (const OpEvent& event : *events) start_us = std::max(start_us, event.end_us + 1e3);
   const auto first = static_cast<int>(events->size());
-  double last_us = start_us;
   for (OpEvent& event : recorded) {
     event.begin_us += start_us;
     event.end_us += start_us;
     if (event.parent >= 0) event.parent += first;
-    last_us = std::max(last_us, event.end_us);
     events->push_back(std::move(event));
   }
   return result;
