@@ -49,7 +49,7 @@ enum class WeightFormat : std::uint8_t {
   kFloat32,
   kBf16,  // weights and activations are rounded to bfloat16 for each product, sums are float32
   kInt8,  // they are rounded to 8 bits in each large product: a row of a weight by its largest
-          // magnitude, an activation by the range of its batch row; small products are in bfloat16
+          // magnitude, an activation by the range of its batch row; small products are in float32
 };
 
 /// A diffusion policy, or any other. It is trained on batches and predicts action chunks. Used by

@@ -19,10 +19,10 @@ std::int64_t VersionOf(const torch::Tensor& tensor) {
   return tensor.is_inference() ? 0 : tensor._version();
 }
 
-// n_sources: 0 for a weight in panels. What does not fit int8 takes little time in bfloat16 too.
+// n_sources: 0 for a weight in panels. What does not fit int8 takes little time in float32 too.
 PackedWeight Pack(const MatrixView& w, std::int64_t n_sources, ProductType type) {
   if (type == ProductType::kInt8 && !FitsInt8(w, std::max<std::int64_t>(n_sources, 1))) {
-    type = ProductType::kBf16;
+    type = ProductType::kFloat32;
   }
   return n_sources == 0 ? PackedWeight::InPanels(w, type)
                         : PackedWeight::InRows(w, n_sources, type);

@@ -118,8 +118,8 @@ TEST(TransformerPolicy, NormsBiasesAndPositionsDoNotDecay) {
   }
 }
 
-TEST(TransformerPolicy, PlansWithBf16WeightsAndOnSeveralThreads) {
-  constexpr const char* kSmall = R"("n_layer": 2, "n_head": 2, "n_emb": 20,
+TEST(TransformerPolicy, PlansWithWeightsOfEachFormatAndOnSeveralThreads) {
+  constexpr const char* kSmall = R"("n_layer": 2, "n_head": 2, "n_emb": 64,
       "noise_scheduler": {"type": "ddim", "num_inference_steps": 5, "prediction_type": "sample"}})";
   for (const char* variant :
        {"{", R"({"n_cond_layers": 1,)", R"({"time_as_cond": false, "obs_as_cond": false,)"}) {

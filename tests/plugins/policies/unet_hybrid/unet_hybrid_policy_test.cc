@@ -22,9 +22,10 @@ using testing::HasSubstr;
 constexpr std::int64_t kImageSize = 72;
 
 std::unique_ptr<policy::DiffusionPolicy> MakeSmall(const std::string& variant,
-                                                   const std::string& prediction_type = "sample") {
-  const std::string params = "{" + variant + R"(
-    "down_dims": [16, 32], "diffusion_step_embed_dim": 16, "n_groups": 4,
+                                                   const std::string& prediction_type = "sample",
+                                                   const std::string& down_dims = "[16, 32]") {
+  const std::string params = "{" + variant + R"("down_dims": )" + down_dims + R"(,
+    "diffusion_step_embed_dim": 16, "n_groups": 4,
     "noise_scheduler": {"type": "ddim", "num_train_timesteps": 20, "num_inference_steps": 5,
                         "prediction_type": ")" +
                              prediction_type + "\"}}";
@@ -101,9 +102,9 @@ void CopyWeights(Policy& from, Policy& to, double share = 1.0) {
   to.WeightsChanged();
 }
 
-TEST(UnetHybridPolicy, PlansWithBf16WeightsAndOnSeveralThreads) {
-  CheckWeightFormats(*MakeSmall(""));
-  CheckWeightFormats(*MakeSmall(R"("obs_as_global_cond": false,)"));
+TEST(UnetHybridPolicy, PlansWithWeightsOfEachFormatAndOnSeveralThreads) {
+  CheckWeightFormats(*MakeSmall("", "sample", "[64, 128]"));
+  CheckWeightFormats(*MakeSmall(R"("obs_as_global_cond": false,)", "sample", "[64, 128]"));
 }
 
 TEST(UnetHybridPolicy, AStudentPlansInOneEvaluationWhatItsTeacherPlansInFive) {
