@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "policy/kernels/packing_kernels.h"
-#include "policy/kernels/product_tasks.h"
+#include "policy/kernels/product_parts.h"
 #include "policy/kernels/product_tiles.h"
 #include "policy/kernels/vector_math.h"
 
@@ -258,72 +258,45 @@ DPB_VECTOR_VERSIONS void RoundGroup(const GroupOfRows& group, std::int64_t n, st
   }
 }
 
-// The matrices of `sources` in int8, with what 0 becomes around them, so that a shift is an offset
-// in memory: [matrices, groups of rows, columns, 4].
-class Int8Columns {
+// The sources in int8. In the margins is what 0 becomes.
+class Int8Columns : public ColumnBlocks<kGroup, kInt8Inner> {
  public:
   Int8Columns(const WeightByColumns& args, std::int64_t n_rows)
-      : args_(args),
-        n_rows_(n_rows),
-        n_groups_(RoundUp(n_rows, kInt8Inner) / kGroup),
-        ranges_(args.n_columns) {
-    for (const ShiftedRows& source : args.sources) {
-      margin_ = std::max(margin_, std::abs(source.shift));
-      if (std::ranges::find(matrices_, source.x) == matrices_.end()) matrices_.push_back(source.x);
-    }
-    width_ = RoundUp(args.n_columns + 2 * margin_ + kPanelsPerTask * kBf16Width, kBf16Width);
-    if (width_ % 256 == 0) width_ += kBf16Width;  // lines would compete for a place in the cache
-    memory_ = Allocate<std::uint8_t>(n_matrices() * n_groups_ * kGroup * width_);
-  }
+      : ColumnBlocks(args, n_rows),
+        args_(args),
+        ranges_(args.n_columns),
+        memory_(Allocate<std::uint8_t>(n_matrices() * n_groups() * stride())) {}
 
   // By all threads of a parallel region.
   void Pack() {
     ColumnRanges ranges(args_.n_columns);
 #pragma omp for schedule(static) nowait
-    for (std::int64_t i = 0; i < n_matrices() * n_rows_; ++i)
-      ranges.Add(Row(i / n_rows_, i % n_rows_));
+    for (std::int64_t i = 0; i < n_matrices() * n_rows(); ++i) {
+      ranges.Add(Row(i / n_rows(), i % n_rows()));
+    }
 #pragma omp critical(dp_bench_int8_ranges)
     ranges_.Add(ranges);
 #pragma omp barrier
 #pragma omp single
     FindRoundings();
 #pragma omp for schedule(static)
-    for (std::int64_t i = 0; i < n_matrices() * n_groups_; ++i) Round(i);
+    for (std::int64_t i = 0; i < n_matrices() * n_groups(); ++i) Round(i);
   }
 
   const std::uint8_t* data() const { return memory_.get(); }
-  std::int64_t group_stride() const { return kGroup * width_; }
   const float* scales() const { return scales_.data(); }
-  const std::int32_t* zero_points() const { return zero_points_.data() + margin_; }
-
-  /// Where the blocks of the inner dimension begin, in elements from data().
-  std::vector<std::int64_t> BlockOffsets() const {
-    std::vector<std::int64_t> offsets;
-    for (const ShiftedRows& source : args_.sources) {
-      const auto matrix = std::ranges::find(matrices_, source.x) - matrices_.begin();
-      for (std::int64_t group = 0; group < n_groups_; group += kInt8Inner / kGroup) {
-        offsets.push_back((matrix * n_groups_ + group) * group_stride() +
-                          kGroup * (margin_ + source.shift));
-      }
-    }
-    return offsets;
-  }
+  const std::int32_t* zero_points() const { return zero_points_.data() + margin(); }
 
  private:
-  std::int64_t n_matrices() const { return std::ssize(matrices_); }
-
-  const float* Row(std::int64_t matrix, std::int64_t row) const {
-    return matrices_[static_cast<std::size_t>(matrix)] + row * args_.x_stride;
-  }
-
   // One element per column, margins included; those of scales begin with column 0.
   void FindRoundings() {
     const std::int64_t period = args_.scale_period;
     std::vector<Rounding> of_period;
-    for (std::int64_t i = 0; i < period; ++i)
+    for (std::int64_t i = 0; i < period; ++i) {
       of_period.push_back(RoundingOf(ranges_.Every(period, i)));
-    for (std::int64_t j = 0; j < width_; ++j) {
-      const auto of_column = (j - margin_ % period + period) % period;
+    }
+    for (std::int64_t j = 0; j < width(); ++j) {
+      const auto of_column = (j - margin() % period + period) % period;
       const Rounding& rounding = of_period[static_cast<std::size_t>(of_column)];
       inverse_.push_back(rounding.inverse);
       zero_points_.push_back(rounding.zero_point);
@@ -334,28 +307,21 @@ class Int8Columns {
   }
 
   void Round(std::int64_t i) {
-    std::uint8_t* const to = memory_.get() + i * group_stride();
-    const std::int64_t first = i % n_groups_ * kGroup;
-    for (std::int64_t j = 0; j < width_; ++j) {
-      if (j == margin_) j += args_.n_columns;  // these follow
+    std::uint8_t* const to = memory_.get() + i * stride();
+    for (std::int64_t j = 0; j < width(); ++j) {
+      if (j == margin()) j += args_.n_columns;  // these follow
       std::memset(to + kGroup * j, zero_points_[static_cast<std::size_t>(j)], kGroup);
     }
-    if (first >= n_rows_) return;
     GroupOfRows group = {
-        .rows = {}, .inverse = inverse_.data() + margin_, .zero_points = zero_points()};
+        .rows = {}, .inverse = inverse_.data() + margin(), .zero_points = zero_points()};
     for (std::int64_t k = 0; k < kGroup; ++k) {  // beyond the last row, weights are 0
-      group.rows[static_cast<std::size_t>(k)] =
-          Row(i / n_groups_, std::min(first + k, n_rows_ - 1));
+      const std::int64_t row = std::min(i % n_groups() * kGroup + k, n_rows() - 1);
+      group.rows[static_cast<std::size_t>(k)] = Row(i / n_groups(), row);
     }
-    RoundGroup(group, args_.n_columns, to + kGroup * margin_);
+    RoundGroup(group, args_.n_columns, to + kGroup * margin());
   }
 
   const WeightByColumns& args_;
-  std::int64_t n_rows_;
-  std::int64_t n_groups_;  // of one matrix, up to a whole block
-  std::int64_t margin_ = 0;
-  std::int64_t width_ = 0;
-  std::vector<const float*> matrices_;
   ColumnRanges ranges_;
   std::vector<float> inverse_;
   std::vector<std::int32_t> zero_points_;
@@ -443,7 +409,6 @@ void RunInt8(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
 void RunInt8(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
   Int8Columns columns(args, w.n_inner / static_cast<std::int64_t>(args.sources.size()));
   const std::vector<std::int64_t> block_offsets = columns.BlockOffsets();
-  const std::int64_t blocks_of_source = std::ssize(block_offsets) / std::ssize(args.sources);
   const std::int64_t n_panels = Ceiling(args.n_columns, kBf16Width);
   const Tasks tasks = {Ceiling(n_panels, kPanelsPerTask), Ceiling(w.n_rows, kTile), 0};
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1)
@@ -457,16 +422,16 @@ void RunInt8(const WeightByColumns& args, const PackedWeight& w, int n_threads) 
           const std::int64_t p = group * kPanelsPerTask;
           const std::int64_t n = std::min(kTile, w.n_rows - row);
           const SourceRange range = SourcesAt(args, p * kBf16Width, kTile);
-          const std::int64_t first_block = range.begin * blocks_of_source;
+          const std::int64_t first_block = range.begin * columns.blocks_of_source();
           alignas(64) TileSums sums;
-          kernels.Run({.n_blocks = range.count * blocks_of_source,
+          kernels.Run({.n_blocks = range.count * columns.blocks_of_source(),
                        .n_rows = RoundUp(n, kBf16Rows),
                        .n_panels = std::min(kPanelsPerTask, n_panels - p),
                        .a = BytesOf(w.int8) + row * w.stride + first_block * kInt8Inner,
                        .a_stride = w.stride,
                        .b = columns.data() + kGroup * p * kBf16Width,
                        .block_offsets = block_offsets.data() + first_block,
-                       .b_stride = columns.group_stride(),
+                       .b_stride = columns.stride(),
                        .panel_stride = kGroup * kBf16Width,
                        .c = sums.data(),
                        .c_stride = kTile});

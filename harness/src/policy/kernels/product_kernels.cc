@@ -12,7 +12,7 @@
 
 #include "policy/kernels/int8_product_kernels.h"
 #include "policy/kernels/packing_kernels.h"
-#include "policy/kernels/product_tasks.h"
+#include "policy/kernels/product_parts.h"
 #include "policy/kernels/product_tiles.h"
 
 namespace dp_bench::policy {
@@ -169,74 +169,43 @@ void RunBf16(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
   }
 }
 
-// The matrices of `sources` in bfloat16, with zeros around them, so that a shift is an offset in
-// memory: [matrices, pairs of rows, columns, 2].
-class Bf16Columns {
+// The sources in bfloat16, with zeros in the margins.
+class Bf16Columns : public ColumnBlocks<2, kBf16Inner> {
  public:
   Bf16Columns(const WeightByColumns& args, std::int64_t n_rows)
-      : args_(args), n_rows_(n_rows), n_pairs_(RoundUp(n_rows, kBf16Inner) / 2) {
-    for (const ShiftedRows& source : args.sources) {
-      margin_ = std::max(margin_, std::abs(source.shift));
-      if (std::find(matrices_.begin(), matrices_.end(), source.x) == matrices_.end()) {
-        matrices_.push_back(source.x);
-      }
-    }
-    // a multiple of whole cache lines, but not of the distance at which lines compete for a place
-    width_ = RoundUp(args.n_columns + 2 * margin_ + kPanelsPerTask * kBf16Width, kBf16Width);
-    if (width_ % 256 == 0) width_ += kBf16Width;
-    memory_ = Allocate<std::uint16_t>(n_rounds() * 2 * width_);
-  }
+      : ColumnBlocks(args, n_rows),
+        n_columns_(args.n_columns),
+        memory_(Allocate<std::uint16_t>(n_rounds() * stride())) {}
 
-  /// The pairs to round.
-  std::int64_t n_rounds() const { return static_cast<std::int64_t>(matrices_.size()) * n_pairs_; }
+  /// The pairs of rows to round.
+  std::int64_t n_rounds() const { return n_matrices() * n_groups(); }
 
   void Round(std::int64_t i) {
-    std::uint16_t* to = memory_.get() + i * 2 * width_;
-    const float* x = matrices_[static_cast<std::size_t>(i / n_pairs_)];
-    const std::int64_t row = i % n_pairs_ * 2;
-    const std::int64_t end = row < n_rows_ ? margin_ + args_.n_columns : margin_;
-    std::fill_n(to, 2 * margin_, std::uint16_t{0});
-    std::fill(to + 2 * end, to + 2 * width_, std::uint16_t{0});
-    if (row + 1 < n_rows_) {
-      InterleaveBf16(x + row * args_.x_stride, x + (row + 1) * args_.x_stride, args_.n_columns,
-                     to + 2 * margin_);
-    } else if (row < n_rows_) {
-      const std::vector<float> zeros(static_cast<std::size_t>(args_.n_columns));
-      InterleaveBf16(x + row * args_.x_stride, zeros.data(), args_.n_columns, to + 2 * margin_);
+    std::uint16_t* to = memory_.get() + i * stride();
+    const std::int64_t row = i % n_groups() * 2;
+    const std::int64_t end = row < n_rows() ? margin() + n_columns_ : margin();
+    std::fill_n(to, 2 * margin(), std::uint16_t{0});
+    std::fill(to + 2 * end, to + stride(), std::uint16_t{0});
+    if (row >= n_rows()) return;
+    const float* const x = Row(i / n_groups(), row);
+    if (row + 1 < n_rows()) {
+      InterleaveBf16(x, Row(i / n_groups(), row + 1), n_columns_, to + 2 * margin());
+    } else {
+      const std::vector<float> zeros(static_cast<std::size_t>(n_columns_));
+      InterleaveBf16(x, zeros.data(), n_columns_, to + 2 * margin());
     }
   }
 
   const std::uint16_t* data() const { return memory_.get(); }
-  std::int64_t pair_stride() const { return 2 * width_; }
-
-  /// Where the blocks of the inner dimension begin, in elements from data().
-  std::vector<std::int64_t> BlockOffsets() const {
-    std::vector<std::int64_t> offsets;
-    for (const ShiftedRows& source : args_.sources) {
-      const auto matrix =
-          std::find(matrices_.begin(), matrices_.end(), source.x) - matrices_.begin();
-      for (std::int64_t pair = 0; pair < n_pairs_; pair += kBf16Inner / 2) {
-        offsets.push_back((matrix * n_pairs_ + pair) * pair_stride() +
-                          2 * (margin_ + source.shift));
-      }
-    }
-    return offsets;
-  }
 
  private:
-  const WeightByColumns& args_;
-  std::int64_t n_rows_;
-  std::int64_t n_pairs_;  // of one matrix, up to a whole block
-  std::int64_t margin_ = 0;
-  std::int64_t width_ = 0;
-  std::vector<const float*> matrices_;
+  std::int64_t n_columns_;
   std::shared_ptr<std::uint16_t[]> memory_;
 };
 
 void RunBf16(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
   Bf16Columns columns(args, w.n_inner / static_cast<std::int64_t>(args.sources.size()));
   const std::vector<std::int64_t> block_offsets = columns.BlockOffsets();
-  const std::int64_t blocks_of_source = std::ssize(block_offsets) / std::ssize(args.sources);
   const std::int64_t n_panels = Ceiling(args.n_columns, kBf16Width);
   const std::int64_t n_groups = Ceiling(n_panels, kPanelsPerTask);
   const std::int64_t chunk = ChunkOf(w.n_rows, n_groups, 2 * kBf16Rows, kRowsPerTask, n_threads);
@@ -252,15 +221,15 @@ void RunBf16(const WeightByColumns& args, const PackedWeight& w, int n_threads) 
           const std::int64_t row = task * chunk;
           const std::int64_t p = group * kPanelsPerTask;
           const SourceRange range = SourcesAt(args, p * kBf16Width, kPanelsPerTask * kBf16Width);
-          const std::int64_t first_block = range.begin * blocks_of_source;
-          kernels.RunRows({.n_blocks = range.count * blocks_of_source,
+          const std::int64_t first_block = range.begin * columns.blocks_of_source();
+          kernels.RunRows({.n_blocks = range.count * columns.blocks_of_source(),
                            .n_rows = std::min(chunk, w.n_rows - row),
                            .n_panels = std::min(kPanelsPerTask, n_panels - p),
                            .a = w.bf16 + row * w.stride + first_block * kBf16Inner,
                            .a_stride = w.stride,
                            .b = columns.data() + 2 * p * kBf16Width,
                            .block_offsets = block_offsets.data() + first_block,
-                           .b_stride = columns.pair_stride(),
+                           .b_stride = columns.stride(),
                            .panel_stride = 2 * kBf16Width,
                            .c = args.c + row * args.c_stride + p * kBf16Width,
                            .c_stride = args.c_stride},
