@@ -35,7 +35,7 @@ wheels=$(sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' scripts/requirements
 
 # only for scripts/check.sh; other versions format otherwise and find other things
 if [ -n "${DPB_WITH_CHECKS:-}" ]; then
-  packages+=(clang-format-14 clang-tidy-14 libclang-14-dev llvm-14-dev)
+  packages+=(clang-format-14 clang-tidy-14 libclang-14-dev libomp-14-dev llvm-14-dev)
   wheels+=$'\nruff==0.17.6'
 fi
 

@@ -29,7 +29,10 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(16, 32), testing::Values(1, 2), testing::Values(1, 3)));
 
 TEST_P(Int8Tiles, EveryProcessorComputesTheSameSums) {
-  const auto [weights, n_rows, n_panels, n_blocks] = GetParam();
+  const Int8Weights weights = std::get<0>(GetParam());
+  const std::int64_t n_rows = std::get<1>(GetParam());
+  const std::int64_t n_panels = std::get<2>(GetParam());
+  const std::int64_t n_blocks = std::get<3>(GetParam());
   std::mt19937 random(5);
   std::uniform_int_distribution<int> byte(0, 255);
   const auto bytes = [&](std::int64_t n) {

@@ -85,8 +85,7 @@ DPB_VECTOR_VERSIONS void RoundRow(const float* x, std::int64_t n, const Rounding
 }
 
 // A weight in int8, with the scales of its rows and their sums over each source.
-class Int8Weight {
- public:
+struct Int8Weight {
   Int8Weight(const MatrixView& w, std::int64_t n_sources, std::int64_t n_numbers)
       : numbers(Allocate<std::int8_t>(n_numbers)),
         n_padded_rows(RoundUp(w.n_rows, kTile)),
@@ -131,7 +130,6 @@ class Int8Weight {
 
   std::shared_ptr<std::int8_t[]> numbers;
 
- private:
   std::int64_t n_padded_rows;
   std::int64_t n_inner;  // of a source
   std::vector<float> scales;
