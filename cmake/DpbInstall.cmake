@@ -73,7 +73,7 @@ dpb_install("${DPB_INSTALL_CONFORMANCE}" env_conformance dataset_conformance pol
 install(DIRECTORY harness/include/ "${CMAKE_BINARY_DIR}/generated/dp_bench"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY configs scenes models DESTINATION "${DPB_INSTALL_DATA}"
-        PATTERN "README.md" EXCLUDE PATTERN "film_strip.png" EXCLUDE
+        PATTERN "README.md" EXCLUDE PATTERN "frames.png" EXCLUDE
         PATTERN "models/*/training" EXCLUDE PATTERN "models/*/evaluation" EXCLUDE)
 install(DIRECTORY plugins/templates python/peers DESTINATION "${DPB_INSTALL_DATA}")
 install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows the main features on a fresh machine: sets up, builds, films the four shipped policies, then collects
+# Shows the main features on a fresh machine: sets up, builds, records videos of four shipped policies, then collects
 # demonstrations with a two-armed robot, trains a policy on them, and prints where the results are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,5 +22,5 @@ echo "== 2. From nothing to a policy: demonstrations, training, 50 unseen episod
 
 echo
 echo "Look at:"
-echo "  $stamp/*/report.html           the trained policies: success rates, films, every seed"
+echo "  $stamp/*/report.html           the trained policies: success rates, videos, every seed"
 echo "  $stamp/training/report.html    the training you just saw: learning curves"

@@ -68,13 +68,13 @@ def evaluate(weights, target, recorded_as):
     (target / "summary.txt").write_text("\n".join(lines[begin:end]) + "\n")
 
 
-def draw_film_strip(model):
+def draw_frames(model):
     with tempfile.TemporaryDirectory() as scratch:
-        run = Path(scratch) / "films"
+        run = Path(scratch) / "videos"
         dp_bench("eval", "--checkpoint", model, "--output", run, "env_runner.n_train=0", "env_runner.n_test=2",
                  "env_runner.n_videos=2", f"env_runner.test_start_seed={FIRST_SEED}", "env_runner.video_size=[208,156]"
                  if "kuavo" in model.name else "env_runner.video_size=[160,160]")
-        dp_bench("film", run, "--output", model / "film_strip.png", "--columns", N_FRAMES)
+        dp_bench("video", run, "--output", model / "frames.png", "--columns", N_FRAMES)
 
 
 def record(model, run, is_shipped):
@@ -106,7 +106,7 @@ def ship(name, runs):
         record(model, run, is_shipped=run == runs[0])
     shipped = model / "evaluation" / sorted_seeds(model)[0].name
     dp_bench("gate", "--baseline", model / "baseline.json", "--candidate", shipped, "--update-baseline")
-    draw_film_strip(model)
+    draw_frames(model)
     print(f"{name}: {about['command']}")
 
 
@@ -172,7 +172,7 @@ def card(model):
 
 {about["task"]} Policy: {about["policy"]}, {n_parameters(model) / 1e6:.1f} M parameters, weights stored as float16.
 
-![Frames of two episodes, from left to right](film_strip.png)
+![Frames of two episodes, from left to right](frames.png)
 
 ```
 dp_bench eval --checkpoint models/{model.name}      # evaluate it

@@ -28,7 +28,7 @@ def main() -> None:
     losses = [row["train_loss"] for row in run.log]
     print(f"{run.path}: {len(losses)} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}")
     print(f"success rate {run.metrics['test/success_rate']:.0%}, mean score {run.metrics['test/mean_score']:.3f}")
-    print(f"films: {', '.join(str(film) for film in run.films.values())}")
+    print(f"videos: {', '.join(str(video) for video in run.videos.values())}")
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def test_an_evaluation_has_the_numbers_of_the_command_line(trained, evaluated):
     assert (evaluated.path / "episodes.jsonl").read_bytes() == (by_hand.path / "episodes.jsonl").read_bytes()
     assert evaluated.metrics == by_hand.metrics and evaluated.episodes == by_hand.episodes
     assert [episode.seed for episode in evaluated.episodes] == list(range(100000, 100010))
-    assert list(evaluated.films) == [("test", 100000)]
+    assert list(evaluated.videos) == [("test", 100000)]
 
 
 def test_run_trains_evaluates_and_names_a_new_folder(folder):

@@ -50,7 +50,7 @@ def folder(tmp_path):
             {"run_id": "1" * 16, "episodes_sha256": sha256(episodes), "test/success_rate": 0.5, "test/n_episodes": 2}
         ),
         "logs.json.txt": lines({"train_loss": 0.5, "epoch": 0}, {"train_loss": 0.25, "epoch": 1}) + '{"train_l',
-        "media/test_100000.mp4": "film",
+        "media/test_100000.mp4": "video",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -73,7 +73,7 @@ def test_reads_the_files_of_an_evaluation(folder):
     assert first.course.best_step == 7 and first.course.lost_step is None
     assert first.success_steps.first == 7
     assert second.failure_reason == "threw" and second.n_stale_steps == 0
-    assert run.films == {("test", 100000): folder / "media/test_100000.mp4"}
+    assert run.videos == {("test", 100000): folder / "media/test_100000.mp4"}
     assert os.fspath(run) == str(folder)
 
 
@@ -85,7 +85,7 @@ def test_reads_the_shipped_training():
     run = dp_bench.RunFolder(SHIPPED)
     assert len(run.episodes) == 50 and len(run.episodes.of("test")) == 50 and len(run.log) == 14400
     assert sum(episode.success for episode in run.episodes.of("test")) == run.metrics["test/n_success"]
-    assert run.films == {} and run.checkpoints == {} and run.seeds == {}
+    assert run.videos == {} and run.checkpoints == {} and run.seeds == {}
 
 
 def test_episodes_are_a_table(folder):
@@ -195,13 +195,13 @@ def test_an_episode_that_was_cut_off_is_not_dropped(folder):
     refused(folder, "episodes", "episodes.jsonl:2: expected a JSON object")
 
 
-def test_a_film_outside_the_folder_is_not_offered(folder):
+def test_a_video_outside_the_folder_is_not_offered(folder):
     outside = folder.parent / "outside.mp4"
-    outside.write_text("film")
+    outside.write_text("video")
     (folder / "manifest.json").unlink()
     for video in ("../outside.mp4", "media/../../outside.mp4", str(outside)):
         (folder / "episodes.jsonl").write_text(lines(ROW | {"video": video}))
-        assert dp_bench.RunFolder(folder).films == {}
+        assert dp_bench.RunFolder(folder).videos == {}
 
 
 def test_lists_the_checkpoints_that_are_complete(folder):

@@ -1,5 +1,5 @@
 // The overhead of the EnvRunner: point_mass, whose step is nearly free, stepped directly and
-// through the runner with a planner that does nothing. Also the encoder that films an episode.
+// through the runner with a planner that does nothing. Also the encoder of an episode's video.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The speed of filming rollouts: videos of 300 frames of a moving point, 384 x 384, one per thread.
+// The speed of recording videos: 300 frames of a moving point, 384 x 384, one per thread.
 #include <benchmark/benchmark.h>
 
 #include <cmath>

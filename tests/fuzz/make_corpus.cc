@@ -23,8 +23,8 @@
 #include "report/gate_output.h"
 #include "run/checkpoint.h"
 #include "run/episode_log.h"
-#include "run/film_notes.h"
 #include "run/planning.h"
+#include "run/video_notes.h"
 #include "train/train_state.h"
 #include "wire/message.h"
 
@@ -143,16 +143,16 @@ void AddTensors(const fs::path& root, const fs::path& scratch) {
   run::WriteSafetensors(scratch / "t", tensors, {{"format", "pt"}});
   Corpus(root / "safetensors").Add("two", TextOf(scratch / "t"));
 
-  run::WriteFilmNotes(scratch / "f", {.n_action_steps = 2,
-                                      .action_dim = 1,
-                                      .n_marks = 1,
-                                      .plan_step = {0},
-                                      .plan = {1, 2},
-                                      .plan_marks = {0.1F, 0.2F, 0.3F, 0.4F},
-                                      .state_marks = {0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F},
-                                      .reward = {0.5, 1.0},
-                                      .success = {0, 1}});
-  Corpus(root / "film_notes").Add("marks", TextOf(scratch / "f"));
+  run::WriteVideoNotes(scratch / "f", {.n_action_steps = 2,
+                                       .action_dim = 1,
+                                       .n_marks = 1,
+                                       .plan_step = {0},
+                                       .plan = {1, 2},
+                                       .plan_marks = {0.1F, 0.2F, 0.3F, 0.4F},
+                                       .state_marks = {0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F},
+                                       .reward = {0.5, 1.0},
+                                       .success = {0, 1}});
+  Corpus(root / "video_notes").Add("marks", TextOf(scratch / "f"));
 
   const fs::path policy = scratch / "p";
   fs::create_directory(policy);

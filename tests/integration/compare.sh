@@ -231,7 +231,7 @@ loads() {  # loads COMMAND...: whether it loads LibTorch
 }
 "$dp_bench" keys policy >keys.txt 2>&1
 "$dp_bench" plugins >plugins.txt 2>&1
-for command in --version "compare real real" "film real --output film.gif" "gate --baseline baseline.json --candidate long" \
+for command in --version "compare real real" "video real --output video.gif" "gate --baseline baseline.json --candidate long" \
   "keys policy" plugins; do
   # shellcheck disable=SC2086
   ! loads $command || fail "dp_bench $command loads LibTorch"

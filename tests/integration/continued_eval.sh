@@ -17,7 +17,7 @@ start=$(date +%s%3N)
 "${evaluate[@]}" --output whole >whole.txt 2>&1 || fail "$(cat whole.txt)"
 duration=$(($(date +%s%3N) - start))  # [ms]
 
-expect_whole() {  # expect_whole FOLDER: the results, the films and nothing else
+expect_whole() {  # expect_whole FOLDER: the results, the videos and nothing else
   local file
   for file in episodes.jsonl eval_log.json media/test_100000.mp4 media/train_0.mp4; do
     cmp "whole/$file" "$1/$file" || fail "$1/$file differs from that of an evaluation in one go"
@@ -144,7 +144,7 @@ expect_exit 2 "excludes" "$dp_bench" eval --resume whole --weights model
 # one episode again, larger
 "$dp_bench" replay --run whole --episode 5 --size 320 240 >replay.txt 2>&1 || fail "$(cat replay.txt)"
 grep -q "trace hash as recorded" replay.txt || fail "$(cat replay.txt)"
-[ -s whole/replay/media/test_100003.mp4 ] || fail "no film of the replay"
+[ -s whole/replay/media/test_100003.mp4 ] || fail "no video of the replay"
 expect_exit 2 "has no episode 999" "$dp_bench" replay --run whole --episode 999
 sed 's/"trace_hash":"./"trace_hash":"x/' whole/episodes.jsonl >foreign/episodes.jsonl
 cp whole/manifest.json foreign/

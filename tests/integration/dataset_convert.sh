@@ -52,40 +52,40 @@ echo "videos"
   fail "$(cat collect.txt)"
 pictures=(pictures.zarr pictures.zarr pictures.zarr pictures.zarr)
 "$dp_bench" dataset merge "${pictures[@]}" --output repeated.zarr >merge.txt 2>&1 || fail "$(cat merge.txt)"
-film=("$dp_bench" dataset convert repeated.zarr)
-"${film[@]}" film --format lerobot --param codec=h264 --param video_files_size_in_mb=0.05 >convert.txt 2>&1 || fail "$(cat convert.txt)"
+video=("$dp_bench" dataset convert repeated.zarr)
+"${video[@]}" video --format lerobot --param codec=h264 --param video_files_size_in_mb=0.05 >convert.txt 2>&1 || fail "$(cat convert.txt)"
 grep -q "observation.image: h264 video, encoded with loss (libx264, crf 30)" convert.txt || fail "$(cat convert.txt)"
-[ -f film/videos/observation.image/chunk-000/file-001.mp4 ] || fail "the videos are in one file: $(find film)"
-"$dp_bench" dataset convert film film_v21 --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
+[ -f video/videos/observation.image/chunk-000/file-001.mp4 ] || fail "the videos are in one file: $(find video)"
+"$dp_bench" dataset convert video video_v21 --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
 grep -q "observation.image: h264 video, copied bit for bit" convert.txt || fail "$(cat convert.txt)"
 for codec in h264 auto; do  # encoded, and copied
   input=repeated.zarr
-  [ $codec = h264 ] || input=film_v21
+  [ $codec = h264 ] || input=video_v21
   RANDOM=9
   for ((i = 0; i < n_kills / 2; i++)); do
-    timeout -s KILL "0.$((RANDOM % 50 + 10))" "$dp_bench" dataset convert $input "film_$codec" --format lerobot \
+    timeout -s KILL "0.$((RANDOM % 50 + 10))" "$dp_bench" dataset convert $input "video_$codec" --format lerobot \
       --param codec=$codec --param video_files_size_in_mb=0.05 >killed.txt 2>&1 && break
-    ! grep -q "film_$codec exists" killed.txt || break
+    ! grep -q "video_$codec exists" killed.txt || break
   done 2>/dev/null
-  "$dp_bench" dataset convert $input "film_$codec" --format lerobot --param codec=$codec --param video_files_size_in_mb=0.05 \
-    >convert.txt 2>&1 || grep -q "film_$codec exists" convert.txt || fail "$(cat convert.txt)"
+  "$dp_bench" dataset convert $input "video_$codec" --format lerobot --param codec=$codec --param video_files_size_in_mb=0.05 \
+    >convert.txt 2>&1 || grep -q "video_$codec exists" convert.txt || fail "$(cat convert.txt)"
   echo "  $codec: finished after $i kills"
 done
-for copy in film_h264 film_auto; do diff -r film $copy >diff.txt || fail "$copy, after kills: $(head -3 diff.txt)"; done
-"$dp_bench" dataset convert film_auto film_v21_again --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
-diff -r film_v21 film_v21_again >diff.txt || fail "v2.1, v3.0, v2.1: $(head -3 diff.txt)"
+for copy in video_h264 video_auto; do diff -r video $copy >diff.txt || fail "$copy, after kills: $(head -3 diff.txt)"; done
+"$dp_bench" dataset convert video_auto video_v21_again --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
+diff -r video_v21 video_v21_again >diff.txt || fail "v2.1, v3.0, v2.1: $(head -3 diff.txt)"
 
-"$dp_bench" dataset split film film_train film_val --val-ratio 0.25 >split.txt 2>&1 || fail "$(cat split.txt)"
-"$dp_bench" dataset merge film_train film_val --output film_merged >merge.txt 2>&1 || fail "$(cat merge.txt)"
+"$dp_bench" dataset split video video_train video_val --val-ratio 0.25 >split.txt 2>&1 || fail "$(cat split.txt)"
+"$dp_bench" dataset merge video_train video_val --output video_merged >merge.txt 2>&1 || fail "$(cat merge.txt)"
 for text in split merge; do
   grep -q "observation.image: h264 video, copied bit for bit" $text.txt || fail "$(cat $text.txt)"
 done
-expect_exit 2 "videos cannot be copied: steps of the episodes are left out" "$dp_bench" dataset trim film other --drop-first 2
-"$dp_bench" dataset trim film film_short --drop-first 2 --param codec=hevc >trim.txt 2>&1 || fail "$(cat trim.txt)"
+expect_exit 2 "videos cannot be copied: steps of the episodes are left out" "$dp_bench" dataset trim video other --drop-first 2
+"$dp_bench" dataset trim video video_short --drop-first 2 --param codec=hevc >trim.txt 2>&1 || fail "$(cat trim.txt)"
 grep -q "hevc video, encoded again with loss" trim.txt || fail "$(cat trim.txt)"
-"$dp_bench" dataset convert film film_png --format lerobot --param codec=png >convert.txt 2>&1 || fail "$(cat convert.txt)"
-for format in film film_png; do "$dp_bench" dataset convert $format $format.zarr --format zarr >convert.txt 2>&1 || fail "$(cat convert.txt)"; done
-same_arrays film.zarr film_png.zarr
+"$dp_bench" dataset convert video video_png --format lerobot --param codec=png >convert.txt 2>&1 || fail "$(cat convert.txt)"
+for format in video video_png; do "$dp_bench" dataset convert $format $format.zarr --format zarr >convert.txt 2>&1 || fail "$(cat convert.txt)"; done
+same_arrays video.zarr video_png.zarr
 
 echo "interrupted by Ctrl-C"
 set -m
@@ -133,7 +133,7 @@ for changed in rest older; do
   expect_exit 1 'agent_pos\[1\] is .* in the data, .* in the files (episode ' "$dp_bench" dataset check $changed
 done
 
-cp -r film_v21 lacking
+cp -r video_v21 lacking
 python3 - <<'PYTHON'
 import json, pathlib
 lengths = [json.loads(line)["length"] for line in open("lacking/meta/episodes.jsonl")]

@@ -9,7 +9,7 @@ enter_scratch_folder
 
 echo "on a healthy machine every plugin works"
 expect_exit 0 "0 broken" "$dp_bench" doctor --config-dir "$configs"
-for line in "^ok .*processor" "^ok .*LibTorch" "^ok .*films .*H.264" "^ok .*env kuavo_dualarm .*obs .*rgbd" "^ok .*policy transformer" \
+for line in "^ok .*processor" "^ok .*LibTorch" "^ok .*videos .*H.264" "^ok .*env kuavo_dualarm .*obs .*rgbd" "^ok .*policy transformer" \
             "^ok .*dataset zarr_replay" "^ok .*configs"; do
   grep -q "$line" out.txt || fail "no line '$line' in $(cat out.txt)"
 done

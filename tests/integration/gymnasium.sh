@@ -106,5 +106,5 @@ class Plain(Faulty):
 gymnasium.register("Plain-v0", entry_point=Plain, max_episode_steps=20)
 END
 cd here
-expect_exit 0 "there are no films, because the environment draws no images" "$dp_bench" inspect --config-dir "$root/configs" --env gymnasium \
+expect_exit 0 "there are no videos, because the environment draws no images" "$dp_bench" inspect --config-dir "$root/configs" --env gymnasium \
   "env.params.python=$DPB_GYMNASIUM_PYTHON" env.params.id=plain_gym:Plain-v0

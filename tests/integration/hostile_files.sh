@@ -47,7 +47,7 @@ done
 broken
 rm -f broken/media/*.mp4
 for video in eval/media/*.mp4; do ln -s "$work/fifo" "broken/media/$(basename "$video")"; done
-refuses 6 "found a named pipe" film broken --output film.mp4
+refuses 6 "found a named pipe" video broken --output video.mp4
 mkdir plugins
 mkfifo plugins/libdpb_env_x.so
 timeout 10 "$program" plugins --plugin-dir plugins >plugins.txt 2>&1 || true

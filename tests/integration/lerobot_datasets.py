@@ -27,7 +27,7 @@ FEATURES = {
     "action": {"dtype": "float32", "shape": (2,), "names": ["x", "y"]},
 }
 LENGTHS = (12, 1, 140)
-FILM_LENGTHS = (12, 3, 138)  # LeRobot cannot pool statistics of a matrix over an episode of one frame
+VIDEO_LENGTHS = (12, 3, 138)  # LeRobot cannot pool statistics of a matrix over an episode of one frame
 
 
 def record(root: pathlib.Path) -> None:
@@ -48,7 +48,7 @@ def record(root: pathlib.Path) -> None:
     dataset.finalize()
 
 
-def film(kind: str) -> dict:
+def video(kind: str) -> dict:
     """The features of a dataset with two cameras and depth, as videos or as images."""
     names = ["height", "width", "channels"]
     return {
@@ -72,13 +72,13 @@ def picture(shape: tuple, step: int) -> np.ndarray:
     return (128 + 100 * np.stack(waves, axis=-1)).astype(np.uint8)
 
 
-def record_film(root: pathlib.Path, kind: str, codec: str = "libsvtav1") -> None:
+def record_video(root: pathlib.Path, kind: str, codec: str = "libsvtav1") -> None:
     random = np.random.default_rng(6)
-    features = film(kind)
-    dataset = LeRobotDataset.create("test/film", 20, features, root=root, use_videos=kind == "video",
+    features = video(kind)
+    dataset = LeRobotDataset.create("test/video", 20, features, root=root, use_videos=kind == "video",
                                     rgb_encoder=RGBEncoderConfig(vcodec=codec), depth_encoder=DepthEncoderConfig())
     step = 0
-    for episode, length in enumerate(FILM_LENGTHS):
+    for episode, length in enumerate(VIDEO_LENGTHS):
         for index in range(length):
             frame = {"task": ("lift the cup", "push")[episode % 2]}
             for name, feature in features.items():
@@ -134,9 +134,9 @@ def compare(found: LeRobotDataset, wanted: LeRobotDataset, with_names: bool) -> 
         compare_statistics(found.meta.stats, wanted.meta.stats)
 
 
-def compare_films(found: LeRobotDataset, wanted: LeRobotDataset, min_psnr: float = np.inf) -> None:
+def compare_videos(found: LeRobotDataset, wanted: LeRobotDataset, min_psnr: float = np.inf) -> None:
     """Every frame and value; colours may differ by `min_psnr` [dB]."""
-    assert len(found) == len(wanted) == sum(FILM_LENGTHS) and found.fps == wanted.fps
+    assert len(found) == len(wanted) == sum(VIDEO_LENGTHS) and found.fps == wanted.fps
     for index in range(len(wanted)):
         frame, expected = found[index], wanted[index]
         assert frame.keys() == expected.keys(), (frame.keys(), expected.keys())
@@ -154,13 +154,13 @@ def compare_films(found: LeRobotDataset, wanted: LeRobotDataset, min_psnr: float
 
 def check_copies(program: str, root: pathlib.Path, codec: str) -> None:
     """Versions 3.0, 2.1, 3.0: LeRobot decodes the same frames."""
-    recorded = root / f"film_{codec}"
-    record_film(recorded, "video", codec)
-    wanted = LeRobotDataset("test/film", root=recorded)
-    older = convert(program, recorded, root / f"film_{codec}_v21", "--format", "lerobot", "--param", "version=v2.1")
-    newer = convert(program, older, root / f"film_{codec}_v30", "--format", "lerobot")
+    recorded = root / f"video_{codec}"
+    record_video(recorded, "video", codec)
+    wanted = LeRobotDataset("test/video", root=recorded)
+    older = convert(program, recorded, root / f"video_{codec}_v21", "--format", "lerobot", "--param", "version=v2.1")
+    newer = convert(program, older, root / f"video_{codec}_v30", "--format", "lerobot")
     found = LeRobotDataset("test/copied", root=newer)
-    compare_films(found, wanted)
+    compare_videos(found, wanted)
     compare_statistics(found.meta.stats, wanted.meta.stats)
     for name, feature in wanted.meta.features.items():
         assert found.meta.features[name] == feature, (name, found.meta.features[name], feature)
@@ -172,7 +172,7 @@ def check_encoded(program: str, root: pathlib.Path, pictures: pathlib.Path, code
     output = convert(program, pictures, root / f"encoded_{codec}", "--format", "lerobot", "--param", f"codec={codec}",
                      "--param", "video_files_size_in_mb=0.005")
     found = LeRobotDataset("test/encoded", root=output)
-    compare_films(found, wanted, min_psnr=30)
+    compare_videos(found, wanted, min_psnr=30)
     compare_statistics(found.meta.stats, wanted.meta.stats)
     assert len(list(output.glob("videos/observation.images.top/*/*.mp4"))) > 1
     info = found.meta.features["observation.images.top"]["info"]
@@ -196,7 +196,7 @@ def main() -> None:
         compare(LeRobotDataset("test/back", root=back), wanted, with_names=False)
         for codec in ("libsvtav1", "h264", "hevc"):
             check_copies(program, root, codec)
-        record_film(root / "pictures", "image")
+        record_video(root / "pictures", "image")
         for codec in ("av1", "h264", "hevc"):
             check_encoded(program, root, root / "pictures", codec)
     print(f"LeRobot reads {sum(LENGTHS)} frames of {len(LENGTHS)} episodes as it recorded them, and videos that dp_bench copied or encoded")

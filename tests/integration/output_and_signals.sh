@@ -71,7 +71,7 @@ grep -q "Broken pipe" err.txt || fail "$(cat err.txt)"
 
 echo "a result goes where the user says and replaces nothing else"
 expect_exit 2 "a file of the run in" "$dp_bench" compare run run --json run/episodes.jsonl
-expect_exit 2 "a file of the run in" "$dp_bench" film run --output run/media/test_100000.mp4
+expect_exit 2 "a file of the run in" "$dp_bench" video run --output run/media/test_100000.mp4
 echo mine >notes.txt
 expect_exit 2 "expected no file or a comparison" "$dp_bench" compare run run --json notes.txt
 [ "$(cat notes.txt)" = mine ] || fail "notes.txt was replaced"
@@ -81,13 +81,13 @@ grep -q "shared seeds" err.txt || fail "the text of --json -: $(cat err.txt)"
 ln -s target.mp4 link.mp4
 for again in 1 2; do
   "$dp_bench" compare run run --json compared.json --html page.html >out.txt 2>&1 || fail "$(cat out.txt)"
-  "$dp_bench" film run --output link.mp4 >out.txt 2>&1 || fail "$(cat out.txt)"
+  "$dp_bench" video run --output link.mp4 >out.txt 2>&1 || fail "$(cat out.txt)"
 done
 [ -L link.mp4 ] && [ -s target.mp4 ] || fail "the link was not followed"
 grep -q '"runs"' through.txt || fail "through >(...): $(cat through.txt)"
 mkfifo pipe.gif
 timeout 60 cat pipe.gif >piped.gif &
-"$dp_bench" film run --output pipe.gif >out.txt 2>&1 || fail "$(cat out.txt)"
+"$dp_bench" video run --output pipe.gif >out.txt 2>&1 || fail "$(cat out.txt)"
 wait
 [ -p pipe.gif ] && [ "$(head -c 4 piped.gif)" = GIF8 ] || fail "through a FIFO"
 if mknod null c 1 3 2>err.txt; then
@@ -95,10 +95,10 @@ if mknod null c 1 3 2>err.txt; then
   [ -c null ] || fail "a device was replaced"
 fi
 
-echo "a film whose program is killed leaves nothing"
+echo "a video whose program is killed leaves nothing"
 for signal in TERM INT KILL; do
   for seconds in 0.3 0.6 0.9; do
-    timeout -s $signal $seconds "$dp_bench" film run --output killed.mp4 >out.txt 2>&1 || true
+    timeout -s $signal $seconds "$dp_bench" video run --output killed.mp4 >out.txt 2>&1 || true
     [ -z "$(left_over | grep killed)" ] || fail "SIG$signal left $(left_over)"
   done
 done
@@ -116,7 +116,7 @@ for output in file/below "$long"; do
     expect_exit 6 "${output:0:200}" "$dp_bench" $verb --output "$output"
     ! grep -q "This is a bug" out.txt || fail "$verb --output $output: $(cat out.txt)"
   done
-  expect_exit 6 "${output:0:200}" "$dp_bench" film run --output "$output.mp4"
+  expect_exit 6 "${output:0:200}" "$dp_bench" video run --output "$output.mp4"
   expect_exit 6 "${output:0:200}" "$dp_bench" compare run run --html "$output.html"
   expect_exit 6 "${output:0:200}" "$dp_bench" replay --run run --episode 0 --output "$output"
 done
@@ -218,8 +218,8 @@ expect_exit 2 "argument 3, 'a.x0ab.x1b', has control characters" "$dp_bench" eva
 expect_exit 2 "did you mean eval?" "$dp_bench" evla --checkpoint trained
 expect_exit 2 "did you mean --checkpoint?" "$dp_bench" eval --chekpoint trained
 expect_exit 2 "did you mean --policy?" "$dp_bench" --polcy unet_hybrid
-expect_exit 2 ".mp4" "$dp_bench" film run --output film.avi
-[ ! -e film.avi ] || fail "film.avi was written"
+expect_exit 2 ".mp4" "$dp_bench" video run --output video.avi
+[ ! -e video.avi ] || fail "video.avi was written"
 
 echo "control characters of a file do not reach the terminal"
 cp -r run named
@@ -229,7 +229,7 @@ sed -i 's/"failure_reason":null/"failure_reason":"\\u001b[2Jgone"/' named/episod
 ! grep -q $'\x1b' out.txt || fail "$(cat -v out.txt)"
 
 echo "every verb shows examples with options that it has"
-for verb in run train eval correct compare gate replay film diff collect export diagnose inspect view plugins profile bench; do
+for verb in run train eval correct compare gate replay video diff collect export diagnose inspect view plugins profile bench; do
   "$dp_bench" "$verb" --help >out.txt
   grep -q "^Examples:" out.txt || fail "$verb --help has no examples"
   # Not a pipe: grep -q ends at the first match, and sed's broken pipe would then count as a failure.

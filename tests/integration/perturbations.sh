@@ -37,7 +37,7 @@ grep -q "^null .*+0.000 (+0.000 to +0.000) *0/12" out.txt || fail "$(cat out.txt
 grep -q "<h2>Perturbations</h2>" whole/report.html || fail "the report does not show the arms"
 
 echo "an arm is a run folder: it replays exactly, and cannot be compared with a run without perturbation"
-[ -s whole/perturbations/delay=2/media/test_100000.mp4 ] || fail "no film"
+[ -s whole/perturbations/delay=2/media/test_100000.mp4 ] || fail "no video"
 expect_exit 0 "trace hash as recorded" "$dp_bench" replay --run whole/perturbations/noise=0.1 --episode 3
 expect_exit 4 "env.perturb.delay is absent in whole" "$dp_bench" compare whole whole/perturbations/delay=2
 expect_exit 4 "env.perturb.delay is 2" "$dp_bench" diff whole/perturbations/delay=2 whole/perturbations/delay=5

@@ -53,7 +53,7 @@ others=$(grep -v -E '^(libc|libm|libdl|ld-linux-x86-64|libpthread|libmujoco)\.so
 [ -z "$others" ] || { echo "it needs $others"; exit 1; }
 
 SDL_VIDEODRIVER=dummy DP_BENCH_PROGRAM=${3:-} venv/bin/python -m pytest -q -p no:cacheprovider "$root/python/tests"
-for example in "$root"/python/examples/*.py; do  # film.py needs one more package
+for example in "$root"/python/examples/*.py; do  # video.py needs one more package
   echo "$(basename "$example")"
   venv/bin/python "$example" --help >/dev/null
 done

@@ -42,7 +42,7 @@ rank_pid() {  # rank_pid MPIRUN_PID N: the process id of rank n
   done
 }
 
-echo "two ranks have the curves of one process, and collect, film and report once"
+echo "two ranks have the curves of one process, and collect, record and report once"
 "${ranks[@]}" run "${small[@]}" training.num_epochs=3 training.max_grad_norm=1 --output together >out.txt 2>&1 || fail "$(cat out.txt)"
 [ "$(grep -c "run folder: together" out.txt)" -eq 1 ] || fail "more than one rank spoke: $(cat out.txt)"
 for file in config.json manifest.json logs.json.txt eval_log.json episodes.jsonl report.html \

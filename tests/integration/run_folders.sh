@@ -44,7 +44,7 @@ cmp a/episodes.jsonl theirs/episodes.jsonl || fail "other episodes in a folder t
 
 echo "--overwrite removes the whole old evaluation, and only that"
 "${evaluate[@]}" --output theirs --overwrite --weights model env_runner.n_videos=0 >theirs.txt 2>&1 || fail "$(cat theirs.txt)"
-[ ! -e theirs/media ] || fail "old films: $(ls theirs/media)"
+[ ! -e theirs/media ] || fail "old videos: $(ls theirs/media)"
 [ "$(cat theirs/notes.txt)" = mine ] || fail "it removed what was not its own"
 expect_exit 1 "10 of 10 episodes differ" "$dp_bench" diff a theirs
 
@@ -157,7 +157,7 @@ cp -r a unfinished
 mv unfinished/episodes.jsonl unfinished/episodes.partial.jsonl
 rm unfinished/eval_log.json
 for verb in "gate --baseline base.json --candidate unfinished" "compare a unfinished" "diff a unfinished" \
-            "film unfinished --output x.mp4" "replay --run unfinished --episode 3"; do
+            "video unfinished --output x.mp4" "replay --run unfinished --episode 3"; do
   expect_unchanged 6 "not finished: .*continue with dp_bench eval --resume unfinished" "$dp_bench" $verb
 done
 cp -r a mixed
@@ -250,9 +250,9 @@ expect_exit 2 "neither the folder of a run" "$dp_bench" diagnose nowhere
 expect_exit 0 "parameters" "$dp_bench" inspect --checkpoint trained
 expect_exit 0 "ema.safetensors in float32 and the normalizer" "$dp_bench" export --checkpoint trained --output exported
 expect_exit 0 "trace hash as recorded" "$dp_bench" replay --run a --episode 3
-expect_exit 0 "1 episodes" "$dp_bench" film a --output film.gif
-expect_exit 0 "1 episodes" "$dp_bench" film a --output strips.png
-expect_exit 2 ".gif or .png" "$dp_bench" film a --output film.avi
+expect_exit 0 "1 episodes" "$dp_bench" video a --output video.gif
+expect_exit 0 "1 episodes" "$dp_bench" video a --output strips.png
+expect_exit 2 ".gif or .png" "$dp_bench" video a --output video.avi
 
 echo "weights that are not finite are named"
 python3 - exported <<'PYTHON'

@@ -83,7 +83,7 @@ def check_performance(events):
 
 
 def check_pictures(events, n_steps_per_epoch):
-    expect_equal("filmed episodes", events.Tags()["images"], ["rollout/test_200000"])
+    expect_equal("episodes with a video", events.Tags()["images"], ["rollout/test_200000"])
     for tag in events.Tags()["images"]:
         strips = events.Images(tag)
         expect_equal(f"steps of {tag}", [strip.step for strip in strips], [n_steps_per_epoch - 1, 2 * n_steps_per_epoch - 1])

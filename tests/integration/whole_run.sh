@@ -22,7 +22,7 @@ done
 grep -q "collecting 10 episodes of point_mass" whole.txt || fail "it did not collect: $(cat whole.txt)"
 
 grep -q "Test seeds 100000 to 100003; the training was evaluated on others, 200000 to 200003" whole.txt || fail "$(cat whole.txt)"
-[ -s whole/rollouts/media/test_200000.mp4 ] || fail "the training filmed $(ls whole/rollouts/media)"
+[ -s whole/rollouts/media/test_200000.mp4 ] || fail "the training recorded $(ls whole/rollouts/media)"
 grep -q '"test/mean_score"' whole/logs.json.txt || fail "the log lacks the score"
 
 echo "an evaluation on the seeds that select checkpoints is marked"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Worlds of other packages, each from its config alone: outcomes are functions of the seed, a film is drawn, and an expert
+# Worlds of other packages, each from its config alone: outcomes are functions of the seed, a video is drawn, and an expert
 # collects where there is one. The virtual environments stay in the build folder, so only the first run downloads packages.
 # Exits with 77, which ctest shows as skipped, where they cannot be downloaded.
 # Usage: worlds.sh <source folder> <build folder> <dp_bench program> [WORLD...]    one task of metaworld by default; all = every one
@@ -50,10 +50,10 @@ examine() {  # examine WORLD TASK...: of a world with several
       expect_exit 0 "outcomes are a function of the seed: verified" "$dp_bench" plugins check "${given[@]}" "${of_task[@]}"
     fi
     rm -rf "$world"
-    echo "$world ${task:+$task: }a random policy is filmed"
+    echo "$world ${task:+$task: }a random policy has a video"
     expect_exit 0 "" "$dp_bench" eval "${given[@]}" --policy random "${of_task[@]}" --output "$world" env_runner.n_test=2 \
       env_runner.n_videos=1 env_runner.certify=false env_runner.max_steps=20
-    [ -s "$world"/media/test_100000.mp4 ] || fail "there is no film: $(ls "$world" "$world/media")"
+    [ -s "$world"/media/test_100000.mp4 ] || fail "there is no video: $(ls "$world" "$world/media")"
     [[ $world == metaworld* || $world == ogbench* ]] || continue  # the others have no expert
     echo "$world ${task:+$task: }the expert collects"
     rm -rf "$world.zarr"

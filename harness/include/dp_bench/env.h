@@ -199,8 +199,8 @@ class DPB_API Env {
   /// The positions of the robot's hands in the image that Render draws: (x, y) of each mark,
   /// [n_marks, 2], from the top left, in [0, 1] inside the image; NaN for a mark that the image
   /// cannot show. They are those of the state that `action`, [Da], would reach if it were executed
-  /// completely, or without an action those of the current state. With them, films and reports show
-  /// the plan next to the executed path.
+  /// completely, or without an action those of the current state. With them, videos and reports
+  /// show the plan next to the executed path.
   void Marks(std::span<const float> action, int width, int height, std::span<float> xy) const;
 
  protected:

@@ -117,7 +117,7 @@ Checkup CheckFolder(const fs::path& folder) {
   const double space = static_cast<double>(fs::space(folder).available) / kBytesPerGib;
   const std::string found = fmt::format("{}, {:.1f} GiB free", folder.string(), space);
   return space >= kLittleSpace ? Ok(found)
-                               : Missing(found, "a run with checkpoints and films can need more");
+                               : Missing(found, "a run with checkpoints and videos can need more");
 }
 
 Checkup CheckLibTorch() {
@@ -145,11 +145,11 @@ Checkup CheckDisplay() {
     const char* display = std::getenv(name);
     if (display != nullptr && *display != '\0') return Ok(fmt::format("{}={}", name, display));
   }
-  return Missing("there is none", "only `dp_bench view` needs one; films and images do not");
+  return Missing("there is none", "only `dp_bench view` needs one; videos and images do not");
 }
 
-// One second of film, written and read.
-Checkup CheckFilms() {
+// One second of video, written and read.
+Checkup CheckVideos() {
   constexpr int kFrames = 10;
   const core::TemporaryFolder folder;
   const fs::path file = folder.path() / "probe.mp4";
@@ -239,7 +239,7 @@ const char* Name(Health health) {
   return health == Health::kMissing ? "missing" : "broken";
 }
 
-// Checks processor, memory, folders, LibTorch and its devices, MPI, display, films and every
+// Checks processor, memory, folders, LibTorch and its devices, MPI, display, videos and every
 // plugin. An env is created in a process of its own in each observation mode, takes one step and
 // draws one image; a crash is a result like any other. `report` gets each result when it is
 // known.
@@ -254,7 +254,7 @@ void CheckMachine(const DoctorOptions& options, const std::function<void(const C
   report(Try("GPU", "", CheckGpu));
   report(Try("MPI", "", CheckMpi));
   report(Try("display", "", CheckDisplay));
-  report(Try("films", "", CheckFilms));
+  report(Try("videos", "", CheckVideos));
   report(Try("configs", "", [&] { return CheckConfigs(options.config_dirs); }));
   const std::vector<plugin::PluginInfo> plugins = catalogue.List();
   for (const plugin::PluginInfo& info : plugins) {

@@ -54,7 +54,7 @@ json TimeSteps(Env& env) {
   return {{"n_steps", n}, {"step_ms", step_ms / n}, {"observe_ms", observe_ms / n}};
 }
 
-// An env that draws nothing can be evaluated without films.
+// An env that draws nothing can be evaluated without videos.
 json TimeImage(Env& env) {
   try {
     RgbImage image(kWidth, kHeight);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kDescription = R"(dp_bench: train, roll out and measure Diffusion Policies.
 
-Without a verb it acts as `run`: collects demonstrations, trains, evaluates, films, reports.
+Without a verb it acts as `run`: collects demonstrations, trains, evaluates, records videos, reports.
 Any config value can be changed after a verb: training.num_epochs=10)";
 
 constexpr const char* kExamples =
@@ -75,15 +75,16 @@ int Main(int argc, char** argv) {
   };
   Verbs verbs;
   for (const Entry& entry :
-       {Entry{"run", "Train or resume, evaluate, film, report", &AddRun, true},
+       {Entry{"run", "Train or resume, evaluate, record videos, report", &AddRun, true},
         Entry{"train", "Train a policy", &AddTrain, true},
         Entry{"eval", "Evaluate a checkpoint", &AddEval, true},
         Entry{"merge", "Make one evaluation of its shards", &AddMergeShards},
         Entry{"suite", "Fill a table of policies and tasks: collect, train, evaluate", &AddSuite},
         Entry{"compare", "Compare finished runs on their shared seeds", &AddCompare},
         Entry{"gate", "Compare a run's success rate with a baseline, for CI", &AddGateWithRollouts},
-        Entry{"replay", "Run one episode of a finished run again, and film it", &AddReplay},
-        Entry{"film", "Put the filmed episodes of a run into one video or GIF", &AddFilm},
+        Entry{"replay", "Run one episode of a finished run again, and record its video",
+              &AddReplay},
+        Entry{"video", "Put the videos of a run into one video or GIF", &AddVideo},
         Entry{"diff", "Find the first step in which two runs differ", &AddDiff},
         Entry{"collect", "Collect a dataset with the expert of an env", &AddCollect},
         Entry{"dataset", "Convert, merge, split, trim and check datasets", &AddDataset},

@@ -1,5 +1,5 @@
-// dp_bench replay: runs one episode of a run again and films it. dp_bench diff: finds the first
-// difference between two runs, in episodes that are run again if they were not recorded.
+// dp_bench replay: runs one episode of a run again and records its video. dp_bench diff: finds the
+// first difference between two runs, in episodes that are run again if they were not recorded.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kReplayDetails =
-    R"(Runs the episode again with the run's checkpoint and config, films it at any size and records every
+    R"(Runs the episode again with the run's checkpoint and config, records its video at any size and every
 step (traces/, safetensors). Exit code 1: the trace hash differs from the recorded one.
 
 Examples:
@@ -214,11 +214,11 @@ Verb AddReplay(CLI::App* app) {
   AddFolder(app, "--run", &options->run, "Run folder, or one of its checkpoints")->required();
   app->add_option("--episode", options->episode, "Its index in the seed list, as in episodes.jsonl")
       ->required();
-  app->add_option("--size", options->size, "Width and height of the film [px]")->expected(2);
+  app->add_option("--size", options->size, "Width and height of the video [px]")->expected(2);
   app->add_option(
       "--device", options->device,
       "Device of the policy (training.device); if it is not the run's device, the hash may differ");
-  app->add_option("--output", options->output, "Where film and trace go (default: <run>/replay)");
+  app->add_option("--output", options->output, "Where video and trace go (default: <run>/replay)");
   return [options] { return Replay(*options); };
 }
 

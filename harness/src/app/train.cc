@@ -1,6 +1,6 @@
-// dp_bench train and dp_bench run: train or resume a policy; run then evaluates, films and reports.
-// dp_bench distill: consistency distillation of a trained diffusion policy, which is a training
-// with the config of the teacher and a few keys changed.
+// dp_bench train and dp_bench run: train or resume a policy; run then evaluates, records videos and
+// reports. dp_bench distill: consistency distillation of a trained diffusion policy, which is a
+// training with the config of the teacher and a few keys changed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -206,7 +206,7 @@ train::EvalFn RolloutsOf(evaluate::Evaluation& rollouts, torch::Device device,
     const run::RunResult result = rollouts.Run(policy, device, {.stop = &core::CatchStopSignals()});
     if (result.is_interrupted) return std::nullopt;
     train::Scores scores = {evaluate::MetricsOf(result)};
-    if (ranks.is_root()) scores.pictures = evaluate::FilmStripsOf(result, folder);
+    if (ranks.is_root()) scores.pictures = evaluate::VideoStripsOf(result, folder);
     return scores;
   };
 }

@@ -40,9 +40,9 @@ InitialConditions StartOf(const run::RunFolder& run, const TestRecords& records,
 
 // One that shows best: with a video if there is one.
 const run::EpisodeRecord* ExampleOf(const TestRecords& records) {
-  const auto filmed = std::ranges::find_if(
+  const auto with_video = std::ranges::find_if(
       records, [](const run::EpisodeRecord* record) { return !record->video.empty(); });
-  return filmed == records.end() ? records.front() : *filmed;
+  return with_video == records.end() ? records.front() : *with_video;
 }
 
 SuccessCriterion CriterionOf(const TestRecords& records, const Json& config) {

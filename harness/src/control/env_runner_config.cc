@@ -54,7 +54,8 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   keys("n_envs", &c.n_envs, 0, kMaxParallel, "env instances; 0 = two micro-batches of them");
   keys("n_workers", &c.n_workers, 0, kMaxParallel,
        "threads that step the envs; 0 = one per hardware thread");
-  keys("n_videos", &c.n_videos, 0, kMaxEpisodes, "filmed episodes of each split");
+  keys("n_videos", &c.n_videos, 0, kMaxEpisodes,
+       "episodes of each split of which a video is recorded");
   keys("max_steps", &c.max_steps, 0, std::numeric_limits<int>::max(),
        "steps of an episode at most; 0 = the env's limit");
   keys("micro_batch", &c.micro_batch, 1, kMaxParallel,
@@ -80,10 +81,10 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
         config.Where("realtime"),
         config.Where(c.chunking.delay > 0 ? "chunking.delay" : "chunking.latency"));
   }
-  keys("crf", &c.crf, 0, 51, "H.264 quality of films: 0 lossless, 51 worst");
+  keys("crf", &c.crf, 0, 51, "H.264 quality of videos: 0 lossless, 51 worst");
 
   const auto size = config.Get<std::vector<std::int64_t>>(
-      "video_size", {c.video_width, c.video_height}, "[width, height] of films in pixels");
+      "video_size", {c.video_width, c.video_height}, "[width, height] of videos in pixels");
   if (size.size() != 2 || std::ranges::min(size) < 1 || std::ranges::max(size) > kMaxVideoSize) {
     throw ConfigError("{} is [{}]; expected [width, height], each 1 to {}",
                       config.Where("video_size"), fmt::join(size, ", "), kMaxVideoSize);
@@ -91,7 +92,7 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
   c.video_width = static_cast<int>(size[0]);
   c.video_height = static_cast<int>(size[1]);
   keys("video_overlay", &c.video_overlay,
-       "films show the planned chunk, the executed path, step and score");
+       "videos show the planned chunk, the executed path, step and score");
   return c;
 }
 

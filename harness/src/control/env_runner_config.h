@@ -1,5 +1,5 @@
-// The section `env_runner` of a config: how many episodes, which seeds, and which are filmed. Field
-// names are those of diffusion_policy's env runners.
+// The section `env_runner` of a config: how many episodes, which seeds, and of which a video is
+// recorded. Field names are those of diffusion_policy's env runners.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ struct EnvRunnerConfig {
 
   static EnvRunnerConfig FromConfig(const Config& env_runner);
 
-  /// For a look at the first `n_test` test episodes: no films, traces and checks. The env waits for
-  /// the policy unless its latency is given, because only eval measures it.
+  /// For a look at the first `n_test` test episodes: no videos, traces and checks. The env waits
+  /// for the policy unless its latency is given, because only eval measures it.
   static EnvRunnerConfig ForALook(const Config& env_runner, int n_test);
 };
 

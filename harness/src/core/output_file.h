@@ -1,4 +1,4 @@
-// Files that the user named for a result: --json F, --html F, film --output F. What is already
+// Files that the user named for a result: --json F, --html F, video --output F. What is already
 // there decides how they are written, so that a device or a link is never replaced by a file.
 #pragma once
 

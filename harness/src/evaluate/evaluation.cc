@@ -17,7 +17,7 @@
 #include "core/json.h"
 #include "core/progress.h"
 #include "dp_bench/policy.h"
-#include "media/film_grid.h"
+#include "media/video_grid.h"
 #include "planner/correction_file.h"
 #include "planner/policy_planner.h"
 #include "planner/recording_planner.h"
@@ -164,13 +164,13 @@ std::map<std::string, double> MetricsOf(const run::RunResult& result) {
   return metrics;
 }
 
-std::map<std::string, RgbImage> FilmStripsOf(const run::RunResult& result,
-                                             const std::filesystem::path& output_dir) {
+std::map<std::string, RgbImage> VideoStripsOf(const run::RunResult& result,
+                                              const std::filesystem::path& output_dir) {
   std::map<std::string, RgbImage> strips;
   for (const run::EpisodeRecord& record : result.records) {
     if (record.video.empty()) continue;
     strips.emplace(fmt::format("rollout/{}_{}", record.split, record.seed),
-                   media::FilmStrip(output_dir / record.video, kFramesInStrip));
+                   media::VideoStrip(output_dir / record.video, kFramesInStrip));
   }
   return strips;
 }
@@ -186,7 +186,7 @@ int ReportEvaluation(const run::RunResult& result, const run::PolicyLatency& lat
   core::PrintResult("{:.1f} s for {} env steps, of which {:.1f} s in the policy\n", result.wall_s,
                     result.n_env_steps, result.plan_s);
   core::PrintResult("{}report: {}\n", seeds, folder.report_file().string());
-  for (const std::string& missing : run::MissingFilms(result.records)) {
+  for (const std::string& missing : run::MissingVideos(result.records)) {
     core::PrintResult("{}\n", missing);
   }
   for (const fs::path& journal : run::JournalsIn(output_dir)) fs::remove(journal);

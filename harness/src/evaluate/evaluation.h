@@ -76,9 +76,9 @@ run::ObsRanges ObsRangesOf(const Normalizer& normalizer, const ShapeMeta& shape_
 /// Metrics such as "test/mean_score" for logs.json.txt and for the choice of checkpoints.
 std::map<std::string, double> MetricsOf(const run::RunResult& result);
 
-/// "rollout/<split>_<seed>": frames of each filmed episode side by side.
-std::map<std::string, RgbImage> FilmStripsOf(const run::RunResult& result,
-                                             const std::filesystem::path& output_dir);
+/// "rollout/<split>_<seed>": frames of each episode's video side by side.
+std::map<std::string, RgbImage> VideoStripsOf(const run::RunResult& result,
+                                              const std::filesystem::path& output_dir);
 
 /// Writes results and report into the run folder, which has manifest and config, removes its
 /// journal, and prints the tables. Returns the exit code: 0, or 5 if an episode failed.
@@ -94,7 +94,7 @@ void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,
 const run::EpisodeRecord& EpisodeAt(const run::RunFolder& run, int place);
 
 /// Runs the episode with the run's checkpoint (the evaluated one, or `checkpoints/latest` of a
-/// training) and config, changed by `overrides`. Writes film and trace into `output`. On the same
+/// training) and config, changed by `overrides`. Writes video and trace into `output`. On the same
 /// build and kind of machine the trace hash equals the recorded one. Throws Error{kUsage} if the
 /// folder does not say what it evaluated.
 run::EpisodeRecord RunRecordedEpisode(const run::RunFolder& run, int place,

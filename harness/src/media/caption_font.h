@@ -1,4 +1,4 @@
-// The font of captions, DejaVu Sans. The font file is compiled in, so films need no installed font
+// The font of captions, DejaVu Sans. The font file is compiled in, so videos need no installed font
 // and look the same on every machine.
 #pragma once
 

@@ -101,7 +101,7 @@ void SetOwnOptions(const std::string& encoder, AVDictionary** settings) {
   } else if (encoder == "libx265") {
     // One thread, like the others: the number of threads decides the bits. Without the CU tree,
     // whose vector code writes past its rows when a frame is few blocks wide (32 x 24, x265 3.5).
-    // Without B-frames: films of a few frames sometimes got decoding times that MP4 cannot hold.
+    // Without B-frames: videos of a few frames sometimes got decoding times that MP4 cannot hold.
     av_dict_set(settings, "x265-params",
                 "log-level=none:pools=none:frame-threads=1:no-cutree=1:bframes=0", 0);
   } else if (encoder == "libsvtav1") {
@@ -228,7 +228,7 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
 
 VideoEncoder::~VideoEncoder() = default;
 
-VideoEncoder::UnfinishedFilm::~UnfinishedFilm() {
+VideoEncoder::UnfinishedVideo::~UnfinishedVideo() {
   std::error_code ignored;  // a temporary file left behind must not end the evaluation
   std::filesystem::remove(path, ignored);
   if (descriptor >= 0) ::close(descriptor);
@@ -279,7 +279,7 @@ void VideoEncoder::Finish() {
   AvCheck(avio_closep(&stream_->output->pb), fmt::format("avio_close({})", path_.string()));
   stream_.reset();
 
-  // the results will name this film, so a power cut must not leave it empty
+  // the results will name this video, so a power cut must not leave it empty
   core::FsyncFile(core::PathOfUnnamed(unfinished_.descriptor, unfinished_.path));
   core::NameUnnamed(unfinished_.descriptor, unfinished_.path);
   core::RenameDurably(unfinished_.path, path_);

@@ -1,4 +1,4 @@
-// Video in an MP4 file (ISO/IEC 14496-12). H.264 is for films of rollouts, which play everywhere,
+// Video in an MP4 file (ISO/IEC 14496-12). H.264 is for videos of rollouts, which play everywhere,
 // including browsers; HEVC and AV1 are for recordings. A name that ends in .gif gives an animated
 // GIF of 256 fixed colours instead, for pages that show only images.
 #pragma once
@@ -41,7 +41,7 @@ struct VideoOptions {
   VideoCodec codec = VideoCodec::kH264;  // not for a GIF
   int crf = 22;                          // 0 lossless ... 51 worst; not for a GIF
   std::string preset = "veryfast";       // of the encoder: speed against file size
-  std::optional<int> key_frame_every;    // [frames]; none: every second of the film
+  std::optional<int> key_frame_every;    // [frames]; none: every second of the video
 };
 
 /// Encodes frames as they arrive and keeps none. Equal frames give equal files. 4:2:0 chroma needs
@@ -69,11 +69,11 @@ class VideoEncoder {
  private:
   struct Stream;
 
-  // The film under its temporary name. It is removed with the encoder, also if the constructor
+  // The video under its temporary name. It is removed with the encoder, also if the constructor
   // throws.
-  struct UnfinishedFilm {
-    explicit UnfinishedFilm(std::filesystem::path file) : path(std::move(file)), mark(path) {}
-    ~UnfinishedFilm();
+  struct UnfinishedVideo {
+    explicit UnfinishedVideo(std::filesystem::path file) : path(std::move(file)), mark(path) {}
+    ~UnfinishedVideo();
     std::filesystem::path path;
     core::Unfinished mark;
     int descriptor = -1;
@@ -82,7 +82,7 @@ class VideoEncoder {
   void Encode(bool is_flush);
 
   std::filesystem::path path_;
-  UnfinishedFilm unfinished_;
+  UnfinishedVideo unfinished_;
   VideoOptions options_;
   std::int64_t n_frames_ = 0;
   RgbImage padded_;  // used if a size is odd

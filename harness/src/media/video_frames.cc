@@ -20,10 +20,10 @@ constexpr std::size_t kFramesOfDecoder = 16;
 // Decoding this many frames takes as long as the seek itself.
 constexpr int kFramesPerSeek = 1;
 
-// Films and images, also from elsewhere.
-constexpr const char* kFilmContainers =
+// Videos and images, also from elsewhere.
+constexpr const char* kVideoContainers =
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,gif,image2,png_pipe";
-constexpr std::int64_t kMaxFilmPixels = std::int64_t{1} << 28;
+constexpr std::int64_t kMaxVideoPixels = std::int64_t{1} << 28;
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
@@ -193,7 +193,7 @@ bool VideoFrames::Receive(DecodedPicture& picture) {
 
 struct VideoReader::Stream {
   explicit Stream(const std::filesystem::path& path)
-      : reader(OpenVideo(path, kFilmContainers, kMaxFilmPixels), path, kMaxFilmPixels) {}
+      : reader(OpenVideo(path, kVideoContainers, kMaxVideoPixels), path, kMaxVideoPixels) {}
 
   FrameReader reader;
   DecodedPicture picture;

@@ -1,5 +1,5 @@
 // Frames of video files: those of MP4 files (ISO/IEC 14496-12) by their time, and those of any
-// film one after another.
+// video one after another.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,7 @@ class VideoFrames {
   std::unique_ptr<Stream> stream_;
 };
 
-/// Reads a film from its start. Used by one thread.
+/// Reads a video from its start. Used by one thread.
 class VideoReader {
  public:
   /// Throws Error{kMedia} naming the file when it is not a readable video.

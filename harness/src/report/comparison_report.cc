@@ -163,7 +163,7 @@ std::string PowerText(const compare::CandidateComparison& candidate, double diff
       100.0 * candidate.discordant_rate);
 }
 
-// One of the two episodes of a seed. The page in `folder` links its film if the file exists.
+// One of the two episodes of a seed. The page in `folder` links its video if the file exists.
 Json SideJson(const compare::ComparedRun& run, const run::EpisodeRecord& record,
               const fs::path& folder) {
   Json side = {{"label", run.label},
@@ -172,10 +172,10 @@ Json SideJson(const compare::ComparedRun& run, const run::EpisodeRecord& record,
                {"video", record.video.empty() ? "" : (run.files.path / record.video).string()},
                {"source", nullptr},
                {"poster", nullptr}};
-  const std::optional<fs::path> film = run.files.FilmOf(record);
-  if (!folder.empty() && film && fs::is_regular_file(*film)) {
-    side["source"] = LinkTo(fs::relative(*film, folder));
-    side["poster"] = FilmPoster(*film);
+  const std::optional<fs::path> video = run.files.VideoOf(record);
+  if (!folder.empty() && video && fs::is_regular_file(*video)) {
+    side["source"] = LinkTo(fs::relative(*video, folder));
+    side["poster"] = VideoPoster(*video);
   }
   return side;
 }

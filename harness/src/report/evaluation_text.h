@@ -41,11 +41,11 @@ nlohmann::json EffectsJson(const run::PerturbationEffects& effects);
 /// {control_hz, deadline_ms, tables: [{title, share_late, rows: [{name, n, p50_ms, ...}]}]}
 nlohmann::json LatencyJson(const run::PolicyLatencySummary& latency);
 
-/// The command that films an episode again.
+/// The command that records the video of an episode.
 std::string ReplayCommand(const std::string& run_path, int episode);
 
 /// The clusters of a split: [{name, meaning, n, score, signs: [{when, text}], note, seeds: [{seed,
-/// href}], commands}]. `commands` film the episodes of `run_path` that have no film.
+/// href}], commands}]. `commands` record the videos that `run_path` lacks.
 nlohmann::json FailuresJson(std::span<const run::EpisodeRecord> records, std::string_view split,
                             const std::string& run_path);
 

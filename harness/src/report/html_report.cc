@@ -16,13 +16,13 @@
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "dp_bench/error.h"
-#include "media/film_overlay.h"
 #include "media/png.h"
 #include "media/video_frames.h"
+#include "media/video_overlay.h"
 #include "report/evaluation_text.h"
-#include "report/film_plots.h"
 #include "report/render.h"
 #include "report/success_over_time.h"
+#include "report/video_plots.h"
 #include "run/manifest.h"
 #include "run/run_cost.h"
 #include "run/run_files.h"
@@ -120,7 +120,7 @@ RgbImage ShrunkTo(const RgbImage& image, int width) {
   return small;
 }
 
-// Of what a film shows, for each hand.
+// Of what a video shows, for each hand.
 Json HandLegend(std::int64_t n_hands) {
   const auto css = [](const media::Colour& colour) {
     return fmt::format("rgb({},{},{})", colour[0], colour[1], colour[2]);
@@ -137,15 +137,15 @@ Json HandLegend(std::int64_t n_hands) {
   return hands;
 }
 
-void SetFilmPlots(const run::FilmNotes& notes, double aspect, Json* film) {
+void SetVideoPlots(const run::VideoNotes& notes, double aspect, Json* video) {
   const std::string plane = PlannedPathsSvg(notes, aspect);
   Json plots = Json::array();
   AppendPlot(RewardPlot(notes), &plots);
   if (plane.empty()) AppendPlot(ActionPlot(notes), &plots);
   const auto success = std::ranges::find(notes.success, 1);
-  (*film)["plane"] = plane;
-  (*film)["plots"] = plots;
-  (*film)["at"] =
+  (*video)["plane"] = plane;
+  (*video)["plots"] = plots;
+  (*video)["at"] =
       success == notes.success.end() ? Json() : Json(success - notes.success.begin() + 1);
 }
 
@@ -225,38 +225,38 @@ class RunPage {
     page_["has_curves"] = !plots.empty();
   }
 
-  // Films with notes are shown with their plots.
+  // Videos with notes are shown with their plots.
   void SetVideos() {
     constexpr int kMostPosters = 100;
     const double aspect = PictureAspect();
     int n_posters = 0;
     std::int64_t n_hands = 0;
-    Json films = Json::array();
+    Json with_notes = Json::array();
     Json videos = Json::array();
     for (const std::string& split : run::SplitsOf(run_)) {
       for (const run::EpisodeRecord& record : run_.episodes) {
         if (record.split != split) continue;
         const std::string source = VideoSource(record);
         if (source.empty()) continue;
-        const std::optional<fs::path> film = run_.FilmOf(record);
-        const bool has_poster = film && n_posters++ < kMostPosters;
+        const std::optional<fs::path> video = run_.VideoOf(record);
+        const bool has_poster = video && n_posters++ < kMostPosters;
         Json video = {{"split", record.split}, {"seed", record.seed},
                       {"score", record.score}, {"success", record.success},
-                      {"source", source},      {"poster", has_poster ? FilmPoster(*film) : ""}};
-        if (const std::optional<run::FilmNotes> notes = run_.ReadNotesOf(record)) {
-          SetFilmPlots(*notes, aspect, &video);
+                      {"source", source},      {"poster", has_poster ? VideoPoster(*video) : ""}};
+        if (const std::optional<run::VideoNotes> notes = run_.ReadNotesOf(record)) {
+          SetVideoPlots(*notes, aspect, &video);
           n_hands = std::max<std::int64_t>(n_hands, notes->n_marks);
-          films.push_back(std::move(video));
+          with_notes.push_back(std::move(video));
         } else {
           videos.push_back(std::move(video));
         }
       }
     }
-    page_["any_video"] = !films.empty() || !videos.empty();
+    page_["any_video"] = !with_notes.empty() || !videos.empty();
     page_["any_plane"] =
-        std::ranges::any_of(films, [](const Json& film) { return film["plane"] != ""; });
+        std::ranges::any_of(with_notes, [](const Json& video) { return video["plane"] != ""; });
     page_["hands"] = HandLegend(n_hands);
-    page_["films"] = std::move(films);
+    page_["videos_with_notes"] = std::move(with_notes);
     page_["videos"] = std::move(videos);
   }
 
@@ -355,13 +355,13 @@ class RunPage {
 
   std::string VideoSource(const run::EpisodeRecord& record) const {
     if (options_.embed_videos) {
-      const auto bytes = run_.ReadFilmOf(record, options_.max_embedded_bytes);
+      const auto bytes = run_.ReadVideoOf(record, options_.max_embedded_bytes);
       if (bytes) return DataUrl("video/mp4", *bytes);
     }
     return LinkBelow(record.video);
   }
 
-  // Height over width of the films, from config.json; square by default.
+  // Height over width of the videos, from config.json; square by default.
   double PictureAspect() const {
     constexpr double kLongest = 4.0;
     const Json size = core::ValueAt(core::TryParseJson(run_.config), "/env_runner/video_size");
@@ -410,14 +410,14 @@ Json ShownJson(const compare::MultiRun& multi_run) {
 
 }  // namespace
 
-std::string FilmPoster(const std::filesystem::path& film) {
+std::string VideoPoster(const std::filesystem::path& video) {
   constexpr int kWidth = 320;  // [px]
   try {
-    media::VideoReader reader(film);
+    media::VideoReader reader(video);
     RgbImage frame(reader.width(), reader.height());
     if (!reader.Read(&frame)) return "";
     return DataUrl("image/png", media::EncodePng(ShrunkTo(frame, kWidth)));
-  } catch (const Error&) {  // the page shows that the film is missing
+  } catch (const Error&) {  // the page shows that the video is missing
     return "";
   }
 }

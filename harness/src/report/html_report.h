@@ -26,9 +26,9 @@ std::string MultiRunTable(const compare::MultiRun& multi_run);
 /// Writes the page next to the seeds' run folders. Throws Error{kIo}.
 void WriteMultiRunReport(const compare::MultiRun& multi_run);
 
-/// The image that stands for a film on a page: its first frame as a data URL, which a browser shows
-/// until the film is played. It may not know the codec, or load nothing before. Empty if the film
-/// cannot be read.
-std::string FilmPoster(const std::filesystem::path& film);
+/// The image that stands for a video on a page: its first frame as a data URL, which a browser
+/// shows until the video is played. It may not know the codec, or load nothing before. Empty if the
+/// video cannot be read.
+std::string VideoPoster(const std::filesystem::path& video);
 
 }  // namespace dp_bench::report

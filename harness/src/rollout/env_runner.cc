@@ -394,7 +394,7 @@ void AppendSplit(const std::string& split, int n, std::uint64_t start_seed, int 
     jobs->push_back({.episode = static_cast<int>(jobs->size()),
                      .split = split,
                      .seed = start_seed + static_cast<std::uint64_t>(i),
-                     .is_filmed = i < n_videos});
+                     .has_video = i < n_videos});
   }
 }
 
@@ -502,7 +502,7 @@ const run::EpisodeJob& EnvRunner::JobAt(int episode) const {
 
 std::optional<control::RecordedObs> EnvRunner::FirstObservation(int episode) const {
   run::EpisodeJob job = JobAt(episode);
-  job.is_filmed = false;
+  job.has_video = false;
   EpisodeSlot slot(*plan_);
   slot.Start(job);
   if (!slot.awaits_plan()) return std::nullopt;

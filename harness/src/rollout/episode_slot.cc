@@ -59,8 +59,8 @@ void EpisodeSlot::Start(const run::EpisodeJob& job) {
   if (plan_.config.record_traces) trace_.Start(plan_.shape_meta, plan_.env.metrics.size());
   CatchAll([this] { ResetEnv(); },
            [this](std::string_view why) { Fail(fmt::format("reset: {}", why)); });
-  if (awaits_plan() && job.is_filmed) {
-    film_ = std::make_unique<EpisodeFilm>(plan_, job, env_.get());
+  if (awaits_plan() && job.has_video) {
+    video_ = std::make_unique<EpisodeVideo>(plan_, job, env_.get());
   }
 }
 
@@ -78,7 +78,7 @@ void EpisodeSlot::ExecuteChunk() {
   actions_.Take();
   ++n_plans_;
   const int n_steps = actions_.n_steps();
-  if (film_ != nullptr) film_->AddPlan(actions_.chunk(), actions_.steps(), env_.get());
+  if (video_ != nullptr) video_->AddPlan(actions_.chunk(), actions_.steps(), env_.get());
 
   // observes only the steps that the next plan uses; none if there is no next plan
   const bool is_last_chunk = record_.n_steps + n_steps >= plan_.max_steps;
@@ -158,7 +158,7 @@ void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
     Observe();
     history_.Push();
   }
-  if (film_ != nullptr) film_->AddStep(result, record_, env_.get());
+  if (video_ != nullptr) video_->AddStep(result, record_, env_.get());
 }
 
 void EpisodeSlot::Observe() {
@@ -215,11 +215,11 @@ void EpisodeSlot::End() {
       record_.metrics[i] /= std::max(1, record_.n_steps);
     }
   }
-  if (film_ != nullptr) {
-    film_->Finish();
-    record_.video = film_->video();
-    record_.video_error = film_->error();
-    film_.reset();
+  if (video_ != nullptr) {
+    video_->Finish();
+    record_.video = video_->video();
+    record_.video_error = video_->error();
+    video_.reset();
   }
   record_.trace_hash = trace_hash_.HexDigest();
   record_.course = course_.course();

@@ -18,8 +18,8 @@
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
 #include "rollout/action_jerk.h"
-#include "rollout/episode_film.h"
 #include "rollout/episode_recording.h"
+#include "rollout/episode_video.h"
 #include "rollout/rollout_plan.h"
 #include "run/episode_record.h"
 #include "run/episode_trace.h"
@@ -27,7 +27,7 @@
 namespace dp_bench::rollout {
 
 /// Used by one thread at a time. No function throws errors of the env, the planner or the encoder:
-/// those of the first two fail the episode, those of the encoder end the film. One that ends an
+/// those of the first two fail the episode, those of the encoder end the video. One that ends an
 /// episode throws Error{kIo} if its trace or its recording cannot be written.
 class EpisodeSlot {
  public:
@@ -89,7 +89,7 @@ class EpisodeSlot {
   core::Sha256 trace_hash_;
   run::EpisodeTrace trace_;  // empty unless traces are recorded
   std::chrono::steady_clock::time_point start_time_;
-  std::unique_ptr<EpisodeFilm> film_;          // null unless a filmed episode runs
+  std::unique_ptr<EpisodeVideo> video_;        // null unless a video is recorded
   std::optional<EpisodeRecording> recording_;  // none unless a recorded episode runs
   int observed_step_ = 0;                      // obs_buffers_ show the state after this many steps
 };

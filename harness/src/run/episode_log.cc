@@ -202,7 +202,7 @@ std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const st
   return LogOf(result, n_selection_seeds, run_id, core::Sha256Hex(EpisodesJsonl(result)));
 }
 
-std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records) {
+std::vector<std::string> MissingVideos(std::span<const EpisodeRecord> records) {
   std::map<std::string, std::vector<std::string>> episodes;
   for (const EpisodeRecord& record : records) {
     if (record.video_error.empty()) continue;

@@ -20,7 +20,7 @@ namespace dp_bench::run {
 /// One JSON object without a line end: episode, split, seed, score, success, n_steps, trace_hash,
 /// failure_reason and video (null if there is none), metrics; n_stale_steps, n_plans,
 /// n_late_plans, jerk_at_seams and jerk_elsewhere if not 0, course (the
-/// fields of EpisodeCourse that are present), video_error if filming failed.
+/// fields of EpisodeCourse that are present), video_error if none could be recorded.
 std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names);
 
 /// One line per record. Equal runs give equal bytes.
@@ -32,8 +32,8 @@ std::string EpisodesJsonl(const RunResult& result);
 std::vector<EpisodeRecord> ParseEpisodes(std::string_view text, const std::string& origin,
                                          std::span<const std::string> metric_names = {});
 
-/// Why films are missing: "test seed 5, test seed 6: no video: disk full", one line per reason.
-std::vector<std::string> MissingFilms(std::span<const EpisodeRecord> records);
+/// Why videos are missing: "test seed 5, test seed 6: no video: disk full", one line per reason.
+std::vector<std::string> MissingVideos(std::span<const EpisodeRecord> records);
 
 /// The keys of EvalLogJson that are not of one episode, without run id and hash.
 nlohmann::json SummaryLog(const RunResult& result, int n_selection_seeds);

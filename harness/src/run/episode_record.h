@@ -94,7 +94,7 @@ struct EpisodeJob {
   int episode = 0;    // index in the seed list
   std::string split;  // "train" or "test"
   std::uint64_t seed = 0;
-  bool is_filmed = false;
+  bool has_video = false;
 };
 
 /// The outcome of one episode. Everything except the wall time is a function of (checkpoint, env,
@@ -119,7 +119,7 @@ struct EpisodeRecord {
   SuccessSteps success_steps;           // zeros if the episode failed
   std::optional<EpisodeCourse> course;  // none in rows of older versions
   std::string video;                    // relative to the output folder; empty: none
-  std::string video_error;              // why filming failed
+  std::string video_error;              // why no video was recorded
   double wall_s = 0.0;
 };
 

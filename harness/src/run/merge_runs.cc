@@ -294,7 +294,7 @@ RunFolder AsRunFolder(MergedRun merged, const fs::path& folder) {
   run.config = std::move(merged.config);
   run.manifest = std::move(merged.manifest);
   run.seeds = seeds;
-  run.notes = MissingFilms(run.episodes);
+  run.notes = MissingVideos(run.episodes);
   if (const auto certificate = DeterminismOf(run.manifest)) {
     run.notes.push_back(Describe(*certificate));
   }

@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 7> kTrainingNames = {
     kCheckpointsFolder, kTrainingLogFile, "snapshots", "tensorboard",
     "rollouts",         kMultiRunFile,    "state.json"};
 
-// Names of films, traces, plans and recordings, "test_100003.mp4", "train_0.safetensors" and
+// Names of videos, traces, plans and recordings, "test_100003.mp4", "train_0.safetensors" and
 // "plan_000012.safetensors", including unfinished ones.
 bool IsOfEpisode(const std::string& name) {
   if (core::IsTemporaryName(name) || PlanRecord::Has(name)) return true;

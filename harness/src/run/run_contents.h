@@ -29,10 +29,10 @@ void RequireNoRun(const std::filesystem::path& folder, bool has_overwrite = fals
 /// files; empty if there is none. Looks at the three folders above.
 std::filesystem::path RunThatOwns(const std::filesystem::path& file);
 
-/// Removes an evaluation after RequireNoRun(folder, true, true): films, episodes, journal, reports,
-/// config and manifest, also of its arms and latencies. Episodes go first and the manifest last, so
-/// that a kill leaves nothing that looks like a finished evaluation. Other files stay. Throws
-/// Error{kIo}.
+/// Removes an evaluation after RequireNoRun(folder, true, true): videos, episodes, journal,
+/// reports, config and manifest, also of its arms and latencies. Episodes go first and the manifest
+/// last, so that a kill leaves nothing that looks like a finished evaluation. Other files stay.
+/// Throws Error{kIo}.
 void RemoveEvaluation(const std::filesystem::path& folder);
 
 }  // namespace dp_bench::run

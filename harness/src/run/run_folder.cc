@@ -170,7 +170,7 @@ RunFolder ParseFiles(const fs::path& path, RunFolderTexts texts) {
   if (!texts.eval_log.empty()) {
     folder.eval_log = core::ParseJson(texts.eval_log, (path / kEvalLogFile).string());
   }
-  folder.notes = MissingFilms(folder.episodes);
+  folder.notes = MissingVideos(folder.episodes);
   folder.config = std::move(texts.config);
   folder.manifest = std::move(texts.manifest);
   CheckBelonging(&folder, texts.episodes);
@@ -206,23 +206,23 @@ std::optional<Json> RunFolder::ReadVerification() const {
   });
 }
 
-std::optional<fs::path> RunFolder::FilmOf(const EpisodeRecord& record) const {
+std::optional<fs::path> RunFolder::VideoOf(const EpisodeRecord& record) const {
   return StaysBelow(record.video) ? std::optional(path / record.video) : std::nullopt;
 }
 
-std::optional<std::string> RunFolder::ReadFilmOf(const EpisodeRecord& record,
-                                                 std::size_t max_bytes) const {
-  const std::optional<fs::path> film = FilmOf(record);
+std::optional<std::string> RunFolder::ReadVideoOf(const EpisodeRecord& record,
+                                                  std::size_t max_bytes) const {
+  const std::optional<fs::path> video = VideoOf(record);
   std::error_code fault;
-  if (!film || fs::file_size(*film, fault) > max_bytes || fault) return std::nullopt;
-  return core::ReadTextFile(*film, max_bytes);
+  if (!video || fs::file_size(*video, fault) > max_bytes || fault) return std::nullopt;
+  return core::ReadTextFile(*video, max_bytes);
 }
 
-std::optional<FilmNotes> RunFolder::ReadNotesOf(const EpisodeRecord& record) const {
-  const std::optional<fs::path> film = FilmOf(record);
-  if (!film) return std::nullopt;
-  const fs::path file = film->lexically_normal().replace_extension(".safetensors");
-  return fs::is_regular_file(file) ? std::optional(ReadFilmNotes(file)) : std::nullopt;
+std::optional<VideoNotes> RunFolder::ReadNotesOf(const EpisodeRecord& record) const {
+  const std::optional<fs::path> video = VideoOf(record);
+  if (!video) return std::nullopt;
+  const fs::path file = video->lexically_normal().replace_extension(".safetensors");
+  return fs::is_regular_file(file) ? std::optional(ReadVideoNotes(file)) : std::nullopt;
 }
 
 bool StaysBelow(const std::string& relative_path) {

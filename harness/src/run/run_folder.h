@@ -11,10 +11,10 @@
 
 #include "core/machine.h"
 #include "run/episode_record.h"
-#include "run/film_notes.h"
 #include "run/manifest.h"
 #include "run/perturbation_effects.h"
 #include "run/planning.h"
+#include "run/video_notes.h"
 
 namespace dp_bench::run {
 
@@ -56,12 +56,12 @@ struct RunFolder {
   /// verification.json: the verdict on a faster policy (evaluate/verification.h).
   std::optional<nlohmann::json> ReadVerification() const;
 
-  /// The film of an episode; the file may have been removed. None if the episode has no film or the
-  /// path is outside of the folder.
-  std::optional<std::filesystem::path> FilmOf(const EpisodeRecord& record) const;
+  /// The video of an episode; the file may have been removed. None if the episode has no video or
+  /// the path is outside of the folder.
+  std::optional<std::filesystem::path> VideoOf(const EpisodeRecord& record) const;
   /// Its bytes; nothing when it is gone or has more than `max_bytes`.
-  std::optional<std::string> ReadFilmOf(const EpisodeRecord& record, std::size_t max_bytes) const;
-  std::optional<FilmNotes> ReadNotesOf(const EpisodeRecord& record) const;
+  std::optional<std::string> ReadVideoOf(const EpisodeRecord& record, std::size_t max_bytes) const;
+  std::optional<VideoNotes> ReadNotesOf(const EpisodeRecord& record) const;
 };
 
 /// Throws Error{kData} naming file and line if a file is invalid, or naming two files that are not

@@ -19,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The video of the first filmed episode.
+// The video of the first episode that has one.
 std::string VideoOf(const run::RunFolder& run, const std::string& folder) {
   for (const run::EpisodeRecord& record : run.episodes) {
-    if (!record.video.empty() && run.FilmOf(record)) return folder + "/" + record.video;
+    if (!record.video.empty() && run.VideoOf(record)) return folder + "/" + record.video;
   }
   return "";
 }

@@ -270,8 +270,9 @@ LoggingConfig LoggingConfig::FromConfig(const Config& config) {
        "`train_x0_min`, `_max`, `_mean`, `_std`, and the same for noise, t, predicted_x0, the "
        "network's inputs xt and condition and its output; and of `param_norm`; 0 = never");
   keys("n_rollouts", &c.n_rollouts, 0, kMaxCount,
-       "episodes of each split that are filmed at each evaluation of a training. `rollouts/media/` "
-       "keeps the films of the last evaluation; TensorBoard shows frames of each");
+       "episodes of each split of which each evaluation of a training records a video. "
+       "`rollouts/media/` "
+       "keeps the videos of the last evaluation; TensorBoard shows frames of each");
   return c;
 }
 

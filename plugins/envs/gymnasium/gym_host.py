@@ -186,7 +186,7 @@ class Host:
 
     def tell_doubts(self):
         if self.world.why_blind:
-            note(f"there are no films, because the environment draws no images: {self.world.why_blind}")
+            note(f"there are no videos, because the environment draws no images: {self.world.why_blind}")
         for key in self.keys:
             if key.is_doubtful:
                 note(f"'{key.name}' is {key.found}, and read as numbers. For an image, give params.obs.<key>.layout")

@@ -218,7 +218,7 @@ class World:
         return rate and rate / self.n_repeats
 
     def frame(self, width, height):
-        """What a film shows, uint8 [height, width, 3]."""
+        """What a video shows, uint8 [height, width, 3]."""
         if self.camera:
             return self.picture(self.camera, height, width)
         if self.why_blind:

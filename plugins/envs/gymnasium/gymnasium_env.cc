@@ -180,7 +180,7 @@ Json ReadCameras(const Config& params) {
   bool has_effects = true;
   const ConfigKeys keys(params);
   keys("camera", &camera,
-       "camera of the env's MuJoCo model that films show; null = what the env renders");
+       "camera of the env's MuJoCo model that videos show; null = what the env renders");
   keys("upside_down_cameras", &upside_down, "cameras whose images are turned by 180 degrees");
   keys("camera_effects", &has_effects, "draw shadows and reflections of what cameras see");
   const Config places = params.Sub(

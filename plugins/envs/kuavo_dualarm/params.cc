@@ -77,7 +77,7 @@ Params Params::FromConfig(const Config& config) {
               "depth in millimetres (uint16) or metres (float32)");
   keys("head_pitch", &p.head_pitch, -0.52, 0.52, "how far the head looks down, in rad");
   keys.Choice("render", &p.is_tiled, {{"tiled", true}, {"scene", false}},
-              "films show all cameras, or the scene alone");
+              "videos show all cameras, or the scene alone");
   keys("scene_dir", &p.scene_dir,
        "folder of the scenes; empty for the ones that belong to dp_bench");
   if (config.Has("conveyor")) {

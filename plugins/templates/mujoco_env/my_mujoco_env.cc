@@ -71,7 +71,7 @@ class MyMujocoEnv final : public dp_bench::Env {
         camera_(mujoco::IdOf(*model_, mjOBJ_CAMERA, "overview")),
         tip_(mujoco::IdOf(*model_, mjOBJ_SITE, "tip")),
         observer_(*model_),
-        film_(*model_, mujoco::kSmooth) {}
+        video_(*model_, mujoco::kSmooth) {}
 
  private:
   // All randomness of an episode comes from its seed.
@@ -122,7 +122,7 @@ class MyMujocoEnv final : public dp_bench::Env {
   }
 
   void DoRender(dp_bench::RgbImage* frame) override {
-    film_.RenderRgb(*model_, *data_, camera_, frame->width, frame->height, frame->pixels);
+    video_.RenderRgb(*model_, *data_, camera_, frame->width, frame->height, frame->pixels);
   }
 
   // The expert moves towards the joint angles at which the tip is on the goal, with the elbow bent
@@ -148,7 +148,7 @@ class MyMujocoEnv final : public dp_bench::Env {
   int camera_;
   int tip_;
   mujoco::Renderer observer_;            // what a policy sees: quick
-  mujoco::Renderer film_;                // what people see: smooth
+  mujoco::Renderer video_;               // what people see: smooth
   std::array<double, 1> distance_ = {};  // StepResult::metrics points here
   std::uint64_t seed_ = 0;
   std::int64_t step_ = 0;

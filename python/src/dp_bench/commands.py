@@ -32,7 +32,7 @@ def run(
     progress: ProgressOption = True,
     program: PathLike | None = None,
 ) -> RunFolder:
-    """Collects demonstrations if there are none, trains, evaluates, films and reports: `dp_bench run`.
+    """Collects demonstrations if there are none, trains, evaluates, records videos and reports: `dp_bench run`.
 
     Args:
         policy, env: Names of configs, such as "unet_hybrid" and "pusht".

@@ -175,7 +175,7 @@ def compare(
         difference: Of success rates, in (0, 1], for `n_to_detect`; 0.05 by default.
         same_seeds: Pair results of different programs by their seeds.
         force: Compare even if env, task or seeds differ.
-        html: Also write a page with the films of the discordant seeds to this file.
+        html: Also write a page with the videos of the discordant seeds to this file.
 
     Raises:
         NotComparableError: Env, task or seeds differ; the message names the fields.

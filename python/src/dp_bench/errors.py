@@ -39,7 +39,7 @@ class EpisodeError(Error):
 
 
 class DataError(Error):
-    """Exit code 6: an error in data, a checkpoint, a film or the file system. Also for files of a run folder."""
+    """Exit code 6: an error in data, a checkpoint, a video or the file system. Also for files of a run folder."""
 
 
 class NumericError(Error):

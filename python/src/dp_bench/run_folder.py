@@ -71,8 +71,8 @@ class Episode:
         n_stale_steps: Steps executed while the policy planned (env_runner.realtime).
         trace_hash: SHA-256 over every action, reward, flag, metric and observation: equal hashes, equal episodes.
         failure_reason: Why the episode broke, or None.
-        video: Its film, relative to the run folder, or None.
-        video_error: Why filming failed, or None.
+        video: Its video, relative to the run folder, or None.
+        video_error: Why no video was recorded, or None.
         metrics: The env's metrics by name; empty if no step was executed.
         course: None in files of older versions.
         success_steps: None if no step had success, and in files of older versions.
@@ -226,8 +226,8 @@ class RunFolder:
         return all((self.path / name).is_file() for name in ("episodes.jsonl", "eval_log.json"))
 
     @property
-    def films(self) -> dict[tuple[str, int], pathlib.Path]:
-        """The films by split and seed, such as ("test", 100003)."""
+    def videos(self) -> dict[tuple[str, int], pathlib.Path]:
+        """The videos by split and seed, such as ("test", 100003)."""
         paths = {(e.split, e.seed): self.path / e.video for e in self.episodes if e.video and _stays_below(e.video)}
         return {key: path for key, path in paths.items() if path.is_file()}
 

@@ -52,7 +52,7 @@ TEST(GoodPracticeTest, SaysWhichStartsWereDrawnAndWhatCountsAsSuccess) {
   EXPECT_EQ(practice.comparisons.selection, (run::SeedRange{200000, 9}));
 }
 
-TEST(GoodPracticeTest, ShowsOneEpisodeOfEachKindOfFailureIfPossibleAFilmedOne) {
+TEST(GoodPracticeTest, ShowsOneEpisodeOfEachKindOfFailureIfPossibleOneWithAVideo) {
   const GoodPractice practice = DescribePractice(FiveEpisodes()).value();
   ASSERT_EQ(practice.failures.size(), 1U);
   EXPECT_EQ(practice.failures[0].kind, FailureKind::kNeverReached);

@@ -26,9 +26,9 @@ class ComparisonReport : public testing::Test {
     folders_.push_back(scratch_.path() / name);
     compare::WriteSmallRun(folders_.back(), outcomes, 1);
   }
-  void Film(const fs::path& video) {
+  void Video(const fs::path& video) {
     fs::create_directories((scratch_.path() / video).parent_path());
-    std::ofstream(scratch_.path() / video) << "film";
+    std::ofstream(scratch_.path() / video) << "video";
   }
   std::string Page(const compare::CompareOptions& options = {}, const fs::path& file = "out.html") {
     report::WriteComparisonReport(compare::CompareRuns(compare::ReadRuns(folders_), options),
@@ -76,9 +76,9 @@ TEST_F(ComparisonReport, NeedsNoNetworkAndNoScriptAndFitsAPhone) {
 TEST_F(ComparisonReport, LinksBothVideosOnlyWhereTheyAre) {
   Add("a", "sf");
   Add("b run", "fs");
-  Film("a/media/test_1.mp4");
-  Film("b run/media/test_1.mp4");
-  Film("a/media/test_2.mp4");
+  Video("a/media/test_1.mp4");
+  Video("b run/media/test_1.mp4");
+  Video("a/media/test_2.mp4");
   const std::string page = Page();
   EXPECT_THAT(page, AllOf(HasSubstr("src=\"./a/media/test_1.mp4\""),
                           HasSubstr("src=\"./b%20run/media/test_1.mp4\""),
@@ -91,7 +91,7 @@ TEST_F(ComparisonReport, LinksBothVideosOnlyWhereTheyAre) {
 TEST_F(ComparisonReport, DoesNotLinkAVideoOutsideOfTheRun) {
   Add("a", "s");
   Add("b", "f");
-  Film("secret.mp4");
+  Video("secret.mp4");
   std::string row = core::ReadTextFile(folders_[0] / "episodes.jsonl", 1 << 20);
   row.replace(row.find("media/test_1.mp4"), 16, "../secret.mp4");
   std::ofstream(folders_[0] / "episodes.jsonl") << row;

@@ -12,7 +12,7 @@
 
 #include "dp_bench/error.h"
 #include "media/video_encoder.h"
-#include "run/film_notes.h"
+#include "run/video_notes.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -115,13 +115,13 @@ TEST_F(HtmlReportTest, UnsolvedSeedsAndPenaltiesHaveColoursOfTheirOwn) {
               HasSubstr(R"x(class="seed success deep" style="background:rgba(37,99,235,0.77)")x"));
 }
 
-TEST_F(HtmlReportTest, AFilmHasAPoster) {
+TEST_F(HtmlReportTest, AVideoHasAPoster) {
   Write("episodes.jsonl", kEpisodes);
   {
-    media::VideoEncoder film(dir_ / "media/test_100000.mp4",
-                             {.width = 640, .height = 480, .fps = 10.0});
-    film.Write(RgbImage(640, 480));
-    film.Finish();
+    media::VideoEncoder video(dir_ / "media/test_100000.mp4",
+                              {.width = 640, .height = 480, .fps = 10.0});
+    video.Write(RgbImage(640, 480));
+    video.Finish();
   }
   EXPECT_THAT(Report(), HasSubstr(R"(poster="data:image/png;base64,)"));
 }
@@ -218,7 +218,7 @@ TEST_F(HtmlReportTest, ShowsLatencyAndTheBatchSizeItWasMeasuredAt) {
   EXPECT_THAT(ErrorOfReport(), HasSubstr("latency.json"));
 }
 
-TEST_F(HtmlReportTest, ShowsHowEpisodesFailedWithTheirFilms) {
+TEST_F(HtmlReportTest, ShowsHowEpisodesFailedWithTheirVideos) {
   const std::string course =
       R"(,"course":{"first_reward":0,"last_reward":0,"best_step":40,"lost_step":60,)"
       R"("is_terminated":false,"unseen_step":5,"unseen_key":"<key>"}})";
@@ -273,29 +273,29 @@ TEST_F(HtmlReportTest, AFolderNameCannotAddToTheCommand) {
   EXPECT_THAT(html, HasSubstr("/it&apos;\\&apos;&apos;s; &lt;rm&gt; -rf&apos; --episode 3"));
 }
 
-TEST_F(HtmlReportTest, ShowsBesideAFilmWhatWasPlannedInIt) {
+TEST_F(HtmlReportTest, ShowsBesideAVideoWhatWasPlannedInIt) {
   Write("episodes.jsonl", kEpisodes);
   Write("media/test_100000.mp4", "video bytes");
   const std::string without = Report();
   EXPECT_THAT(without,
               AllOf(Not(HasSubstr("class=\"plane\"")), Not(HasSubstr("Tick marks on the axis"))));
-  run::FilmNotes notes = {.n_action_steps = 1,
-                          .action_dim = 1,
-                          .n_marks = 1,
-                          .plan_step = {0},
-                          .plan = {0.5F},
-                          .plan_marks = {0.5F, 0.5F},
-                          .state_marks = {0.0F, 0.0F, 0.25F, 0.25F},
-                          .reward = {1.0},
-                          .success = {1}};
+  run::VideoNotes notes = {.n_action_steps = 1,
+                           .action_dim = 1,
+                           .n_marks = 1,
+                           .plan_step = {0},
+                           .plan = {0.5F},
+                           .plan_marks = {0.5F, 0.5F},
+                           .state_marks = {0.0F, 0.0F, 0.25F, 0.25F},
+                           .reward = {1.0},
+                           .success = {1}};
   const fs::path file = dir_ / "media" / "test_100000.safetensors";
-  run::WriteFilmNotes(file, notes);
+  run::WriteVideoNotes(file, notes);
   Write("config.json", R"({"env_runner": {"video_size": [320, 240]}})");
   EXPECT_THAT(Report(), AllOf(HasSubstr("class=\"plane\" viewBox=\"-40 -30 580 435\""),
                               HasSubstr("aria-label=\"Reward\""), HasSubstr("success at step 1"),
                               Not(HasSubstr("Planned action"))));
   notes.n_marks = 0;
-  run::WriteFilmNotes(file, notes);
+  run::WriteVideoNotes(file, notes);
   EXPECT_THAT(Report(),
               AllOf(Not(HasSubstr("class=\"plane\"")), HasSubstr("aria-label=\"Planned action\"")));
   Write("media/test_100000.safetensors", "no tensors");

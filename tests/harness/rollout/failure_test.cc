@@ -185,7 +185,7 @@ class VideoOfRolloutTest : public FailureTest {
   }
 };
 
-TEST_F(VideoOfRolloutTest, FirstEpisodesOfEachSplitAreFilmedWithOneFrameMoreThanSteps) {
+TEST_F(VideoOfRolloutTest, VideosOfTheFirstEpisodesOfEachSplitHaveOneFrameMoreThanSteps) {
   world_.end_of = [](std::uint64_t seed) { return seed == 100000 ? 13 : 1 << 30; };
   const run::RunResult result = Run();
   EXPECT_EQ(result.records[0].video, "media/train_0.mp4");
@@ -196,10 +196,10 @@ TEST_F(VideoOfRolloutTest, FirstEpisodesOfEachSplitAreFilmedWithOneFrameMoreThan
   EXPECT_EQ(world_.n_rendered, 31 + 14);
 }
 
-TEST_F(VideoOfRolloutTest, FilmingChangesNoOutcome) {
-  const std::string filmed = run::HashRecords(Run().records);
+TEST_F(VideoOfRolloutTest, RecordingAVideoChangesNoOutcome) {
+  const std::string with_videos = run::HashRecords(Run().records);
   config_.n_videos = 0;
-  EXPECT_EQ(run::HashRecords(Run().records), filmed);
+  EXPECT_EQ(run::HashRecords(Run().records), with_videos);
 }
 
 TEST_F(VideoOfRolloutTest, FailedEpisodeKeepsTheVideoUpToTheFailure) {

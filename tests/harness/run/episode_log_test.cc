@@ -65,12 +65,12 @@ TEST(EpisodeLog, RowSaysWhyAVideoIsMissing) {
 
 TEST(EpisodeLog, EpisodesWithoutVideoForOneReasonShareALine) {
   RunResult result = TwoEpisodes();
-  EXPECT_TRUE(MissingFilms(result.records).empty());
+  EXPECT_TRUE(MissingVideos(result.records).empty());
   for (EpisodeRecord& record : result.records) record.video_error = "disk full";
-  EXPECT_EQ(MissingFilms(result.records),
+  EXPECT_EQ(MissingVideos(result.records),
             (std::vector<std::string>{"test seed 100000, test seed 100001: no video: disk full"}));
   result.records[1].video_error = "black";
-  EXPECT_EQ(MissingFilms(result.records).size(), 2U);
+  EXPECT_EQ(MissingVideos(result.records).size(), 2U);
 }
 
 TEST(EpisodeLog, EvalLogHasTheKeysOfDiffusionPolicy) {

@@ -34,7 +34,7 @@ bool ReportMismatches(const std::vector<compare::Mismatch>& mismatches, const ru
                       const run::RunFolder& b);
 
 Verb AddCompare(CLI::App* app);
-Verb AddFilm(CLI::App* app);
+Verb AddVideo(CLI::App* app);
 Verb AddMergeShards(CLI::App* app);
 /// Without `rollouts`, a checkpoint as a candidate is an error of the command line.
 Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts);

@@ -29,7 +29,7 @@ void LimitSpinning() {
 
 // For the others it would become dp_bench_torch anyway.
 bool MayNeedNoTorch(int argc, char** argv) {
-  constexpr std::string_view kVerbs[] = {"--version", "compare", "film",   "gate",
+  constexpr std::string_view kVerbs[] = {"--version", "compare", "video",  "gate",
                                          "keys",      "merge",   "plugins"};
   return argc >= 2 && std::ranges::find(kVerbs, argv[1]) != std::end(kVerbs);
 }

@@ -38,7 +38,7 @@ class DpPushTEnv(EnvConfig):
         obs_type: "pixels_agent_pos", "pixels" or "environment_state_agent_pos".
         episode_length: Steps after which an episode is truncated.
         seeding: "gym_pusht", as in LeRobot's `pusht`, or "diffusion_policy", as in `dp_bench eval`.
-        visualization_width, visualization_height: The size of filmed frames.
+        visualization_width, visualization_height: The size of the frames of videos.
     """
 
     task: str | None = "PushT-v0"

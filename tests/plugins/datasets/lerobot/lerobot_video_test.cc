@@ -36,7 +36,7 @@ nlohmann::json InfoOf(const fs::path& root) {
   return nlohmann::json::parse(ReadText(root / "meta/info.json"));
 }
 
-DatasetSpec FilmedSpec(int width = kWidth) {
+DatasetSpec VideoSpecOf(int width = kWidth) {
   return {.keys = {{.name = "action", .shape = {1}},
                    {.name = "rgb",
                     .type = KeyType::kRgb,
@@ -45,7 +45,7 @@ DatasetSpec FilmedSpec(int width = kWidth) {
           .fps = 12.5};
 }
 
-LeRobotWriterConfig FilmedConfig(const fs::path& path, const std::string& codec) {
+LeRobotWriterConfig VideoWriterConfig(const fs::path& path, const std::string& codec) {
   return {.path = path,
           .source = "a test",
           .codec = codec,
@@ -54,7 +54,7 @@ LeRobotWriterConfig FilmedConfig(const fs::path& path, const std::string& codec)
 }
 
 // A smooth image that changes from step to step.
-std::vector<std::uint8_t> Filmed(int step) {
+std::vector<std::uint8_t> FrameOf(int step) {
   std::vector<std::uint8_t> rgb;
   for (int y = 0; y < kHeight; ++y) {
     for (int x = 0; x < kWidth; ++x) {
@@ -67,23 +67,23 @@ std::vector<std::uint8_t> Filmed(int step) {
   return rgb;
 }
 
-void AppendFilmed(DatasetWriter& writer, int step) {
+void AppendWithVideo(DatasetWriter& writer, int step) {
   const float action = static_cast<float>(step);
-  const std::vector<std::uint8_t> rgb = Filmed(step);
+  const std::vector<std::uint8_t> rgb = FrameOf(step);
   const std::vector<std::span<const std::byte>> values = {std::as_bytes(std::span(&action, 1)),
                                                           std::as_bytes(std::span(rgb))};
   writer.Append(values);
 }
 
 // Episodes of 5, 1 and 6 steps, from the first one that is missing.
-void WriteFilm(DatasetWriter& writer) {
+void WriteVideo(DatasetWriter& writer) {
   const std::vector<int> lengths = {5, 1, 6};
   int step = 0;
   for (std::size_t episode = 0; episode < lengths.size(); ++episode) {
     const int end = step + lengths[episode];
     if (static_cast<std::int64_t>(episode) >= writer.n_episodes()) {
       writer.BeginEpisode({.n_steps = lengths[episode], .task = "look"});
-      for (int i = step; i < end; ++i) AppendFilmed(writer, i);
+      for (int i = step; i < end; ++i) AppendWithVideo(writer, i);
     }
     step = end;
   }
@@ -98,13 +98,13 @@ double PsnrOf(const std::vector<std::uint8_t>& found, const std::vector<std::uin
   return 10.0 * std::log10(255.0 * 255.0 * static_cast<double>(wanted.size()) / sum);
 }
 
-void ExpectFilm(const fs::path& path) {
+void ExpectVideo(const fs::path& path) {
   const LeRobotDataset dataset({.path = path});
   EXPECT_THAT(dataset.episode_ends(), ElementsAre(5, 6, 12));
   for (int step = 0; step < 12; ++step) {
     std::vector<std::uint8_t> rgb(3 * kWidth * kHeight);
     dataset.Read(dataset.KeyIndex("rgb"), step, step + 1, std::as_writable_bytes(std::span(rgb)));
-    EXPECT_GT(PsnrOf(rgb, Filmed(step)), kMinPsnr) << step;
+    EXPECT_GT(PsnrOf(rgb, FrameOf(step)), kMinPsnr) << step;
   }
 }
 
@@ -114,12 +114,12 @@ TEST_P(LeRobotCodecs, AreReadBackInBothVersions) {
   const core::TemporaryFolder folder;
   for (const Version version : {Version::kV30, Version::kV21}) {
     LeRobotWriterConfig config =
-        FilmedConfig(folder.path() / (version == Version::kV30 ? "new" : "old"), GetParam());
+        VideoWriterConfig(folder.path() / (version == Version::kV30 ? "new" : "old"), GetParam());
     config.version = version;
-    LeRobotWriter writer(config, FilmedSpec());
+    LeRobotWriter writer(config, VideoSpecOf());
     EXPECT_THAT(writer.Notes(), ElementsAre(AllOf(HasSubstr(GetParam()), HasSubstr("with loss"))));
-    WriteFilm(writer);
-    ExpectFilm(config.path);
+    WriteVideo(writer);
+    ExpectVideo(config.path);
     const nlohmann::json info = InfoOf(config.path);
     const nlohmann::json& feature = info["features"]["observation.images.rgb"];
     EXPECT_EQ(feature["dtype"], "video");
@@ -139,22 +139,22 @@ INSTANTIATE_TEST_SUITE_P(All, LeRobotCodecs, ::testing::Values("h264", "hevc", "
 
 TEST(LeRobotVideo, AnotherWriterContinuesWithTheSameBytes) {
   const core::TemporaryFolder folder;
-  const LeRobotWriterConfig broken = FilmedConfig(folder.path() / "broken", "h264");
+  const LeRobotWriterConfig broken = VideoWriterConfig(folder.path() / "broken", "h264");
   {
-    LeRobotWriter writer(broken, FilmedSpec());
+    LeRobotWriter writer(broken, VideoSpecOf());
     writer.BeginEpisode({.n_steps = 5, .task = "look"});
-    for (int step = 0; step < 5; ++step) AppendFilmed(writer, step);
+    for (int step = 0; step < 5; ++step) AppendWithVideo(writer, step);
     writer.BeginEpisode({.n_steps = 1, .task = "look"});
-    AppendFilmed(writer, 5);
+    AppendWithVideo(writer, 5);
     writer.BeginEpisode({.n_steps = 6, .task = "look"});
-    AppendFilmed(writer, 6);
+    AppendWithVideo(writer, 6);
   }
-  LeRobotWriter writer(broken, FilmedSpec());
+  LeRobotWriter writer(broken, VideoSpecOf());
   EXPECT_EQ(writer.n_episodes(), 2);
-  WriteFilm(writer);
-  const LeRobotWriterConfig whole = FilmedConfig(folder.path() / "whole", "h264");
-  LeRobotWriter other(whole, FilmedSpec());
-  WriteFilm(other);
+  WriteVideo(writer);
+  const LeRobotWriterConfig whole = VideoWriterConfig(folder.path() / "whole", "h264");
+  LeRobotWriter other(whole, VideoSpecOf());
+  WriteVideo(other);
   for (const char* const file : {"videos/observation.images.rgb/chunk-000/file-000.mp4",
                                  "meta/episodes/chunk-000/file-000.parquet", "meta/info.json"}) {
     EXPECT_EQ(ReadText(broken.path / file), ReadText(whole.path / file)) << file;
@@ -163,29 +163,30 @@ TEST(LeRobotVideo, AnotherWriterContinuesWithTheSameBytes) {
 
 TEST(LeRobotVideo, AnUnfinishedDataSetIsNotContinuedWithAnotherCodec) {
   const core::TemporaryFolder folder;
-  { const LeRobotWriter writer(FilmedConfig(folder.path() / "data", "h264"), FilmedSpec()); }
+  { const LeRobotWriter writer(VideoWriterConfig(folder.path() / "data", "h264"), VideoSpecOf()); }
   EXPECT_THAT(
-      MessageOf(ErrorCode::kUsage,
-                [&] { LeRobotWriter(FilmedConfig(folder.path() / "data", "png"), FilmedSpec()); }),
+      MessageOf(
+          ErrorCode::kUsage,
+          [&] { LeRobotWriter(VideoWriterConfig(folder.path() / "data", "png"), VideoSpecOf()); }),
       HasSubstr("other features"));
 }
 
 TEST(LeRobotVideo, FilesRollOverAtTheirSize) {
   const core::TemporaryFolder folder;
-  LeRobotWriterConfig config = FilmedConfig(folder.path() / "data", "hevc");
+  LeRobotWriterConfig config = VideoWriterConfig(folder.path() / "data", "hevc");
   config.video_file_mb = 0.001;
-  LeRobotWriter writer(config, FilmedSpec());
-  WriteFilm(writer);
+  LeRobotWriter writer(config, VideoSpecOf());
+  WriteVideo(writer);
   EXPECT_TRUE(fs::exists(config.path / "videos/observation.images.rgb/chunk-000/file-002.mp4"));
-  ExpectFilm(config.path);
+  ExpectVideo(config.path);
 }
 
 TEST(LeRobotVideo, OddSizesAreRefusedBeforeAnythingIsWritten) {
   const core::TemporaryFolder folder;
   EXPECT_THAT(MessageOf(ErrorCode::kShape,
                         [&] {
-                          LeRobotWriter(FilmedConfig(folder.path() / "data", "av1"),
-                                        FilmedSpec(kWidth + 1));
+                          LeRobotWriter(VideoWriterConfig(folder.path() / "data", "av1"),
+                                        VideoSpecOf(kWidth + 1));
                         }),
               AllOf(HasSubstr("observation.images.rgb"), HasSubstr("33 x 24")));
   EXPECT_TRUE(fs::is_empty(folder.path()));
@@ -328,15 +329,15 @@ TEST(LeRobotVideo, ColumnsKeepTheirTypeAndValues) {
 
 TEST(LeRobotVideo, StatisticsOfCopiesAreThoseBeforeEncoding) {
   const core::TemporaryFolder folder;
-  const LeRobotWriterConfig film = FilmedConfig(folder.path() / "film", "h264");
-  LeRobotWriter writer(film, FilmedSpec());
-  WriteFilm(writer);
-  LeRobotWriterConfig older = CopyConfig(folder.path() / "v21", {film.path});
+  const LeRobotWriterConfig video = VideoWriterConfig(folder.path() / "video", "h264");
+  LeRobotWriter writer(video, VideoSpecOf());
+  WriteVideo(writer);
+  LeRobotWriterConfig older = CopyConfig(folder.path() / "v21", {video.path});
   older.version = Version::kV21;
   Convert(older);
   Convert(CopyConfig(folder.path() / "v30", {older.path}));
   EXPECT_EQ(ReadText(folder.path() / "v30/meta/stats.json"),
-            ReadText(film.path / "meta/stats.json"));
+            ReadText(video.path / "meta/stats.json"));
 }
 
 TEST(LeRobotVideo, ColumnsLoseTheFramesThatAreLeftOut) {

@@ -69,7 +69,7 @@ TEST(PushtPerturbation, LightColoursPicturesAlone) {
   RgbImage lit_frame(64, 64);
   plain.Render(&frame);
   lit.Render(&lit_frame);
-  EXPECT_NE(frame.pixels, lit_frame.pixels) << "films show it";
+  EXPECT_NE(frame.pixels, lit_frame.pixels) << "videos show it";
 }
 
 TEST(PushtPerturbation, LessFrictionLetsTheBlockSlideOnAndStop) {

@@ -62,7 +62,7 @@ Verb FindVerb(int argc, char** argv) {
   };
   constexpr LightVerb kVerbs[] = {
       {"compare", &AddCompare},
-      {"film", &AddFilm},
+      {"video", &AddVideo},
       {"merge", &AddMergeShards},
       {"gate", [](CLI::App* verb) { return AddGate(verb, /*rollouts=*/nullptr); }}};
   if (argc < 2) return nullptr;

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "media/film_grid.h"
 #include "media/video_encoder.h"
 #include "media/video_frames.h"
+#include "media/video_grid.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -42,32 +42,32 @@ std::vector<int> FramesIn(const RgbImage& strip) {
   return frames;
 }
 
-TEST(FilmStrip, HasTheFirstTheLastAndEvenlySpacedFrames) {
+TEST(VideoStrip, HasTheFirstTheLastAndEvenlySpacedFrames) {
   const ScratchFolder scratch;
   const fs::path video = scratch.path() / "greys.mp4";
   WriteGreys(video, 21);
-  const RgbImage strip = FilmStrip(video, 5);
+  const RgbImage strip = VideoStrip(video, 5);
   EXPECT_EQ(strip.width, 5 * kWidth);
   EXPECT_EQ(strip.height, kHeight);
   EXPECT_THAT(FramesIn(strip), testing::ElementsAre(0, 5, 10, 15, 20));
 }
 
-TEST(FilmStrip, OfAShorterVideoHasEachFrameOnce) {
+TEST(VideoStrip, OfAShorterVideoHasEachFrameOnce) {
   const ScratchFolder scratch;
   const fs::path video = scratch.path() / "greys.mp4";
   WriteGreys(video, 3);
-  EXPECT_THAT(FramesIn(FilmStrip(video, 5)), testing::ElementsAre(0, 1, 2));
+  EXPECT_THAT(FramesIn(VideoStrip(video, 5)), testing::ElementsAre(0, 1, 2));
   WriteGreys(video, 1);
-  EXPECT_THAT(FramesIn(FilmStrip(video, 5)), testing::ElementsAre(0));
+  EXPECT_THAT(FramesIn(VideoStrip(video, 5)), testing::ElementsAre(0));
 }
 
-TEST(FilmStrips, HaveARowForEachFilmAsWideAsTheWidest) {
+TEST(VideoStrips, HaveARowForEachVideoAsWideAsTheWidest) {
   const ScratchFolder scratch;
   WriteGreys(scratch.path() / "long.mp4", 9);
   WriteGreys(scratch.path() / "short.mp4", 2);
   const fs::path picture = scratch.path() / "strips.png";
-  WriteFilmStrips({{.path = scratch.path() / "long.mp4"}, {.path = scratch.path() / "short.mp4"}},
-                  picture, {.n_columns = 3});
+  WriteVideoStrips({{.path = scratch.path() / "long.mp4"}, {.path = scratch.path() / "short.mp4"}},
+                   picture, {.n_columns = 3});
   VideoReader reader(picture);
   ASSERT_EQ(reader.width(), 3 * kWidth);
   ASSERT_EQ(reader.height(), 2 * kHeight);
@@ -75,21 +75,21 @@ TEST(FilmStrips, HaveARowForEachFilmAsWideAsTheWidest) {
   ASSERT_TRUE(reader.Read(&rows));
   EXPECT_THAT(FramesIn(rows), testing::ElementsAre(0, 4, 8));
   rows.pixels.erase(rows.pixels.begin(), rows.pixels.begin() + 3 * 3 * kWidth * kHeight);
-  EXPECT_THAT(FramesIn(rows), testing::ElementsAre(0, 1, 0)) << "a short film leaves black";
+  EXPECT_THAT(FramesIn(rows), testing::ElementsAre(0, 1, 0)) << "a short video leaves black";
 }
 
-TEST(FilmStrips, AreRefusedWithoutFilmsAndWithOneColumn) {
+TEST(VideoStrips, AreRefusedWithoutVideosAndWithOneColumn) {
   const ScratchFolder scratch;
   const fs::path picture = scratch.path() / "strips.png";
-  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { WriteFilmStrips({}, picture); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { WriteVideoStrips({}, picture); }),
               testing::HasSubstr("at least one"));
   EXPECT_THAT(
-      MessageOf(ErrorCode::kUsage, [&] { WriteFilmStrips({{}}, picture, {.n_columns = 1}); }),
+      MessageOf(ErrorCode::kUsage, [&] { WriteVideoStrips({{}}, picture, {.n_columns = 1}); }),
       testing::HasSubstr("at least 2 columns, found 1"));
 }
 
-TEST(FilmStrip, NamesAFileThatIsNoVideo) {
-  EXPECT_THAT(MessageOf(ErrorCode::kMedia, [] { FilmStrip("/dev/null", 5); }),
+TEST(VideoStrip, NamesAFileThatIsNoVideo) {
+  EXPECT_THAT(MessageOf(ErrorCode::kMedia, [] { VideoStrip("/dev/null", 5); }),
               testing::HasSubstr("/dev/null"));
 }
 

@@ -1,4 +1,4 @@
-#include "rollout/episode_film.h"
+#include "rollout/episode_video.h"
 
 #include <fmt/format.h>
 
@@ -25,9 +25,9 @@ void HideOutside(std::span<float> marks) {
 
 }  // namespace
 
-EpisodeFilm::EpisodeFilm(const RolloutPlan& plan, const run::EpisodeJob& job, Env* env)
+EpisodeVideo::EpisodeVideo(const RolloutPlan& plan, const run::EpisodeJob& job, Env* env)
     : plan_(plan),
-      notes_file_(plan.output_dir / run::FilmNotesFile(job.split, job.seed)),
+      notes_file_(plan.output_dir / run::VideoNotesFile(job.split, job.seed)),
       video_(fmt::format("media/{}_{}.mp4", job.split, job.seed)),
       notes_{.n_action_steps = plan.horizons.n_action_steps,
              .action_dim = plan.shape_meta.action_dim()},
@@ -39,7 +39,7 @@ EpisodeFilm::EpisodeFilm(const RolloutPlan& plan, const run::EpisodeJob& job, En
   });
 }
 
-void EpisodeFilm::Open() {
+void EpisodeVideo::Open() {
   const std::filesystem::path path = plan_.output_dir / video_;
   std::filesystem::create_directories(path.parent_path());
   encoder_ = std::make_unique<media::VideoEncoder>(
@@ -49,7 +49,7 @@ void EpisodeFilm::Open() {
                                 .crf = plan_.config.crf});
 }
 
-void EpisodeFilm::AddPlan(std::span<const float> chunk, std::span<const float> actions, Env* env) {
+void EpisodeVideo::AddPlan(std::span<const float> chunk, std::span<const float> actions, Env* env) {
   if (encoder_ == nullptr) return;
   Guard([&] {
     notes_.plan_step.push_back(std::ssize(notes_.reward));
@@ -60,7 +60,7 @@ void EpisodeFilm::AddPlan(std::span<const float> chunk, std::span<const float> a
   });
 }
 
-void EpisodeFilm::AddStep(const StepResult& result, const run::EpisodeRecord& record, Env* env) {
+void EpisodeVideo::AddStep(const StepResult& result, const run::EpisodeRecord& record, Env* env) {
   if (encoder_ == nullptr) return;
   Guard([&] {
     notes_.reward.push_back(result.reward);
@@ -69,17 +69,17 @@ void EpisodeFilm::AddStep(const StepResult& result, const run::EpisodeRecord& re
   });
 }
 
-void EpisodeFilm::Finish() {
+void EpisodeVideo::Finish() {
   if (encoder_ == nullptr) return;
   Guard([&] {
     WriteFrame();
-    run::WriteFilmNotes(notes_file_, notes_);
+    run::WriteVideoNotes(notes_file_, notes_);
     encoder_->Finish();
   });
   encoder_.reset();
 }
 
-void EpisodeFilm::AddFrame(const run::EpisodeRecord& record, Env* env) {
+void EpisodeVideo::AddFrame(const run::EpisodeRecord& record, Env* env) {
   WriteFrame();
   AppendMarks({}, env, &notes_.state_marks);
   env->Render(&frame_);
@@ -87,13 +87,13 @@ void EpisodeFilm::AddFrame(const run::EpisodeRecord& record, Env* env) {
   is_frame_due_ = true;
 }
 
-void EpisodeFilm::WriteFrame() {
+void EpisodeVideo::WriteFrame() {
   if (!std::exchange(is_frame_due_, false)) return;
   if (plan_.config.video_overlay) DrawMoment();
   encoder_->Write(frame_);
 }
 
-void EpisodeFilm::DrawMoment() {
+void EpisodeVideo::DrawMoment() {
   const std::span<const float> states = notes_.state_marks;
   const std::int64_t plan_step = notes_.plan_step.empty() ? 0 : notes_.plan_step.back();
   moment_.n_marks = static_cast<std::size_t>(notes_.n_marks);
@@ -104,7 +104,7 @@ void EpisodeFilm::DrawMoment() {
 }
 
 // Of one action, or without one of the current state.
-void EpisodeFilm::AppendMarks(std::span<const float> action, Env* env, std::vector<float>* marks) {
+void EpisodeVideo::AppendMarks(std::span<const float> action, Env* env, std::vector<float>* marks) {
   if (notes_.n_marks == 0) return;
   const std::size_t n_numbers = 2 * static_cast<std::size_t>(notes_.n_marks);
   marks->resize(marks->size() + n_numbers);
@@ -113,8 +113,8 @@ void EpisodeFilm::AppendMarks(std::span<const float> action, Env* env, std::vect
   HideOutside(xy);
 }
 
-void EpisodeFilm::AppendMarksOfEach(std::span<const float> actions, Env* env,
-                                    std::vector<float>* marks) {
+void EpisodeVideo::AppendMarksOfEach(std::span<const float> actions, Env* env,
+                                     std::vector<float>* marks) {
   const auto action_dim = static_cast<std::size_t>(notes_.action_dim);
   for (; !actions.empty(); actions = actions.subspan(action_dim)) {
     AppendMarks(actions.first(action_dim), env, marks);
@@ -122,7 +122,7 @@ void EpisodeFilm::AppendMarksOfEach(std::span<const float> actions, Env* env,
 }
 
 template <class Body>
-void EpisodeFilm::Guard(const Body& body) {
+void EpisodeVideo::Guard(const Body& body) {
   CatchAll(body, [this](std::string_view why) {
     error_ = why;
     video_.clear();

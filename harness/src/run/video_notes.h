@@ -1,4 +1,4 @@
-// The plans, motion and rewards of a filmed episode, shown next to its film.
+// The plans, motion and rewards of an episode, shown next to its video.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace dp_bench::run {
 
-/// An episode of n steps and P plans, with M marks (Env::Marks) in frames of the film's size.
+/// An episode of n steps and P plans, with M marks (Env::Marks) in frames of the video's size.
 /// The safetensors file has these arrays:
 ///   plan_step    [P] int64               env steps executed when the plan was made
 ///   plan         [P, Ta, Da] float32     the action chunk; row i is meant for step plan_step + i
@@ -19,7 +19,7 @@ namespace dp_bench::run {
 ///   reward       [n] float64             of each step
 ///   success      [n] uint8               whether the step reported success
 /// Marks are (x, y) in [0, 1] from the top left, or NaN. Without marks both *_marks are missing.
-struct FilmNotes {
+struct VideoNotes {
   std::int64_t n_action_steps = 0;  // Ta
   std::int64_t action_dim = 0;      // Da
   std::int64_t n_marks = 0;         // M; 0: the env has no marks
@@ -31,18 +31,18 @@ struct FilmNotes {
   std::vector<std::uint8_t> success = {};
 };
 
-/// media/<split>_<seed>.safetensors, next to the film <split>_<seed>.mp4, relative to the run
+/// media/<split>_<seed>.safetensors, next to the video <split>_<seed>.mp4, relative to the run
 /// folder.
-std::filesystem::path FilmNotesFile(const std::string& split, std::uint64_t seed);
+std::filesystem::path VideoNotesFile(const std::string& split, std::uint64_t seed);
 
 /// Writes the file atomically. Throws Error{kIo}.
-void WriteFilmNotes(const std::filesystem::path& path, const FilmNotes& notes);
+void WriteVideoNotes(const std::filesystem::path& path, const VideoNotes& notes);
 
 /// Throws Error{kIo} if the file cannot be read, Error{kData} naming the file and the array that is
 /// missing or has another dtype, shape or range of values.
-FilmNotes ReadFilmNotes(const std::filesystem::path& path);
+VideoNotes ReadVideoNotes(const std::filesystem::path& path);
 
 /// The same for bytes in memory. `path` appears in messages only.
-FilmNotes ParseFilmNotes(std::span<const std::byte> bytes, const std::filesystem::path& path);
+VideoNotes ParseVideoNotes(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
 }  // namespace dp_bench::run

@@ -1,4 +1,4 @@
-#include "run/film_notes.h"
+#include "run/video_notes.h"
 
 #include <fmt/format.h>
 
@@ -64,7 +64,7 @@ class NotesReader {
   }
 
   [[noreturn]] void Fail(std::string_view name, std::string_view what) const {
-    throw DataError("'{}' is not a file of film notes: '{}' {}", path_.string(), name, what);
+    throw DataError("'{}' is not a file of video notes: '{}' {}", path_.string(), name, what);
   }
 
  private:
@@ -78,7 +78,7 @@ class NotesReader {
   Safetensors file_;
 };
 
-void RequirePlanSteps(const NotesReader& reader, const FilmNotes& notes) {
+void RequirePlanSteps(const NotesReader& reader, const VideoNotes& notes) {
   const auto n_steps = static_cast<std::int64_t>(notes.reward.size());
   std::int64_t least = 0;
   for (const std::int64_t step : notes.plan_step) {
@@ -103,11 +103,11 @@ void RequireFinite(const NotesReader& reader, const char* name, const std::vecto
   if (bad != values.end()) reader.Fail(name, fmt::format("has {}; expected finite numbers", *bad));
 }
 
-FilmNotes NotesFrom(const NotesReader& reader) {
+VideoNotes NotesFrom(const NotesReader& reader) {
   const std::int64_t n_steps = reader.ShapeOf("reward", 1)[0];
   const Shape& plan_shape = reader.ShapeOf("plan", 3);
   const std::int64_t n_plans = plan_shape[0];
-  FilmNotes notes{.n_action_steps = plan_shape[1], .action_dim = plan_shape[2]};
+  VideoNotes notes{.n_action_steps = plan_shape[1], .action_dim = plan_shape[2]};
   if (reader.Has("plan_marks") || reader.Has("state_marks")) {
     notes.n_marks = reader.ShapeOf("state_marks", 3)[1];
     if (notes.n_marks == 0) reader.Fail("state_marks", "has no marks; expected at least one");
@@ -129,7 +129,7 @@ FilmNotes NotesFrom(const NotesReader& reader) {
 
 // These files are not checkpoints, so their errors are kData.
 template <class Read>
-FilmNotes WithDataErrors(const Read& read) {
+VideoNotes WithDataErrors(const Read& read) {
   try {
     return read();
   } catch (const Error& error) {
@@ -140,11 +140,11 @@ FilmNotes WithDataErrors(const Read& read) {
 
 }  // namespace
 
-fs::path FilmNotesFile(const std::string& split, std::uint64_t seed) {
+fs::path VideoNotesFile(const std::string& split, std::uint64_t seed) {
   return fs::path(kMediaFolder) / fmt::format("{}_{}.safetensors", split, seed);
 }
 
-void WriteFilmNotes(const fs::path& path, const FilmNotes& notes) {
+void WriteVideoNotes(const fs::path& path, const VideoNotes& notes) {
   const auto n_plans = static_cast<std::int64_t>(notes.plan_step.size());
   const auto n_steps = static_cast<std::int64_t>(notes.reward.size());
   ArrayMap arrays;
@@ -158,11 +158,11 @@ void WriteFilmNotes(const fs::path& path, const FilmNotes& notes) {
   WriteSafetensors(path, arrays);
 }
 
-FilmNotes ReadFilmNotes(const fs::path& path) {
+VideoNotes ReadVideoNotes(const fs::path& path) {
   return WithDataErrors([&] { return NotesFrom({path, ReadSafetensors(path, kMaxNotesBytes)}); });
 }
 
-FilmNotes ParseFilmNotes(std::span<const std::byte> bytes, const fs::path& path) {
+VideoNotes ParseVideoNotes(std::span<const std::byte> bytes, const fs::path& path) {
   return WithDataErrors([&] { return NotesFrom({path, ParseSafetensors(bytes, path)}); });
 }
 

@@ -1,5 +1,5 @@
 // Plans and paths as SVG: what is drawn, what is left out, and the size of the result.
-#include "report/film_plots.h"
+#include "report/video_plots.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using testing::Not;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Two plans of two steps each; one mark that goes to the right, four steps of reward.
-run::FilmNotes Notes() {
+run::VideoNotes Notes() {
   return {.n_action_steps = 2,
           .action_dim = 2,
           .n_marks = 1,
@@ -49,7 +49,7 @@ TEST(PlannedPaths, KeepTheProportionsOfThePicture) {
 }
 
 TEST(PlannedPaths, WhatThePictureDoesNotShowIsLeftOut) {
-  run::FilmNotes notes = Notes();
+  run::VideoNotes notes = Notes();
   notes.state_marks[4] = kNan;  // after two steps
   notes.plan_marks[0] = kNan;
   const std::string svg = PlannedPathsSvg(notes, 1.0);
@@ -62,7 +62,7 @@ TEST(PlannedPaths, WhatThePictureDoesNotShowIsLeftOut) {
 }
 
 TEST(PlannedPaths, AnEpisodeWithoutAStepIsAPoint) {
-  const run::FilmNotes notes = {
+  const run::VideoNotes notes = {
       .n_action_steps = 2, .action_dim = 1, .n_marks = 1, .state_marks = {0.5F, 0.5F}};
   EXPECT_THAT(PlannedPathsSvg(notes, 1.0), HasSubstr("d=\"M500 500L500 500 \""));
   EXPECT_EQ(LinePlotSvg(RewardPlot(notes)), "");
@@ -70,7 +70,7 @@ TEST(PlannedPaths, AnEpisodeWithoutAStepIsAPoint) {
 }
 
 TEST(PlannedPaths, LongEpisodesAreThinnedOutButTheirEndsStay) {
-  run::FilmNotes notes = {.n_action_steps = 8, .action_dim = 1, .n_marks = 1};
+  run::VideoNotes notes = {.n_action_steps = 8, .action_dim = 1, .n_marks = 1};
   for (int step = 0; step < 20000; ++step) {
     notes.state_marks.insert(notes.state_marks.end(), {0.5F, static_cast<float>(step) / 20000.0F});
     notes.reward.push_back(0.0);
@@ -94,7 +94,7 @@ TEST(RewardPlot, ShowsTheRewardAfterEachStepAndWhereChunksBegin) {
 }
 
 TEST(ActionPlot, ShowsTheDimensionsThatMoveMost) {
-  run::FilmNotes notes = {.n_action_steps = 2, .action_dim = 6, .plan_step = {0}};
+  run::VideoNotes notes = {.n_action_steps = 2, .action_dim = 6, .plan_step = {0}};
   notes.plan = {0, 0, 0, 0, 0, 0, /**/ 1, 6, 5, 2, 4, 3};
   std::vector<std::string> labels;
   for (const PlotSeries& series : ActionPlot(notes).series) labels.push_back(series.label);
@@ -102,7 +102,7 @@ TEST(ActionPlot, ShowsTheDimensionsThatMoveMost) {
 }
 
 TEST(ActionPlot, ShowsOfOverlappingChunksTheLatestOne) {
-  run::FilmNotes notes = Notes();
+  run::VideoNotes notes = Notes();
   notes.plan_step = {0, 1};
   const LinePlot plot = ActionPlot(notes);
   std::vector<double> steps;

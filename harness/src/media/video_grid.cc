@@ -1,5 +1,5 @@
-// See film_grid.h.
-#include "media/film_grid.h"
+// See video_grid.h.
+#include "media/video_grid.h"
 
 #include <algorithm>
 #include <memory>
@@ -28,11 +28,11 @@ void Paste(const RgbImage& picture, int left, int top, RgbImage* canvas) {
 
 int CaptionHeight(int picture_height) { return std::max(11, picture_height / 14); }
 
-// One film and its current image.
+// One video and its current image.
 class Tile {
  public:
-  explicit Tile(const GridFilm& film)
-      : film_(film), reader_(film.path), frame_(reader_.width(), reader_.height()) {
+  explicit Tile(const GridVideo& video)
+      : video_(video), reader_(video.path), frame_(reader_.width(), reader_.height()) {
     Advance();
   }
 
@@ -42,32 +42,32 @@ class Tile {
   bool has_ended() const { return has_ended_; }
 
   void Advance() {
-    if (has_ended_ || n_shown_++ % film_.n_repeats != 0) return;
+    if (has_ended_ || n_shown_++ % video_.n_repeats != 0) return;
     has_ended_ = !reader_.Read(&frame_);
   }
 
   void Draw(int left, int top, int width, int height, RgbImage* grid) const {
-    Fill(left, top, width + 2 * kLine, height + 2 * kLine, film_.frame_colour, grid);
+    Fill(left, top, width + 2 * kLine, height + 2 * kLine, video_.frame_colour, grid);
     Fill(left + kLine, top + kLine, width, height, {0, 0, 0}, grid);
     Paste(frame_, left + kLine, top + kLine, grid);
-    DrawCaption(film_.caption, left + kLine, top + kLine, CaptionHeight(height), kGridCaptionBar,
+    DrawCaption(video_.caption, left + kLine, top + kLine, CaptionHeight(height), kGridCaptionBar,
                 grid);
   }
 
  private:
-  const GridFilm& film_;
+  const GridVideo& video_;
   VideoReader reader_;
   RgbImage frame_;
   std::int64_t n_shown_ = 0;
   bool has_ended_ = false;
 };
 
-// All films, advanced one image at a time.
+// All videos, advanced one image at a time.
 class Grid {
  public:
-  Grid(const std::vector<GridFilm>& films, int n_columns)
-      : n_columns_(std::min(n_columns, static_cast<int>(films.size()))), picture_(0, 0) {
-    for (const GridFilm& film : films) tiles_.push_back(std::make_unique<Tile>(film));
+  Grid(const std::vector<GridVideo>& videos, int n_columns)
+      : n_columns_(std::min(n_columns, static_cast<int>(videos.size()))), picture_(0, 0) {
+    for (const GridVideo& video : videos) tiles_.push_back(std::make_unique<Tile>(video));
     for (const auto& tile : tiles_) {
       tile_width_ = std::max(tile_width_, tile->width());
       tile_height_ = std::max(tile_height_, tile->height());
@@ -79,7 +79,7 @@ class Grid {
 
   double fps() const { return tiles_.front()->fps(); }
 
-  /// The next image, or null when every film has ended.
+  /// The next image, or null when every video has ended.
   const RgbImage* Next() {
     if (std::ranges::all_of(tiles_, [](const auto& tile) { return tile->has_ended(); })) {
       return nullptr;
@@ -107,7 +107,7 @@ void RequireKnownFormat(const std::filesystem::path& path) {
   const std::filesystem::path extension = path.extension();
   if (extension == ".mp4" || extension == ".gif") return;
   throw UsageError(
-      "cannot write '{}': a film is a video, .mp4, or an image, .gif or .png; give a name that "
+      "cannot write '{}': a result is a video, .mp4, or an image, .gif or .png; give a name that "
       "ends in one of them",
       path.string());
 }
@@ -122,11 +122,11 @@ int CountFrames(const std::filesystem::path& video) {
 
 }  // namespace
 
-void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::path& path,
-                   const FilmGridOptions& options) {
-  if (films.empty()) throw UsageError("a grid of films needs at least one");
+void WriteVideoGrid(const std::vector<GridVideo>& videos, const std::filesystem::path& path,
+                    const VideoGridOptions& options) {
+  if (videos.empty()) throw UsageError("a grid of videos needs at least one");
   RequireKnownFormat(path);
-  Grid grid(films, options.n_columns);
+  Grid grid(videos, options.n_columns);
   VideoEncoder encoder(path, {.width = grid.picture().width,
                               .height = grid.picture().height,
                               .fps = grid.fps(),
@@ -135,7 +135,7 @@ void WriteFilmGrid(const std::vector<GridFilm>& films, const std::filesystem::pa
   encoder.Finish();
 }
 
-RgbImage FilmStrip(const std::filesystem::path& video, int n_frames) {
+RgbImage VideoStrip(const std::filesystem::path& video, int n_frames) {
   DPB_ASSERT(n_frames >= 2);
   const int n_in_video = CountFrames(video);
   if (n_in_video == 0) throw MediaError("'{}' holds no frame", video.string());
@@ -152,18 +152,18 @@ RgbImage FilmStrip(const std::filesystem::path& video, int n_frames) {
   return strip;
 }
 
-void WriteFilmStrips(const std::vector<GridFilm>& films, const std::filesystem::path& path,
-                     const FilmGridOptions& options) {
-  if (films.empty()) throw UsageError("an image of films needs at least one");
+void WriteVideoStrips(const std::vector<GridVideo>& videos, const std::filesystem::path& path,
+                      const VideoGridOptions& options) {
+  if (videos.empty()) throw UsageError("an image of videos needs at least one");
   if (options.n_columns < 2) {
-    throw UsageError("a film strip has at least 2 columns, found {}", options.n_columns);
+    throw UsageError("a video strip has at least 2 columns, found {}", options.n_columns);
   }
   std::vector<RgbImage> strips;
   int width = 0;
   int height = 0;
-  for (const GridFilm& film : films) {
-    RgbImage& strip = strips.emplace_back(FilmStrip(film.path, options.n_columns));
-    DrawCaption(film.caption, 0, 0, CaptionHeight(strip.height), kGridCaptionBar, &strip);
+  for (const GridVideo& video : videos) {
+    RgbImage& strip = strips.emplace_back(VideoStrip(video.path, options.n_columns));
+    DrawCaption(video.caption, 0, 0, CaptionHeight(strip.height), kGridCaptionBar, &strip);
     width = std::max(width, strip.width);
     height += strip.height;
   }

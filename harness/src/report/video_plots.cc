@@ -1,5 +1,5 @@
 // Coordinates are whole thousandths of the frame's width, finer than the drawing.
-#include "report/film_plots.h"
+#include "report/video_plots.h"
 
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ struct Point {
 
 class Plane {
  public:
-  Plane(const run::FilmNotes& notes, double aspect)
+  Plane(const run::VideoNotes& notes, double aspect)
       : notes_(notes), height_(kPlaneWidth * aspect) {}
 
   double height() const { return height_; }
@@ -53,7 +53,7 @@ class Plane {
   }
 
  private:
-  const run::FilmNotes& notes_;
+  const run::VideoNotes& notes_;
   double height_;
 };
 
@@ -87,8 +87,8 @@ struct View {
   double width = kPlaneWidth;
 };
 
-// Everything that is drawn, with a margin, in the shape of the film's frame.
-View ViewOf(const run::FilmNotes& notes, const Plane& plane) {
+// Everything that is drawn, with a margin, in the shape of the video's frame.
+View ViewOf(const run::VideoNotes& notes, const Plane& plane) {
   constexpr double kMargin = 40.0;
   constexpr double kLeastWidth = 200.0;  // a hand that hardly moves is not a large movement
   double left = kPlaneWidth;
@@ -114,7 +114,7 @@ View ViewOf(const run::FilmNotes& notes, const Plane& plane) {
 }
 
 // The plans of one parity.
-std::string PlanPath(const run::FilmNotes& notes, const Plane& plane, std::size_t parity) {
+std::string PlanPath(const run::VideoNotes& notes, const Plane& plane, std::size_t parity) {
   const std::size_t stride = StrideFor(notes.plan_step.size() * plane.n_rows() * plane.n_marks());
   PathBuilder path;
   for (std::size_t plan = parity; plan < notes.plan_step.size(); plan += 2) {
@@ -130,7 +130,7 @@ std::string PlanPath(const run::FilmNotes& notes, const Plane& plane, std::size_
   return path.text();
 }
 
-std::string ExecutedPath(const run::FilmNotes& notes, const Plane& plane) {
+std::string ExecutedPath(const run::VideoNotes& notes, const Plane& plane) {
   const std::size_t n = notes.reward.size() + 1;
   const std::size_t stride = StrideFor(n * plane.n_marks());
   PathBuilder path;
@@ -149,11 +149,11 @@ std::string Dot(const char* style, const Point& point, const View& view) {
                      point.y, 0.014 * view.width);
 }
 
-std::vector<double> PlanSteps(const run::FilmNotes& notes) {
+std::vector<double> PlanSteps(const run::VideoNotes& notes) {
   return {notes.plan_step.begin(), notes.plan_step.end()};
 }
 
-float PlannedValue(const run::FilmNotes& notes, std::size_t plan, std::int64_t row,
+float PlannedValue(const run::VideoNotes& notes, std::size_t plan, std::int64_t row,
                    std::size_t dim) {
   const auto n_dims = static_cast<std::size_t>(notes.action_dim);
   const auto n_rows = static_cast<std::size_t>(notes.n_action_steps);
@@ -161,7 +161,7 @@ float PlannedValue(const run::FilmNotes& notes, std::size_t plan, std::int64_t r
 }
 
 // Per dimension of the action, over all plans.
-std::vector<float> RangesOfPlans(const run::FilmNotes& notes) {
+std::vector<float> RangesOfPlans(const run::VideoNotes& notes) {
   const auto n_dims = static_cast<std::size_t>(notes.action_dim);
   std::vector<float> ranges(n_dims);
   for (std::size_t dim = 0; dim < n_dims && !notes.plan.empty(); ++dim) {
@@ -176,7 +176,7 @@ std::vector<float> RangesOfPlans(const run::FilmNotes& notes) {
   return ranges;
 }
 
-std::vector<run::CurvePoint> LatestPlan(const run::FilmNotes& notes, std::size_t dim) {
+std::vector<run::CurvePoint> LatestPlan(const run::VideoNotes& notes, std::size_t dim) {
   std::vector<run::CurvePoint> points;
   for (std::size_t plan = 0; plan < notes.plan_step.size(); ++plan) {
     const std::int64_t begin = notes.plan_step[plan];
@@ -193,7 +193,7 @@ std::vector<run::CurvePoint> LatestPlan(const run::FilmNotes& notes, std::size_t
 
 }  // namespace
 
-std::string PlannedPathsSvg(const run::FilmNotes& notes, double aspect) {
+std::string PlannedPathsSvg(const run::VideoNotes& notes, double aspect) {
   if (notes.n_marks == 0) return "";
   const Plane plane(notes, aspect);
   const std::string executed = ExecutedPath(notes, plane);
@@ -214,7 +214,7 @@ std::string PlannedPathsSvg(const run::FilmNotes& notes, double aspect) {
   return svg + "</svg>";
 }
 
-LinePlot RewardPlot(const run::FilmNotes& notes) {
+LinePlot RewardPlot(const run::VideoNotes& notes) {
   LinePlot plot = {.title = "Reward",
                    .series = {{"reward", {}}},
                    .unit_range = true,
@@ -227,7 +227,7 @@ LinePlot RewardPlot(const run::FilmNotes& notes) {
   return plot;
 }
 
-LinePlot ActionPlot(const run::FilmNotes& notes) {
+LinePlot ActionPlot(const run::VideoNotes& notes) {
   LinePlot plot = {.title = "Planned action",
                    .series = {},
                    .x_label = "env step",

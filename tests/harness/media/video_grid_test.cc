@@ -1,5 +1,5 @@
-// Films side by side, as a video and as a GIF.
-#include "media/film_grid.h"
+// Videos side by side, as a video and as a GIF.
+#include "media/video_grid.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ constexpr int kSize = 64;
 constexpr int kTile = kSize + 6;  // with its line
 
 /// An image in a single grey.
-void WriteFilm(const fs::path& path, int n_frames, std::uint8_t grey) {
+void WriteVideo(const fs::path& path, int n_frames, std::uint8_t grey) {
   VideoEncoder encoder(path, {.width = kSize, .height = kSize, .fps = 10.0, .crf = 0});
   RgbImage frame(kSize, kSize);
   std::ranges::fill(frame.pixels, grey);
@@ -52,12 +52,12 @@ double MeanRed(const RgbImage& image, int left) {
   return sum / 1600.0;
 }
 
-class FilmGrid : public testing::Test {
+class VideoGrid : public testing::Test {
  protected:
   void SetUp() override {
-    WriteFilm(path("dark"), 4, 40);
-    WriteFilm(path("grey"), 6, 120);
-    WriteFilm(path("bright"), 5, 200);
+    WriteVideo(path("dark"), 4, 40);
+    WriteVideo(path("grey"), 6, 120);
+    WriteVideo(path("bright"), 5, 200);
   }
 
   fs::path path(const std::string& name) const { return scratch_.path() / (name + ".mp4"); }
@@ -67,9 +67,9 @@ class FilmGrid : public testing::Test {
   const ScratchFolder scratch_;
 };
 
-TEST_F(FilmGrid, ShowsEachFilmInItsPlaceUntilTheLastEnds) {
-  WriteFilmGrid({{.path = path("dark")}, {.path = path("grey")}, {.path = path("bright")}},
-                path("grid"), {.n_columns = 2, .crf = 0});
+TEST_F(VideoGrid, ShowsEachVideoInItsPlaceUntilTheLastEnds) {
+  WriteVideoGrid({{.path = path("dark")}, {.path = path("grey")}, {.path = path("bright")}},
+                 path("grid"), {.n_columns = 2, .crf = 0});
   const std::vector<RgbImage> frames = Frames(path("grid"));
   ASSERT_EQ(frames.size(), 6U);
   EXPECT_EQ(frames[0].width, 2 * kTile);
@@ -82,25 +82,25 @@ TEST_F(FilmGrid, ShowsEachFilmInItsPlaceUntilTheLastEnds) {
   }
 }
 
-TEST_F(FilmGrid, SlowMotionShowsEachPictureSeveralTimes) {
-  WriteFilmGrid({{.path = path("dark"), .n_repeats = 3}}, path("slow"));
+TEST_F(VideoGrid, SlowMotionShowsEachPictureSeveralTimes) {
+  WriteVideoGrid({{.path = path("dark"), .n_repeats = 3}}, path("slow"));
   EXPECT_EQ(Frames(path("slow")).size(), 12U);
 }
 
-TEST_F(FilmGrid, TheLineAndTheCaptionAreDrawn) {
-  WriteFilmGrid({{.path = path("dark"), .frame_colour = {250, 250, 250}, .caption = "8"}},
-                path("grid"), {.crf = 0});
+TEST_F(VideoGrid, TheLineAndTheCaptionAreDrawn) {
+  WriteVideoGrid({{.path = path("dark"), .frame_colour = {250, 250, 250}, .caption = "8"}},
+                 path("grid"), {.crf = 0});
   const RgbImage frame = Frames(path("grid")).front();
   EXPECT_GT(RedAt(frame, 1, kTile / 2), 200);
-  int brightest = 0;  // of the digit, where the film is dark
+  int brightest = 0;  // of the digit, where the video is dark
   for (int y = 3; y < 13; ++y) {
     for (int x = 3; x < 13; ++x) brightest = std::max(brightest, RedAt(frame, x, y));
   }
   EXPECT_GT(brightest, 120);
 }
 
-TEST_F(FilmGrid, ANameThatEndsInGifGivesAGif) {
-  WriteFilmGrid({{.path = path("grey")}, {.path = path("bright")}}, folder() / "grid.gif");
+TEST_F(VideoGrid, ANameThatEndsInGifGivesAGif) {
+  WriteVideoGrid({{.path = path("grey")}, {.path = path("bright")}}, folder() / "grid.gif");
   EXPECT_EQ(core::ReadTextFile(folder() / "grid.gif", 1U << 20).substr(0, 6), "GIF89a");
   const std::vector<RgbImage> frames = Frames(folder() / "grid.gif");
   ASSERT_GE(frames.size(), 1U);
@@ -110,21 +110,21 @@ TEST_F(FilmGrid, ANameThatEndsInGifGivesAGif) {
   EXPECT_NEAR(MeanRed(frames[0], kTile), 200, 12);
 }
 
-TEST_F(FilmGrid, EqualFilmsGiveEqualGifs) {
+TEST_F(VideoGrid, EqualVideosGiveEqualGifs) {
   for (const char* name : {"a.gif", "b.gif"})
-    WriteFilmGrid({{.path = path("grey")}}, folder() / name);
+    WriteVideoGrid({{.path = path("grey")}}, folder() / name);
   EXPECT_EQ(core::ReadTextFile(folder() / "a.gif", 1U << 20),
             core::ReadTextFile(folder() / "b.gif", 1U << 20));
 }
 
-TEST_F(FilmGrid, RefusesNoFilmsAndNamesWhatIsNoFilm) {
-  EXPECT_EQ(CodeOf([&] { WriteFilmGrid({}, path("grid")); }), ErrorCode::kUsage);
+TEST_F(VideoGrid, RefusesNoVideosAndNamesWhatIsNoVideo) {
+  EXPECT_EQ(CodeOf([&] { WriteVideoGrid({}, path("grid")); }), ErrorCode::kUsage);
   EXPECT_THAT(MessageOf(ErrorCode::kMedia,
-                        [&] { WriteFilmGrid({{.path = path("nowhere")}}, path("grid")); }),
+                        [&] { WriteVideoGrid({{.path = path("nowhere")}}, path("grid")); }),
               testing::HasSubstr("nowhere.mp4"));
   EXPECT_FALSE(fs::exists(path("grid")));
   EXPECT_THAT(MessageOf(ErrorCode::kUsage,
-                        [&] { WriteFilmGrid({{.path = path("dark")}}, folder() / "a.avi"); }),
+                        [&] { WriteVideoGrid({{.path = path("dark")}}, folder() / "a.avi"); }),
               testing::AllOf(testing::HasSubstr("a.avi"), testing::HasSubstr(".mp4"),
                              testing::HasSubstr(".gif")));
   EXPECT_FALSE(fs::exists(folder() / "a.avi"));

@@ -1,4 +1,4 @@
-// What a film shows over the env's own image: the plan, the executed path, the step and the
+// What a video shows over the env's own image: the plan, the executed path, the step and the
 // score.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace dp_bench::media {
 
 /// The moment that a frame shows. Marks are (x, y) per hand, in [0, 1] or NaN, as in
 /// Env::Marks. An env without marks has n_marks 0 and empty spans.
-struct FilmMoment {
+struct VideoMoment {
   std::size_t n_marks = 0;      // M
   std::span<const float> path;  // [k, M, 2]: where the hands were, the latest last
   std::span<const float> plan;  // [m, M, 2]: where the actions until the next plan lead
@@ -34,6 +34,6 @@ inline constexpr std::array<HandColours, 2> kHands = {
      {{0, 178, 255}, {40, 112, 150}, {50, 80, 255}}}};
 
 /// Draws the moment over `frame`. Lines, dots and letters scale with the image.
-void DrawOverlay(const FilmMoment& moment, RgbImage* frame);
+void DrawOverlay(const VideoMoment& moment, RgbImage* frame);
 
 }  // namespace dp_bench::media

@@ -1,6 +1,6 @@
-"""Films an episode of PushT in which a simple rule pushes the block; needs `pip install imageio`.
+"""Records a video of an episode of PushT in which a simple rule pushes the block; needs `pip install imageio`.
 
-python python/examples/film.py [--seed 3] [--output pusht.gif]
+python python/examples/video.py [--seed 3] [--output pusht.gif]
 """
 
 import argparse

@@ -1,5 +1,5 @@
-// The data file of a film, and invalid ones.
-#include "run/film_notes.h"
+// The data file of a video, and invalid ones.
+#include "run/video_notes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 /// Two plans of three actions [2] in four steps, with one mark.
-FilmNotes TwoPlans() {
+VideoNotes TwoPlans() {
   return {.n_action_steps = 3,
           .action_dim = 2,
           .n_marks = 1,
@@ -34,23 +34,23 @@ FilmNotes TwoPlans() {
           .success = {0, 0, 0, 1}};
 }
 
-class FilmNotesTest : public testing::Test {
+class VideoNotesTest : public testing::Test {
  protected:
   /// The error of reading after one array of a good file was changed.
   std::string ErrorWith(const std::string& name, const Array& array) {
-    WriteFilmNotes(file_, TwoPlans());
+    WriteVideoNotes(file_, TwoPlans());
     Safetensors content = ReadSafetensors(file_);
     content.tensors.insert_or_assign(name, array);
     WriteSafetensors(file_, content.tensors);
-    return MessageOf(ErrorCode::kData, [this] { ReadFilmNotes(file_); });
+    return MessageOf(ErrorCode::kData, [this] { ReadVideoNotes(file_); });
   }
 
   std::string ErrorWithout(const std::string& name) {
-    WriteFilmNotes(file_, TwoPlans());
+    WriteVideoNotes(file_, TwoPlans());
     Safetensors content = ReadSafetensors(file_);
     content.tensors.erase(name);
     WriteSafetensors(file_, content.tensors);
-    return MessageOf(ErrorCode::kData, [this] { ReadFilmNotes(file_); });
+    return MessageOf(ErrorCode::kData, [this] { ReadVideoNotes(file_); });
   }
 
   template <class T>
@@ -64,11 +64,11 @@ class FilmNotesTest : public testing::Test {
   const std::filesystem::path file_ = scratch_.path() / "test_7.safetensors";
 };
 
-TEST_F(FilmNotesTest, ReadsWhatWasWritten) {
-  FilmNotes notes = TwoPlans();
+TEST_F(VideoNotesTest, ReadsWhatWasWritten) {
+  VideoNotes notes = TwoPlans();
   notes.state_marks[2] = kNan;
-  WriteFilmNotes(file_, notes);
-  const FilmNotes found = ReadFilmNotes(file_);
+  WriteVideoNotes(file_, notes);
+  const VideoNotes found = ReadVideoNotes(file_);
   EXPECT_EQ(found.n_action_steps, 3);
   EXPECT_EQ(found.action_dim, 2);
   EXPECT_EQ(found.n_marks, 1);
@@ -81,25 +81,25 @@ TEST_F(FilmNotesTest, ReadsWhatWasWritten) {
   EXPECT_EQ(found.success, notes.success);
 }
 
-TEST_F(FilmNotesTest, WithoutMarksTheirArraysAreLeftOut) {
-  FilmNotes notes = TwoPlans();
+TEST_F(VideoNotesTest, WithoutMarksTheirArraysAreLeftOut) {
+  VideoNotes notes = TwoPlans();
   notes.n_marks = 0;
   notes.plan_marks.clear();
   notes.state_marks.clear();
-  WriteFilmNotes(file_, notes);
+  WriteVideoNotes(file_, notes);
   EXPECT_EQ(ReadSafetensors(file_).tensors.size(), 4U);
-  EXPECT_EQ(ReadFilmNotes(file_).n_marks, 0);
+  EXPECT_EQ(ReadVideoNotes(file_).n_marks, 0);
 }
 
-TEST_F(FilmNotesTest, AnEpisodeThatEndedBeforeItsFirstPlanIsOne) {
-  WriteFilmNotes(file_,
-                 {.n_action_steps = 8, .action_dim = 2, .n_marks = 1, .state_marks = {0.5F, 0.5F}});
-  const FilmNotes found = ReadFilmNotes(file_);
+TEST_F(VideoNotesTest, AnEpisodeThatEndedBeforeItsFirstPlanIsOne) {
+  WriteVideoNotes(
+      file_, {.n_action_steps = 8, .action_dim = 2, .n_marks = 1, .state_marks = {0.5F, 0.5F}});
+  const VideoNotes found = ReadVideoNotes(file_);
   EXPECT_TRUE(found.plan_step.empty() && found.reward.empty());
   EXPECT_EQ(found.n_action_steps, 8);
 }
 
-TEST_F(FilmNotesTest, AMissingArrayIsNamed) {
+TEST_F(VideoNotesTest, AMissingArrayIsNamed) {
   for (const char* name : {"plan_step", "plan", "plan_marks", "state_marks", "reward", "success"}) {
     EXPECT_THAT(ErrorWithout(name),
                 AllOf(HasSubstr("test_7.safetensors"), HasSubstr("'" + std::string(name) + "'"),
@@ -107,7 +107,7 @@ TEST_F(FilmNotesTest, AMissingArrayIsNamed) {
   }
 }
 
-TEST_F(FilmNotesTest, AWrongDtypeOrShapeIsNamedWithWhatWasWanted) {
+TEST_F(VideoNotesTest, AWrongDtypeOrShapeIsNamedWithWhatWasWanted) {
   EXPECT_THAT(ErrorWith("success", Filled<float>({4}, 0.0F)),
               AllOf(HasSubstr("'success' is float32 [4]"), HasSubstr("expected uint8 [4]")));
   EXPECT_THAT(ErrorWith("plan_step", Filled<std::int64_t>({3}, 0)),
@@ -125,7 +125,7 @@ TEST_F(FilmNotesTest, AWrongDtypeOrShapeIsNamedWithWhatWasWanted) {
               HasSubstr("expected at least one"));
 }
 
-TEST_F(FilmNotesTest, ImpossibleNumbersAreNamed) {
+TEST_F(VideoNotesTest, ImpossibleNumbersAreNamed) {
   EXPECT_THAT(ErrorWith("plan_step", Filled<std::int64_t>({2}, 0)),
               HasSubstr("'plan_step' has 0; expected ascending steps from 0 to 4"));
   EXPECT_THAT(ErrorWith("plan_step", Filled<std::int64_t>({2}, -1)), HasSubstr("has -1"));
@@ -140,16 +140,16 @@ TEST_F(FilmNotesTest, ImpossibleNumbersAreNamed) {
               HasSubstr("'state_marks' has -inf"));
 }
 
-TEST_F(FilmNotesTest, SizesOfAnArrayWithoutElementsAreLimited) {
+TEST_F(VideoNotesTest, SizesOfAnArrayWithoutElementsAreLimited) {
   EXPECT_THAT(ErrorWith("plan", Filled<float>({0, 1, std::int64_t{1} << 40}, 0.0F)),
               HasSubstr("expected at most 1000000 in each dimension"));
 }
 
-TEST_F(FilmNotesTest, WhatIsNoSuchFileIsRefused) {
-  EXPECT_EQ(CodeOf([this] { ReadFilmNotes(file_); }), ErrorCode::kIo);
+TEST_F(VideoNotesTest, WhatIsNoSuchFileIsRefused) {
+  EXPECT_EQ(CodeOf([this] { ReadVideoNotes(file_); }), ErrorCode::kIo);
   using std::string_literals::operator""s;
   std::ofstream(file_) << "\x10\0\0\0\0\0\0\0 no header"s;
-  EXPECT_THAT(MessageOf(ErrorCode::kData, [this] { ReadFilmNotes(file_); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [this] { ReadVideoNotes(file_); }),
               HasSubstr("test_7.safetensors"));
 }
 

@@ -1,11 +1,11 @@
-// Films through libav, their notes, and images.
+// Videos through libav, their notes, and images.
 #include <gtest/gtest.h>
 
 #include "core/atomic_file.h"
 #include "harness/writers/single_fault.h"
 #include "media/png.h"
 #include "media/video_encoder.h"
-#include "run/film_notes.h"
+#include "run/video_notes.h"
 
 namespace dp_bench {
 namespace {
@@ -25,13 +25,13 @@ RgbImage Picture(std::uint8_t shade) {
   return picture;
 }
 
-void WriteFilm(const fs::path& file, std::uint8_t shade) {
+void WriteVideo(const fs::path& file, std::uint8_t shade) {
   media::VideoEncoder encoder(file, {.width = kWidth, .height = kHeight, .fps = 10.0});
   for (int i = 0; i < 3; ++i) encoder.Write(Picture(shade));
   encoder.Finish();
 }
 
-run::FilmNotes Notes(double reward) {
+run::VideoNotes Notes(double reward) {
   return {.n_action_steps = 1, .action_dim = 1, .reward = {reward}, .success = {0}};
 }
 
@@ -59,21 +59,21 @@ Writer OfFile(const char* name, const char* file,
           }};
 }
 
-TEST(FilmFaults, AVideoIsTheOldOneOrTheNewOne) {
-  FailEachCallOnce(OfFile("video", "film.mp4", WriteFilm));
+TEST(VideoFaults, AVideoIsTheOldOneOrTheNewOne) {
+  FailEachCallOnce(OfFile("video", "video.mp4", WriteVideo));
 }
 
-TEST(FilmFaults, AGifIsTheOldOneOrTheNewOne) {
-  FailEachCallOnce(OfFile("gif", "film.gif", WriteFilm));
+TEST(VideoFaults, AGifIsTheOldOneOrTheNewOne) {
+  FailEachCallOnce(OfFile("gif", "video.gif", WriteVideo));
 }
 
-TEST(FilmFaults, NotesAreTheOldOnesOrTheNewOnes) {
+TEST(VideoFaults, NotesAreTheOldOnesOrTheNewOnes) {
   FailEachCallOnce(OfFile(
-      "film notes", "film.safetensors",
-      [](const fs::path& file, std::uint8_t shade) { run::WriteFilmNotes(file, Notes(shade)); }));
+      "video notes", "video.safetensors",
+      [](const fs::path& file, std::uint8_t shade) { run::WriteVideoNotes(file, Notes(shade)); }));
 }
 
-TEST(FilmFaults, APictureIsTheOldOneOrTheNewOne) {
+TEST(VideoFaults, APictureIsTheOldOneOrTheNewOne) {
   FailEachCallOnce(OfFile("png", "picture.png", [](const fs::path& file, std::uint8_t shade) {
     media::WritePng(file, Picture(shade));
   }));

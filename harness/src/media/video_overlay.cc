@@ -1,5 +1,5 @@
 // The plan has a dark rim, so that it shows on white floors and in dark scenes alike.
-#include "media/film_overlay.h"
+#include "media/video_overlay.h"
 
 #include <fmt/format.h>
 
@@ -77,7 +77,7 @@ void DrawPlan(std::span<const PicturePoint> points, double dot, const Measures& 
   DrawDots(points, dot, colour, 1.0, frame);
 }
 
-void DrawHand(const FilmMoment& moment, std::size_t hand, const Measures& measures,
+void DrawHand(const VideoMoment& moment, std::size_t hand, const Measures& measures,
               RgbImage* frame) {
   const HandColours& colours = kHands[hand % kHands.size()];
   const Points path = PointsOf(moment.path, hand, moment.n_marks, *frame);
@@ -92,8 +92,8 @@ void DrawHand(const FilmMoment& moment, std::size_t hand, const Measures& measur
   DrawPlan(std::span(plan).subspan(n_executed), dot, measures, colours.plan, frame);
 }
 
-// At the bottom left: a grid of films puts its captions at the top.
-void DrawFacts(const FilmMoment& moment, const Measures& measures, RgbImage* frame) {
+// At the bottom left: a grid of videos puts its captions at the top.
+void DrawFacts(const VideoMoment& moment, const Measures& measures, RgbImage* frame) {
   const int height = measures.caption;
   const Colour& bar = moment.success ? kSuccess : kCaptionBar;
   if (moment.success) {
@@ -106,7 +106,7 @@ void DrawFacts(const FilmMoment& moment, const Measures& measures, RgbImage* fra
 
 }  // namespace
 
-void DrawOverlay(const FilmMoment& moment, RgbImage* frame) {
+void DrawOverlay(const VideoMoment& moment, RgbImage* frame) {
   const Measures measures(*frame);
   for (std::size_t hand = 0; hand < moment.n_marks; ++hand) {
     DrawHand(moment, hand, measures, frame);

@@ -1,13 +1,13 @@
-// Films with plans and paths, and what must not depend on them.
-#include "rollout/episode_film.h"
+// Videos with plans and paths, and what must not depend on them.
+#include "rollout/episode_video.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/atomic_file.h"
 #include "harness/rollout/fixture.h"
-#include "media/film_overlay.h"
 #include "media/video_frames.h"
+#include "media/video_overlay.h"
 #include "run/safetensors.h"
 
 namespace dp_bench::rollout {
@@ -52,9 +52,9 @@ class MarkedEnv final : public FakeEnv {
   int n_steps_ = 0;
 };
 
-class EpisodeFilmTest : public RolloutTest {
+class EpisodeVideoTest : public RolloutTest {
  protected:
-  EpisodeFilmTest() {
+  EpisodeVideoTest() {
     config_.n_train = 0;
     config_.n_test = 2;
     config_.n_videos = 2;
@@ -63,7 +63,7 @@ class EpisodeFilmTest : public RolloutTest {
     config_.record_traces = true;
   }
 
-  run::RunResult Film(MarksKind marks = MarksKind::kRight) {
+  run::RunResult Video(MarksKind marks = MarksKind::kRight) {
     const auto make = [&] { return std::make_unique<MarkedEnv>(world_, marks); };
     EnvRunner runner(config_, make, meta_, horizons_, scratch_.path());
     FakePlanner planner(4);
@@ -73,7 +73,7 @@ class EpisodeFilmTest : public RolloutTest {
   std::filesystem::path NotesFile() const {
     return scratch_.path() / "media/test_100000.safetensors";
   }
-  run::FilmNotes Notes() const { return run::ReadFilmNotes(NotesFile()); }
+  run::VideoNotes Notes() const { return run::ReadVideoNotes(NotesFile()); }
   std::string NotesBytes() const { return core::ReadTextFile(NotesFile(), 1U << 20); }
 
   std::vector<RgbImage> Frames() const {
@@ -92,12 +92,12 @@ class EpisodeFilmTest : public RolloutTest {
   }
 };
 
-TEST_F(EpisodeFilmTest, TheOverlayChangesPicturesAndNothingElse) {
-  const run::RunResult with = Film();
+TEST_F(EpisodeVideoTest, TheOverlayChangesPicturesAndNothingElse) {
+  const run::RunResult with = Video();
   const std::vector<RgbImage> drawn = Frames();
   const std::string notes = NotesBytes();
   config_.video_overlay = false;
-  const run::RunResult without = Film();
+  const run::RunResult without = Video();
   const std::vector<RgbImage> plain = Frames();
   EXPECT_EQ(run::HashRecords(without.records), run::HashRecords(with.records));
   EXPECT_EQ(NotesBytes(), notes);
@@ -105,10 +105,10 @@ TEST_F(EpisodeFilmTest, TheOverlayChangesPicturesAndNothingElse) {
   for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NE(plain[i].pixels, drawn[i].pixels) << i;
 }
 
-TEST_F(EpisodeFilmTest, NotesTellPlansPathRewardsAndSuccess) {
+TEST_F(EpisodeVideoTest, NotesTellPlansPathRewardsAndSuccess) {
   world_.end_of = [](std::uint64_t) { return 21; };
-  Film();
-  const run::FilmNotes notes = Notes();
+  Video();
+  const run::VideoNotes notes = Notes();
   EXPECT_THAT(notes.plan_step, ElementsAre(0, 8, 16));
   EXPECT_EQ(notes.n_action_steps, 8);
   EXPECT_EQ(notes.action_dim, 2);
@@ -128,11 +128,11 @@ TEST_F(EpisodeFilmTest, NotesTellPlansPathRewardsAndSuccess) {
   EXPECT_EQ(Frames().size(), 22U);
 }
 
-TEST_F(EpisodeFilmTest, WithLatencyNotesKeepThePlansAsTheyWereMade) {
+TEST_F(EpisodeVideoTest, WithLatencyNotesKeepThePlansAsTheyWereMade) {
   config_.realtime = 1.0;
   config_.realtime_latency_ms = 300.0;  // 3 steps
-  Film();
-  const run::FilmNotes notes = Notes();
+  Video();
+  const run::VideoNotes notes = Notes();
   EXPECT_THAT(notes.plan_step, ElementsAre(0, 5, 10, 15, 20, 25));
   // the second chunk takes over with its fourth action, 3 steps after it was requested
   const std::vector<float> executed = ExecutedActions();
@@ -140,33 +140,33 @@ TEST_F(EpisodeFilmTest, WithLatencyNotesKeepThePlansAsTheyWereMade) {
   EXPECT_EQ(Frames().size(), 31U);
 }
 
-TEST_F(EpisodeFilmTest, AnEnvWithoutMarksGetsTheCaption) {
+TEST_F(EpisodeVideoTest, AnEnvWithoutMarksGetsTheCaption) {
   Run();
   EXPECT_EQ(Notes().n_marks, 0);
   const std::vector<RgbImage> drawn = Frames();
   config_.video_overlay = false;
   Run();
   const std::vector<RgbImage> plain = Frames();
-  EXPECT_EQ(run::HashRecords(Film().records), run::HashRecords(Run().records));
+  EXPECT_EQ(run::HashRecords(Video().records), run::HashRecords(Run().records));
   ASSERT_EQ(drawn.size(), plain.size());
   EXPECT_NE(drawn.back().pixels, plain.back().pixels);
 }
 
-TEST_F(EpisodeFilmTest, MarksThatFailCostTheFilmOnly) {
-  const std::string hash = run::HashRecords(Film().records);
-  const run::RunResult result = Film(MarksKind::kThrow);
+TEST_F(EpisodeVideoTest, MarksThatFailCostTheVideoOnly) {
+  const std::string hash = run::HashRecords(Video().records);
+  const run::RunResult result = Video(MarksKind::kThrow);
   EXPECT_EQ(run::HashRecords(result.records), hash);
   EXPECT_EQ(result.records[0].video, "");
   EXPECT_EQ(result.records[0].video_error, "lost the hands");
 }
 
-TEST_F(EpisodeFilmTest, MarksOutsideOfThePictureAreHidden) {
-  Film(MarksKind::kOutside);
-  const run::FilmNotes notes = Notes();  // their reader accepts no others
+TEST_F(EpisodeVideoTest, MarksOutsideOfThePictureAreHidden) {
+  Video(MarksKind::kOutside);
+  const run::VideoNotes notes = Notes();  // their reader accepts no others
   EXPECT_TRUE(std::ranges::all_of(notes.state_marks, [](float x) { return std::isnan(x); }));
 }
 
-TEST_F(EpisodeFilmTest, AnEpisodeWithoutAPlanHasOneFrame) {
+TEST_F(EpisodeVideoTest, AnEpisodeWithoutAPlanHasOneFrame) {
   EnvRunner runner(
       config_, [&] { return std::make_unique<MarkedEnv>(world_, MarksKind::kRight); }, meta_,
       horizons_, scratch_.path());
@@ -177,12 +177,12 @@ TEST_F(EpisodeFilmTest, AnEpisodeWithoutAPlanHasOneFrame) {
   EXPECT_TRUE(Notes().plan_step.empty());
 }
 
-TEST_F(EpisodeFilmTest, AnEpisodeThatCannotStartLeavesTheFilmOfAnotherAlone) {
+TEST_F(EpisodeVideoTest, AnEpisodeThatCannotStartLeavesTheVideoOfAnotherAlone) {
   config_.n_envs = 1;
   world_.fault_of = [](std::uint64_t seed) {
     return seed == 100001 ? Fault::kThrowInReset : Fault::kNone;
   };
-  const run::RunResult result = Film();
+  const run::RunResult result = Video();
   EXPECT_EQ(result.records[0].video, "media/test_100000.mp4");
   EXPECT_EQ(result.records[1].video, "");
   EXPECT_THAT(*result.records[1].failure_reason, HasSubstr("cannot reset"));
@@ -196,7 +196,7 @@ int CountChanged(const RgbImage& a, const RgbImage& b, int top, int bottom) {
   return n_changed;
 }
 
-TEST(FilmOverlay, DrawsAtTheMarksAndInTheCaption) {
+TEST(VideoOverlay, DrawsAtTheMarksAndInTheCaption) {
   for (const int size : {96, 256, 512}) {
     const RgbImage plain(size, size);
     RgbImage frame = plain;
@@ -211,7 +211,7 @@ TEST(FilmOverlay, DrawsAtTheMarksAndInTheCaption) {
   }
 }
 
-TEST(FilmOverlay, TheCaptionFitsIntoFilmsOf96Pixels) {
+TEST(VideoOverlay, TheCaptionFitsIntoVideosOf96Pixels) {
   RgbImage frame(96, 96);
   media::DrawOverlay({.step = 300, .score = 0.53}, &frame);
   const auto red_at = [&](int x, int y) {
@@ -221,7 +221,7 @@ TEST(FilmOverlay, TheCaptionFitsIntoFilmsOf96Pixels) {
   for (int y = 80; y < 96; ++y) EXPECT_EQ(red_at(95, y), 0) << y;
 }
 
-TEST(FilmOverlay, SuccessIsAGreenFrame) {
+TEST(VideoOverlay, SuccessIsAGreenFrame) {
   RgbImage frame(96, 96);
   media::DrawOverlay({.step = 7, .score = 1.0}, &frame);
   EXPECT_EQ(frame.pixels[1], 0);
@@ -230,7 +230,7 @@ TEST(FilmOverlay, SuccessIsAGreenFrame) {
   EXPECT_GT(frame.pixels[3 * 50 * 96 + 1], 100);
 }
 
-TEST(FilmOverlay, HiddenMarksAndTinyPicturesDoNoHarm) {
+TEST(VideoOverlay, HiddenMarksAndTinyPicturesDoNoHarm) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> marks = {kNan, kNan, 0.5F, 0.5F, 1.0F, 1.0F, kNan, kNan};
   for (const int size : {1, 3, 40}) {
