@@ -238,11 +238,11 @@ class RunPage {
         if (record.split != split) continue;
         const std::string source = VideoSource(record);
         if (source.empty()) continue;
-        const std::optional<fs::path> video = run_.VideoOf(record);
-        const bool has_poster = video && n_posters++ < kMostPosters;
+        const std::optional<fs::path> file = run_.VideoOf(record);
+        const bool has_poster = file && n_posters++ < kMostPosters;
         Json video = {{"split", record.split}, {"seed", record.seed},
                       {"score", record.score}, {"success", record.success},
-                      {"source", source},      {"poster", has_poster ? VideoPoster(*video) : ""}};
+                      {"source", source},      {"poster", has_poster ? VideoPoster(*file) : ""}};
         if (const std::optional<run::VideoNotes> notes = run_.ReadNotesOf(record)) {
           SetVideoPlots(*notes, aspect, &video);
           n_hands = std::max<std::int64_t>(n_hands, notes->n_marks);

@@ -75,8 +75,8 @@ DPB_VECTOR_VERSIONS void WidenRow(const float* __restrict x, std::int64_t n,
   for (std::int64_t i = 0; i < n; ++i) Widen(x[i], high + i, low + i);
 }
 
-DPB_VECTOR_VERSIONS void RoundRow(const float* x, std::int64_t n, const Rounding& rounding,
-                                  std::uint8_t* to) {
+DPB_VECTOR_VERSIONS void RoundRow(const float* __restrict x, std::int64_t n,
+                                  const Rounding& rounding, std::uint8_t* __restrict to) {
   const float inverse = rounding.inverse;
   const std::int32_t zero_point = rounding.zero_point;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -237,22 +237,26 @@ class ColumnRanges {
   std::vector<std::uint32_t> low_;
 };
 
-// The columns of four rows, rounded and side by side.
+// The columns of four rows, rounded and side by side. Without __restrict, the loop has no vectors.
 struct GroupOfRows {
   std::array<const float*, kGroup> rows;
   const float* inverse;
   const std::int32_t* zero_points;
 };
 
-DPB_VECTOR_VERSIONS void RoundGroup(const GroupOfRows& group, std::int64_t n, std::uint8_t* to) {
-  const auto [x0, x1, x2, x3] = group.rows;
+DPB_VECTOR_VERSIONS void RoundGroup(const GroupOfRows& group, std::int64_t n,
+                                    std::uint32_t* __restrict to) {
+  const float* __restrict const x0 = group.rows[0];
+  const float* __restrict const x1 = group.rows[1];
+  const float* __restrict const x2 = group.rows[2];
+  const float* __restrict const x3 = group.rows[3];
+  const float* __restrict const inverses = group.inverse;
+  const std::int32_t* __restrict const zeros = group.zero_points;
   for (std::int64_t j = 0; j < n; ++j) {
-    const float inverse = group.inverse[j];
-    const std::int32_t zero = group.zero_points[j];
-    const std::uint32_t bytes = Round(x0[j], inverse, zero) | Round(x1[j], inverse, zero) << 8U |
-                                Round(x2[j], inverse, zero) << 16U |
-                                Round(x3[j], inverse, zero) << 24U;
-    std::memcpy(to + kGroup * j, &bytes, sizeof(bytes));
+    const float inverse = inverses[j];
+    const std::int32_t zero = zeros[j];
+    to[j] = Round(x0[j], inverse, zero) | Round(x1[j], inverse, zero) << 8U |
+            Round(x2[j], inverse, zero) << 16U | Round(x3[j], inverse, zero) << 24U;
   }
 }
 
@@ -316,7 +320,7 @@ class Int8Columns : public ColumnBlocks<kGroup, kInt8Inner> {
       const std::int64_t row = std::min(i % n_groups() * kGroup + k, n_rows() - 1);
       group.rows[static_cast<std::size_t>(k)] = Row(i / n_groups(), row);
     }
-    RoundGroup(group, args_.n_columns, to + kGroup * margin());
+    RoundGroup(group, args_.n_columns, reinterpret_cast<std::uint32_t*>(to + kGroup * margin()));
   }
 
   const WeightByColumns& args_;
