@@ -138,7 +138,9 @@ std::string Progress::Line(const ProgressState& state, std::string_view prefix,
           : std::numeric_limits<double>::quiet_NaN();
   const std::string start(prefix);
   const std::string count = fmt::format("{}/{}", state.done, state.total);
-  const std::string rate = fmt::format("{:.0f} {}/s", Rate(state), state.unit);
+  const double items_per_second = Rate(state);
+  const int n_decimals = items_per_second < 9.95 ? 1 : 0;  // an episode can take many seconds
+  const std::string rate = fmt::format("{:.{}f} {}/s", items_per_second, n_decimals, state.unit);
   const std::string eta = "ETA " + FormatDuration(remaining);
   if (!output_.is_terminal) return Join({start, count, std::string(suffix), rate, eta});
 

@@ -74,7 +74,7 @@ TEST_F(ProgressTest, PlainLinesComeEveryTenSecondsAndAtTheEnd) {
   }
   const std::string text = Shown();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
-  EXPECT_THAT(text, HasSubstr("epoch 0  11/40  loss 0.5  8 samples/s  ETA 0:00:29\n"));
+  EXPECT_THAT(text, HasSubstr("epoch 0  11/40  loss 0.5  8.0 samples/s  ETA 0:00:29\n"));
   EXPECT_THAT(text, HasSubstr("40/40"));
 }
 
@@ -94,7 +94,7 @@ TEST_F(ProgressTest, RateCountsItemsAndTheRemainingTimeCountsSteps) {
   const core::ProgressState state = {.done = 1, .total = 2, .items = 6, .unit = "samples"};
   EXPECT_EQ(progress.Rate(state), 3.0);
   progress.Update(state, "epoch 0", "loss 0.5");
-  EXPECT_THAT(Shown(), HasSubstr("3 samples/s  ETA 0:00:02\n"));
+  EXPECT_THAT(Shown(), HasSubstr("3.0 samples/s  ETA 0:00:02\n"));
 }
 
 TEST_F(ProgressTest, TheLineFitsTheTerminalWhateverItsWidth) {
