@@ -297,14 +297,28 @@ class Int8Columns : public ColumnBlocks<kGroup, kInt8Inner> {
     for (std::int64_t i = 0; i < period; ++i) {
       of_period.push_back(RoundingOf(ranges_.Every(period, i)));
     }
-    for (std::int64_t j = 0; j < width(); ++j) {
-      const auto of_column = (j - margin() % period + period) % period;
-      const Rounding& rounding = of_period[static_cast<std::size_t>(of_column)];
+    inverse_.reserve(static_cast<std::size_t>(width()));
+    zero_points_.reserve(static_cast<std::size_t>(width()));
+    ForColumns(of_period, -margin(), width() - margin(), [&](const Rounding& rounding) {
       inverse_.push_back(rounding.inverse);
       zero_points_.push_back(rounding.zero_point);
-    }
-    for (std::int64_t j = 0; j < RoundUp(args_.n_columns, kTile); ++j) {
-      scales_.push_back(of_period[static_cast<std::size_t>(j % period)].scale);
+    });
+    const std::int64_t n_scales = RoundUp(args_.n_columns, kTile);
+    scales_.reserve(static_cast<std::size_t>(n_scales));
+    ForColumns(of_period, 0, n_scales,
+               [&](const Rounding& rounding) { scales_.push_back(rounding.scale); });
+  }
+
+  // Calls put(the rounding of column j) for columns [begin, end). Counting is faster than a
+  // remainder for each.
+  template <class Put>
+  static void ForColumns(const std::vector<Rounding>& of_period, std::int64_t begin,
+                         std::int64_t end, const Put& put) {
+    const std::int64_t period = std::ssize(of_period);
+    auto i = static_cast<std::size_t>((begin % period + period) % period);
+    for (std::int64_t j = begin; j < end; ++j) {
+      put(of_period[i]);
+      if (++i == of_period.size()) i = 0;
     }
   }
 

@@ -113,21 +113,6 @@ struct Group {
 
 // No two pointers overlap in the row functions below. The compiler loses that fact after inlining
 // and would check for overlap in every row, so the pragmas repeat it.
-DPB_ALWAYS_INLINE void AddBiased(std::int64_t n, const float* __restrict x, float bias,
-                                 float* __restrict sum) {
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i) sum[i] += x[i] + bias;
-}
-
-DPB_ALWAYS_INLINE void AddSquares(std::int64_t n, const float* __restrict x, float bias,
-                                  const float* __restrict mean, float* __restrict sum) {
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float centred = x[i] + bias - mean[i];
-    sum[i] += centred * centred;
-  }
-}
-
 DPB_ALWAYS_INLINE void NormMishFilmRow(std::int64_t n, const float* __restrict x, float bias,
                                        float gamma, float beta, const float* __restrict mean,
                                        const float* __restrict rstd, const float* __restrict scale,
@@ -224,27 +209,59 @@ void RepeatOverTime(const Lanes& lanes, float* values) {
   }
 }
 
+// Sums term(x + bias, lane) of kWidth lanes over the channels and rows of a group. The sums stay in
+// registers.
+template <std::int64_t kWidth, class Term>
+DPB_ALWAYS_INLINE void SumFewLanes(const NormForward& args, const Group& group, const Lanes& lanes,
+                                   std::int64_t first, const Term& term, float* to) {
+  float sums[kWidth] = {};
+  for (std::int64_t c = group.begin; c < group.end; ++c) {
+    const float bias = args.bias[c];
+    const float* x = args.x + RowStart(lanes, group.channel_size, c, 0) + first;
+    for (std::int64_t row = 0; row < lanes.n_rows; ++row, x += lanes.row_stride) {
+      for (std::int64_t i = 0; i < kWidth; ++i) sums[i] += term(x[i] + bias, first + i);
+    }
+  }
+  std::copy_n(sums, kWidth, to + first);
+}
+
+// The same of all lanes, in the same order for each.
+template <class Term>
+DPB_ALWAYS_INLINE void SumOverGroup(const NormForward& args, const Group& group, const Lanes& lanes,
+                                    const Term& term, float* __restrict to) {
+  const std::int64_t width = lanes.width();
+  if (width < kWideBatch) {
+    std::int64_t lane = 0;
+    for (; lane + 8 <= width; lane += 8) SumFewLanes<8>(args, group, lanes, lane, term, to);
+    for (; lane + 4 <= width; lane += 4) SumFewLanes<4>(args, group, lanes, lane, term, to);
+    for (; lane < width; ++lane) SumFewLanes<1>(args, group, lanes, lane, term, to);
+    return;
+  }
+  std::fill_n(to, width, 0.0F);
+  for (std::int64_t c = group.begin; c < group.end; ++c) {
+    for (std::int64_t row = 0; row < lanes.n_rows; ++row) {
+      const float* __restrict x = args.x + RowStart(lanes, group.channel_size, c, row);
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < width; ++i) to[i] += term(x[i] + args.bias[c], i);
+    }
+  }
+}
+
 // Mean and 1 / std for every lane's batch entry, over the group's channels and time.
 DPB_ALWAYS_INLINE void ComputeStatistics(const NormForward& args, const Group& group,
                                          const Lanes& lanes_of_row, float* mean, float* rstd) {
   const Lanes lanes = LanesOfStatistics(lanes_of_row, args.steps);
   const std::int64_t width = lanes.width();
-  std::fill_n(mean, width, 0.0F);
-  for (std::int64_t c = group.begin; c < group.end; ++c) {
-    for (std::int64_t row = 0; row < lanes.n_rows; ++row) {
-      AddBiased(width, args.x + RowStart(lanes, group.channel_size, c, row), args.bias[c], mean);
-    }
-  }
+  SumOverGroup(
+      args, group, lanes, [](float biased, std::int64_t) { return biased; }, mean);
   ShareOverTime(lanes, group.inverse_count, mean);
 
   // the variance from centred values: the shortcut formula loses digits
-  std::fill_n(rstd, width, 0.0F);
-  for (std::int64_t c = group.begin; c < group.end; ++c) {
-    for (std::int64_t row = 0; row < lanes.n_rows; ++row) {
-      AddSquares(width, args.x + RowStart(lanes, group.channel_size, c, row), args.bias[c], mean,
-                 rstd);
-    }
-  }
+  const auto square = [mean](float biased, std::int64_t lane) {
+    const float centred = biased - mean[lane];
+    return centred * centred;
+  };
+  SumOverGroup(args, group, lanes, square, rstd);
   ShareOverTime(lanes, group.inverse_count, rstd);
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < width; ++i) rstd[i] = 1.0F / std::sqrt(rstd[i] + args.eps);
