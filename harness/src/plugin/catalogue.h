@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -54,9 +55,13 @@ class PluginCatalogue final : public config::DatasetReaders {
   /// Adds one file, from any folder and with any name. Throws Error{kPlugin} if it is refused.
   PluginInfo LoadFile(const std::filesystem::path& file);
 
-  /// The plugin of this kind and name. Throws Error{kPlugin} if there is none, with the names of
-  /// the others, and if there are two, with both files.
+  /// The plugin of this kind and name. If a file libdpb_<kind>_<name>.so has it, the other files
+  /// stay unloaded. Throws Error{kPlugin} if there is none, with the names of the others, and if
+  /// there are two, with both files.
   PluginInfo Find(PluginKind kind, const std::string& name);
+
+  /// The same; none if there is none.
+  std::optional<PluginInfo> FindIfPresent(PluginKind kind, const std::string& name);
 
   /// The spec of the env that Create<Env>(name, params) would make. Throws Error{kConfig} for
   /// params that the plugin did not read.
@@ -91,7 +96,10 @@ class PluginCatalogue final : public config::DatasetReaders {
   }
 
   void Scan(PluginKind kind);
+  void AddFilesNamed(PluginKind kind, const std::string& name);
   void Add(const std::filesystem::path& file, PluginKind kind, const std::string& name);
+  const Plugin* Known(PluginKind kind, const std::string& name) const;
+  const Plugin* Lookup(PluginKind kind, const std::string& name);
   const Plugin& FindPlugin(PluginKind kind, const std::string& name);
   void RequireDescribed(const std::string& env, const Config& params, const EnvSpec& created);
   [[noreturn]] void ThrowUnknown(PluginKind kind, const std::string& name) const;

@@ -55,6 +55,12 @@ std::string DescribeFile(const nlohmann::json& plugin) {
   return fmt::format("version {}, sha256 {:.12}", text("version"), text("sha256"));
 }
 
+std::vector<std::string> PluginsOf(const Experiment& experiment, PluginKind kind) {
+  if (kind == PluginKind::kDataset) return experiment.dataset_plugins();
+  if (kind == PluginKind::kEnv && !experiment.has_env()) return {};
+  return {experiment.config().Sub(plugin::KindName(kind)).Get<std::string>("plugin")};
+}
+
 // The entry of a manifest's list of plugins; null if it has none.
 nlohmann::json FindPlugin(const nlohmann::json& manifest, const std::string& kind,
                           const std::string& name) {
@@ -136,20 +142,15 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
                          const std::optional<run::CheckpointChoice>& checkpoint,
                          const std::string& provenance) {
   nlohmann::json plugins = nlohmann::json::array();
-  for (const char* section : {"policy", "env", "dataset"}) {
-    if (std::string_view(section) == "env" && !experiment.has_env()) continue;
-    const std::vector<std::string> names =
-        std::string_view(section) == "dataset"
-            ? experiment.dataset_plugins()
-            : std::vector{experiment.config().Sub(section).Get<std::string>("plugin")};
-    for (const plugin::PluginInfo& info : experiment.catalogue().List()) {
-      const bool is_used = std::ranges::find(names, info.name) != names.end();
-      if (!is_used || plugin::KindName(info.kind) != section) continue;
-      plugins.push_back({{"kind", section},
-                         {"name", info.name},
-                         {"version", info.version},
-                         {"file", info.file.filename().string()},
-                         {"sha256", info.Sha256()}});
+  for (const PluginKind kind : {PluginKind::kPolicy, PluginKind::kEnv, PluginKind::kDataset}) {
+    for (const std::string& name : PluginsOf(experiment, kind)) {
+      const auto info = experiment.catalogue().FindIfPresent(kind, name);
+      if (!info) continue;  // an evaluation does not need the reader of the training's dataset
+      plugins.push_back({{"kind", plugin::KindName(kind)},
+                         {"name", info->name},
+                         {"version", info->version},
+                         {"file", info->file.filename().string()},
+                         {"sha256", info->Sha256()}});
     }
   }
   utsname system{};

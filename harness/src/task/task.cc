@@ -407,6 +407,8 @@ std::vector<std::string> Task::dataset_plugins() const {
       plugins.push_back(ReaderOf(source));
     }
   }
+  std::ranges::sort(plugins);
+  plugins.erase(std::ranges::unique(plugins).begin(), plugins.end());
   return plugins;
 }
 

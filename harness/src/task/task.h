@@ -101,7 +101,7 @@ class Task {
   /// not exist; see ProvideDataset in collection.h.
   std::unique_ptr<Dataset> CreateDataset() const;
 
-  /// The plugins that read the dataset, and its file or folder if it is a single one.
+  /// The plugins that read the dataset, each once, and its file or folder if it is a single one.
   std::vector<std::string> dataset_plugins() const;
   std::optional<std::filesystem::path> dataset_path() const;
 

@@ -180,6 +180,17 @@ TEST(PluginCatalogue, TwoFilesOfOneNameAreAnErrorNamingBoth) {
               AllOf(HasSubstr("libdpb_env_first.so"), HasSubstr("libdpb_env_second.so")));
 }
 
+TEST(PluginCatalogue, WithAFileOfItsNameAPluginIsFoundWithoutLoadingOthers) {
+  const ScratchFolder scratch;
+  const fs::path other = scratch.path() / "libdpb_env_first.so";
+  fs::copy_file(Folder("twice") / "libdpb_env_first.so", other);
+  fs::copy_file(Folder("twice") / "libdpb_env_second.so", scratch.path() / "libdpb_env_twin.so");
+  PluginCatalogue catalogue({scratch.path()});
+  EXPECT_EQ(catalogue.Find(PluginKind::kEnv, "twin").file, scratch.path() / "libdpb_env_twin.so");
+  EXPECT_EQ(dlopen(other.c_str(), RTLD_LAZY | RTLD_NOLOAD), nullptr);
+  EXPECT_FALSE(catalogue.FindIfPresent(PluginKind::kEnv, "triplet"));
+}
+
 TEST(PluginCatalogue, OneFileReachedOnTwoWaysIsNoDuplicate) {
   const ScratchFolder scratch;
   const fs::path link = scratch.path() / "again";
