@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "policy/kernels/packing_kernels.h"
@@ -21,6 +22,8 @@ namespace {
 constexpr std::int64_t kGroup = 4;  // inner elements that are neighbours in memory
 constexpr std::int64_t kTile = 2 * kBf16Rows;
 constexpr float kLevels = 255.0F;
+constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
+constexpr std::int32_t kMagicBits = 0x4B400000;
 
 // The bits of the largest number and of the smallest one, or of 0 and -0. Compared as integers,
 // they also tell NaN and infinity.
@@ -57,9 +60,8 @@ Rounding RoundingOf(const Range& range) {
 
 // x inverse + zero_point, rounded to 0 to 255.
 DPB_ALWAYS_INLINE std::uint32_t Round(float x, float inverse, std::int32_t zero_point) {
-  constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
   const float shifted = x * inverse + kMagic;
-  const std::int32_t level = std::bit_cast<std::int32_t>(shifted) - 0x4B400000 + zero_point;
+  const std::int32_t level = std::bit_cast<std::int32_t>(shifted) - kMagicBits + zero_point;
   return static_cast<std::uint32_t>(level < 0 ? 0 : level > 255 ? 255 : level);
 }
 
@@ -84,6 +86,16 @@ DPB_VECTOR_VERSIONS void RoundRow(const float* __restrict x, std::int64_t n,
   }
 }
 
+// x / scale, rounded; from -127 to 127.
+DPB_VECTOR_VERSIONS void RoundWeights(const float* __restrict x, std::int64_t n, float scale,
+                                      std::int8_t* __restrict to) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float shifted = x[i] / scale + kMagic;
+    const std::int32_t level = std::bit_cast<std::int32_t>(shifted) - kMagicBits;
+    to[i] = static_cast<std::int8_t>(level < -127 ? -127 : level > 127 ? 127 : level);
+  }
+}
+
 // A weight in int8, with the scales of its rows and their sums over each source.
 struct Int8Weight {
   Int8Weight(const MatrixView& w, std::int64_t n_sources, std::int64_t n_numbers)
@@ -95,25 +107,33 @@ struct Int8Weight {
     std::fill_n(numbers.get(), n_numbers, std::int8_t{0});
   }
 
-  // Calls put(column, number) for the numbers of a row.
+  // Calls put(row, source, its n_inner numbers) for all rows and sources.
   template <class Put>
-  void RoundRowOf(const MatrixView& w, std::int64_t row, const Put& put) {
-    const float* const x = w.data + row * w.row_stride;
-    float largest = 0.0F;
-    bool is_finite = true;
-    for (std::int64_t k = 0; k < w.n_columns; ++k) {
-      largest = std::max(largest, std::abs(x[k * w.column_stride]));
-      is_finite = is_finite && std::isfinite(x[k * w.column_stride]);
+  void RoundRows(const MatrixView& w, const Put& put) {
+    std::vector<float> x(static_cast<std::size_t>(w.n_columns));
+    std::vector<std::int8_t> rounded(x.size());
+    for (std::int64_t row = 0; row < w.n_rows; ++row) {
+      const float* const from = w.data + row * w.row_stride;
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        x[k] = from[static_cast<std::int64_t>(k) * w.column_stride];
+      }
+      const float scale = WeightScale(RangeOfRow(x.data(), w.n_columns));
+      scales[static_cast<std::size_t>(row)] = scale;
+      if (!std::isnormal(scale)) continue;
+      RoundWeights(x.data(), w.n_columns, scale, rounded.data());
+      for (std::int64_t k = 0; k < w.n_columns; k += n_inner) {
+        const std::int8_t* const of_source = rounded.data() + k;
+        sums[static_cast<std::size_t>(k / n_inner * n_padded_rows + row)] =
+            std::accumulate(of_source, of_source + n_inner, std::int32_t{0});
+        put(row, k / n_inner, of_source);
+      }
     }
-    const float scale = is_finite ? largest / 127.0F : NAN;
-    scales[static_cast<std::size_t>(row)] = scale;
-    if (!std::isnormal(scale)) return;
-    for (std::int64_t k = 0; k < w.n_columns; ++k) {
-      const float level = std::nearbyint(x[k * w.column_stride] / scale);
-      const auto number = static_cast<std::int8_t>(std::clamp(level, -127.0F, 127.0F));
-      sums[static_cast<std::size_t>(k / n_inner * n_padded_rows + row)] += number;
-      put(k, number);
-    }
+  }
+
+  static float WeightScale(const Range& range) {
+    const auto high = std::bit_cast<float>(range.high);
+    const auto low = std::bit_cast<float>(range.low);
+    return std::isfinite(high) && std::isfinite(low) ? std::max(high, -low) / 127.0F : NAN;
   }
 
   static PackedWeight Pack(const std::shared_ptr<Int8Weight>& weight, const MatrixView& w,
@@ -356,13 +376,13 @@ bool FitsInt8(const MatrixView& w, std::int64_t n_sources) {
 PackedWeight PackInt8Panels(const MatrixView& w) {
   const std::int64_t stride = kBf16Width * RoundUp(w.n_columns, kInt8Inner);
   const auto weight = std::make_shared<Int8Weight>(w, 1, Ceiling(w.n_rows, kBf16Width) * stride);
-  for (std::int64_t row = 0; row < w.n_rows; ++row) {
+  weight->RoundRows(w, [&](std::int64_t row, std::int64_t, const std::int8_t* rounded) {
     std::int8_t* const to =
         weight->numbers.get() + row / kBf16Width * stride + row % kBf16Width * kGroup;
-    weight->RoundRowOf(w, row, [&](std::int64_t k, std::int8_t number) {
-      to[k / kGroup * kGroup * kBf16Width + k % kGroup] = number;
-    });
-  }
+    for (std::int64_t k = 0; k < w.n_columns; ++k) {
+      to[k / kGroup * kGroup * kBf16Width + k % kGroup] = rounded[k];
+    }
+  });
   return Int8Weight::Pack(weight, w, stride);
 }
 
@@ -372,12 +392,9 @@ PackedWeight PackInt8Rows(const MatrixView& w, std::int64_t n_sources) {
   const std::int64_t stride = n_sources * padded;
   const auto weight =
       std::make_shared<Int8Weight>(w, n_sources, RoundUp(w.n_rows, kBf16Rows) * stride);
-  for (std::int64_t row = 0; row < w.n_rows; ++row) {
-    std::int8_t* const to = weight->numbers.get() + row * stride;
-    weight->RoundRowOf(w, row, [&](std::int64_t k, std::int8_t number) {
-      to[k / n_columns * padded + k % n_columns] = number;
-    });
-  }
+  weight->RoundRows(w, [&](std::int64_t row, std::int64_t source, const std::int8_t* rounded) {
+    std::copy_n(rounded, n_columns, weight->numbers.get() + row * stride + source * padded);
+  });
   return Int8Weight::Pack(weight, w, stride);
 }
 

@@ -350,14 +350,22 @@ void MultiplyBf16Rows(const Bf16Kernels& kernels, const Bf16RowsByWeight& args,
 namespace {
 
 // Passing a product to other threads costs about as much as this many multiply-adds.
-constexpr std::int64_t kWorkPerTeam = 524288;
-constexpr std::int64_t kNarrowWorkPerTeam = 16777216;
+std::int64_t WorkPerTeam(ProductType type) {
+  switch (type) {
+    case ProductType::kFloat32:
+      return 1 << 19;
+    case ProductType::kInt8:
+      return 1 << 20;
+    case ProductType::kBf16:
+    case ProductType::kBf16AnyOrder:
+      return 1 << 24;
+  }
+  return 0;
+}
 
 template <class Product>
 void Multiply(const Product& args, std::int64_t n_columns, const PackedWeight& w, int n_threads) {
-  const bool is_float = w.type == ProductType::kFloat32;
-  const std::int64_t work = n_columns * w.n_rows * w.n_inner;
-  if (work < (is_float ? kWorkPerTeam : kNarrowWorkPerTeam)) n_threads = 1;
+  if (n_columns * w.n_rows * w.n_inner < WorkPerTeam(w.type)) n_threads = 1;
   switch (w.type) {
     case ProductType::kFloat32:
       return RunFloat(args, w, n_threads);
