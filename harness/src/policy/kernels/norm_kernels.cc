@@ -12,8 +12,12 @@
 namespace dp_bench::policy {
 namespace {
 
-constexpr std::int64_t kMaxLanes = 64;   // floats of one row processed at a time
-constexpr std::int64_t kWideBatch = 16;  // from this size on, a row is a part of the batch
+constexpr std::int64_t kMaxLanes = 64;  // floats of one row processed at a time
+
+// From this size on, a row is a part of the batch. Forward, the remainder of a row costs more than
+// another pass over the group. Backward, the order of sums depends on it, so it stays.
+constexpr std::int64_t kWideForward = kMaxLanes;
+constexpr std::int64_t kWideBackward = 16;
 
 // How the elements of one channel are visited. Wide batch: `n_rows` = T rows, in blocks of at most
 // kMaxLanes batch entries. Narrow batch: a single row of T * B elements, so that vectors are still
@@ -28,8 +32,8 @@ struct Lanes {
   bool is_narrow() const { return row_stride == 0; }
 };
 
-Lanes LanesOf(std::int64_t steps, std::int64_t batch, std::int64_t batch_begin) {
-  if (batch < kWideBatch) return {1, 0, steps, 0, batch};
+Lanes LanesOf(std::int64_t steps, std::int64_t batch, std::int64_t batch_begin, std::int64_t wide) {
+  if (batch < wide) return {1, 0, steps, 0, batch};
   return {steps, batch, 1, batch_begin, std::min(kMaxLanes, batch - batch_begin)};
 }
 
@@ -42,7 +46,9 @@ Lanes LanesOfStatistics(const Lanes& lanes, std::int64_t steps) {
   return {steps, lanes.batch_width, 1, 0, lanes.batch_width};
 }
 
-std::int64_t BlockStep(std::int64_t batch) { return batch < kWideBatch ? batch : kMaxLanes; }
+std::int64_t BlockStep(std::int64_t batch, std::int64_t wide) {
+  return batch < wide ? batch : kMaxLanes;
+}
 
 // Sums the lanes of each batch entry, multiplies by `factor`, and writes the result to all of its
 // lanes.
@@ -56,6 +62,14 @@ void ShareOverTime(const Lanes& lanes, float factor, float* values) {
   }
 }
 
+// values [batch_width] for every time step of a row; each copy doubles what is there.
+void RepeatOverTime(const Lanes& lanes, float* values) {
+  for (std::int64_t t = 1; t < lanes.steps_per_row; t *= 2) {
+    const std::int64_t n = std::min(t, lanes.steps_per_row - t);
+    std::copy_n(values, n * lanes.batch_width, values + t * lanes.batch_width);
+  }
+}
+
 // The values of one row of a [C, B] or [n_groups, B] array, one per lane; `lane_values` is scratch
 // space.
 const float* ValuesOfLanes(const Lanes& lanes, const float* row, float* lane_values) {
@@ -64,9 +78,8 @@ const float* ValuesOfLanes(const Lanes& lanes, const float* row, float* lane_val
     std::fill_n(lane_values, lanes.steps_per_row, *row);
     return lane_values;
   }
-  for (std::int64_t t = 0; t < lanes.steps_per_row; ++t) {
-    std::copy_n(row, lanes.batch_width, lane_values + t * lanes.batch_width);
-  }
+  std::copy_n(row, lanes.batch_width, lane_values);
+  RepeatOverTime(lanes, lane_values);
   return lane_values;
 }
 
@@ -94,12 +107,12 @@ DPB_ALWAYS_INLINE std::int64_t RowStart(const Lanes& lanes, std::int64_t channel
 // The channels of one group, and scratch rows.
 struct Group {
   Group(std::int64_t channels, std::int64_t n_groups, std::int64_t steps, std::int64_t batch,
-        std::int64_t index, std::int64_t n_rows)
+        std::int64_t index, std::int64_t n_rows, std::int64_t wide)
       : begin(index * (channels / n_groups)),
         end(begin + channels / n_groups),
         channel_size(steps * batch),
         inverse_count(1.0F / static_cast<float>((end - begin) * steps)),
-        row_size(batch < kWideBatch ? steps * batch : kMaxLanes),
+        row_size(batch < wide ? steps * batch : kMaxLanes),
         rows(new float[static_cast<std::size_t>(n_rows * row_size)]) {}
 
   float* Row(std::int64_t i) { return rows.get() + i * row_size; }
@@ -202,49 +215,34 @@ DPB_ALWAYS_INLINE void BackwardToXRow(std::int64_t n, const float* __restrict x,
   }
 }
 
-// values [batch_width] for every time step of a row.
-void RepeatOverTime(const Lanes& lanes, float* values) {
-  for (std::int64_t t = 1; t < lanes.steps_per_row; ++t) {
-    std::copy_n(values, lanes.batch_width, values + t * lanes.batch_width);
-  }
-}
-
-// Sums term(x + bias, lane) of kWidth lanes over the channels and rows of a group. The sums stay in
-// registers.
+// Sums term(x + bias, lane) over the channels and rows of a group, kWidth lanes at a time, whose
+// sums stay in registers. The last lanes are summed with some before them, with the same result.
 template <std::int64_t kWidth, class Term>
-DPB_ALWAYS_INLINE void SumFewLanes(const NormForward& args, const Group& group, const Lanes& lanes,
-                                   std::int64_t first, const Term& term, float* to) {
-  float sums[kWidth] = {};
-  for (std::int64_t c = group.begin; c < group.end; ++c) {
-    const float bias = args.bias[c];
-    const float* x = args.x + RowStart(lanes, group.channel_size, c, 0) + first;
-    for (std::int64_t row = 0; row < lanes.n_rows; ++row, x += lanes.row_stride) {
-      for (std::int64_t i = 0; i < kWidth; ++i) sums[i] += term(x[i] + bias, first + i);
+DPB_ALWAYS_INLINE void SumLanes(const NormForward& args, const Group& group, const Lanes& lanes,
+                                const Term& term, float* to) {
+  for (std::int64_t begin = 0; begin < lanes.width(); begin += kWidth) {
+    const std::int64_t first = std::min(begin, lanes.width() - kWidth);
+    float sums[kWidth] = {};
+    for (std::int64_t c = group.begin; c < group.end; ++c) {
+      const float bias = args.bias[c];
+      const float* x = args.x + RowStart(lanes, group.channel_size, c, 0) + first;
+      for (std::int64_t row = 0; row < lanes.n_rows; ++row, x += lanes.row_stride) {
+        for (std::int64_t i = 0; i < kWidth; ++i) sums[i] += term(x[i] + bias, first + i);
+      }
     }
+    std::copy_n(sums, kWidth, to + first);
   }
-  std::copy_n(sums, kWidth, to + first);
 }
 
-// The same of all lanes, in the same order for each.
 template <class Term>
 DPB_ALWAYS_INLINE void SumOverGroup(const NormForward& args, const Group& group, const Lanes& lanes,
-                                    const Term& term, float* __restrict to) {
+                                    const Term& term, float* to) {
   const std::int64_t width = lanes.width();
-  if (width < kWideBatch) {
-    std::int64_t lane = 0;
-    for (; lane + 8 <= width; lane += 8) SumFewLanes<8>(args, group, lanes, lane, term, to);
-    for (; lane + 4 <= width; lane += 4) SumFewLanes<4>(args, group, lanes, lane, term, to);
-    for (; lane < width; ++lane) SumFewLanes<1>(args, group, lanes, lane, term, to);
-    return;
-  }
-  std::fill_n(to, width, 0.0F);
-  for (std::int64_t c = group.begin; c < group.end; ++c) {
-    for (std::int64_t row = 0; row < lanes.n_rows; ++row) {
-      const float* __restrict x = args.x + RowStart(lanes, group.channel_size, c, row);
-#pragma GCC ivdep
-      for (std::int64_t i = 0; i < width; ++i) to[i] += term(x[i] + args.bias[c], i);
-    }
-  }
+  if (width >= 64) return SumLanes<64>(args, group, lanes, term, to);
+  if (width >= 16) return SumLanes<16>(args, group, lanes, term, to);
+  if (width >= 8) return SumLanes<8>(args, group, lanes, term, to);
+  if (width >= 4) return SumLanes<4>(args, group, lanes, term, to);
+  SumLanes<1>(args, group, lanes, term, to);
 }
 
 // Mean and 1 / std for every lane's batch entry, over the group's channels and time.
@@ -278,7 +276,8 @@ struct FilmRows {
 
 DPB_VECTOR_VERSIONS
 void NormForwardGroup(const NormForward& args, std::int64_t index) {
-  Group group(args.channels, args.n_groups, args.steps, args.batch, index, /*n_rows=*/6);
+  Group group(args.channels, args.n_groups, args.steps, args.batch, index, /*n_rows=*/6,
+              kWideForward);
   float* mean = group.Row(0);
   float* rstd = group.Row(1);
   float* ones = group.Row(2);
@@ -293,8 +292,8 @@ void NormForwardGroup(const NormForward& args, std::int64_t index) {
                 : ValuesOfLanes(lanes, args.offset + c * args.batch, group.Row(5))};
   };
 
-  for (std::int64_t b = 0; b < args.batch; b += BlockStep(args.batch)) {
-    const Lanes lanes = LanesOf(args.steps, args.batch, b);
+  for (std::int64_t b = 0; b < args.batch; b += BlockStep(args.batch, kWideForward)) {
+    const Lanes lanes = LanesOf(args.steps, args.batch, b, kWideForward);
     const std::int64_t width = lanes.width();
     ComputeStatistics(args, group, lanes, mean, rstd);
     std::copy_n(mean, lanes.batch_width, args.mean + index * args.batch + lanes.batch_begin);
@@ -331,7 +330,8 @@ void NormForwardGroup(const NormForward& args, std::int64_t index) {
 
 DPB_VECTOR_VERSIONS
 void NormBackwardGroup(const NormBackward& args, std::int64_t index) {
-  Group group(args.channels, args.n_groups, args.steps, args.batch, index, /*n_rows=*/10);
+  Group group(args.channels, args.n_groups, args.steps, args.batch, index, /*n_rows=*/10,
+              kWideBackward);
   float* ones = group.Row(2);
   std::fill_n(ones, group.row_size, 1.0F);
   const BackwardSums sums = {group.Row(3), group.Row(4), group.Row(5),
@@ -340,8 +340,8 @@ void NormBackwardGroup(const NormBackward& args, std::int64_t index) {
     args.grad_bias[c] = args.grad_gamma[c] = args.grad_beta[c] = 0.0F;
   }
 
-  for (std::int64_t b = 0; b < args.batch; b += BlockStep(args.batch)) {
-    const Lanes lanes = LanesOf(args.steps, args.batch, b);
+  for (std::int64_t b = 0; b < args.batch; b += BlockStep(args.batch, kWideBackward)) {
+    const Lanes lanes = LanesOf(args.steps, args.batch, b, kWideBackward);
     const std::int64_t width = lanes.width();
     const float* mean = ValuesOfLanes(lanes, args.mean + index * args.batch, group.Row(0));
     const float* rstd = ValuesOfLanes(lanes, args.rstd + index * args.batch, group.Row(1));
