@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,8 @@ class Interviewer {
                                              const std::vector<float>& wanted,
                                              const std::vector<float>& found) const {
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (std::memcmp(&wanted[i], &found[i], sizeof(float)) == 0) continue;
+      if (std::bit_cast<std::uint32_t>(wanted[i]) == std::bit_cast<std::uint32_t>(found[i]))
+        continue;
       return run::SeedDifference{.condition = "the policy asked " + condition,
                                  .step = static_cast<int>(i / n_dims_),
                                  .key = fmt::format("action[{}]", i % n_dims_)};

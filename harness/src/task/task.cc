@@ -408,7 +408,7 @@ std::vector<std::string> Task::dataset_plugins() const {
     }
   }
   std::ranges::sort(plugins);
-  plugins.erase(std::ranges::unique(plugins).begin(), plugins.end());
+  plugins.erase(std::unique(plugins.begin(), plugins.end()), plugins.end());
   return plugins;
 }
 
