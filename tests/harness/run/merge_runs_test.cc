@@ -64,7 +64,7 @@ class MergeRunsTest : public testing::Test {
   }
 
   // A shard that has some of its episodes in its journal.
-  fs::path AddShard(const SeedShard& shard, std::vector<int> episodes,
+  fs::path AddShard(const SeedShard& shard, const std::vector<int>& episodes,
                     const std::string& cpu = "x") {
     const fs::path folder = dir_ / "runs" / shard.FolderName();
     fs::create_directories(folder);
