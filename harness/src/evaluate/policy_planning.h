@@ -42,8 +42,8 @@ class TimedPlanner final : public control::ChunkPlanner {
   std::size_t recorded_bytes_ = 0;
 };
 
-/// Plans single rows, as a robot does: these in turn for 0.2 s, 10 to 48 times, after a warm-up that
-/// does not count. Ends at the first plan without actions.
+/// Plans single rows, as a robot does: these in turn for 0.2 s, 10 to 48 times, after a warm-up
+/// that does not count. Ends at the first plan without actions.
 run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
                                           std::span<const control::RecordedObs> rows);
 
