@@ -47,7 +47,7 @@ bool HasEnded(pid_t process) {
 }
 
 bool HasEndedSoon(pid_t process) {
-  const auto until = Clock::now() + 10s;
+  const auto until = Clock::now() + 5s;
   while (!HasEnded(process) && Clock::now() < until) std::this_thread::sleep_for(5ms);
   return HasEnded(process);
 }
