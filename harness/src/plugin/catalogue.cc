@@ -1,6 +1,6 @@
-// A plugin is first sought in the files with its name, because loading all of a kind takes a tenth
-// of a second: LeRobot's reader alone brings Arrow and Parquet. Folders are scanned per kind when
-// that finds nothing. A file that is in reach of two folders counts once.
+// A plugin is first sought in the files with its name, because the others may bring large
+// libraries: LeRobot's reader brings Arrow and Parquet. Folders are scanned per kind when that
+// finds nothing. A file that is in reach of two folders counts once.
 #include "plugin/catalogue.h"
 
 #include <dlfcn.h>
