@@ -109,17 +109,28 @@ int OpenWithoutName(const fs::path& folder) {
       [&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666); });
 }
 
-// Some sandboxes can open such a file but not name it, which would lose its content. Tried once,
-// with another file, because one that had a name cannot get one again.
-bool CanBeNamed(const fs::path& folder, const fs::path& temporary) {
-  static const bool can_be_named = [&] {
-    const int descriptor = OpenWithoutName(folder);
-    const bool is_named = descriptor >= 0 && TryName(descriptor, temporary);
-    if (is_named) ::unlink(temporary.c_str());
-    if (descriptor >= 0) ::close(descriptor);
-    return is_named;
-  }();
-  return can_be_named;
+void CopyTo(const fs::path& copy, int descriptor) {
+  const Descriptor to(Open(copy, O_WRONLY | O_CREAT | O_EXCL, "create"));
+  std::vector<std::byte> block(std::size_t{1} << 20);
+  off_t offset = 0;
+  while (true) {
+    const ssize_t n_bytes =
+        Uninterrupted([&] { return ::pread(descriptor, block.data(), block.size(), offset); });
+    if (n_bytes < 0) ThrowErrno("read back", copy);
+    if (n_bytes == 0) break;
+    WriteAll(to.value(), std::span(block).first(static_cast<std::size_t>(n_bytes)), copy);
+    offset += n_bytes;
+  }
+  if (Uninterrupted([&] { return ::fsync(to.value()); }) != 0) ThrowErrno("fsync", copy);
+}
+
+void MoveInto(const fs::path& path, int descriptor, const fs::path& temporary) {
+  if (!HasName(descriptor)) {
+    if (TryName(descriptor, path)) return;
+    // some sandboxes open a file without a name, and refuse to name it
+    if (!TryName(descriptor, temporary)) CopyTo(temporary, descriptor);
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) ThrowErrno("rename to", path);
 }
 
 }  // namespace
@@ -148,11 +159,8 @@ void AtomicFile::Write(std::string_view text) { Write(std::as_bytes(std::span(te
 
 void AtomicFile::Commit() {
   DPB_ASSERT(descriptor_ >= 0);
-  if (Uninterrupted([&] { return ::fsync(descriptor_); }) != 0) ThrowErrno("fsync", path_);
-  NameUnnamed(descriptor_, temporary_);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) ThrowErrno("rename to", path_);
+  PublishUnnamed(descriptor_, temporary_, path_);
   ::close(std::exchange(descriptor_, -1));
-  FsyncFolder(FolderOf(path_));
 }
 
 void WriteFileAtomically(const fs::path& path, std::span<const std::byte> bytes) {
@@ -307,17 +315,14 @@ void RemoveUnfinishedAndHold() {
 
 int OpenUnnamed(const fs::path& temporary) {
   const fs::path folder = temporary.has_parent_path() ? temporary.parent_path() : fs::path(".");
+  int descriptor = -1;
   // a name that is too long would show only when the content is complete
   if (temporary.filename().native().size() <= NAME_MAX) {
-    const int descriptor = OpenWithoutName(folder);
-    if (descriptor >= 0 && CanBeNamed(folder, temporary)) return descriptor;
-    if (descriptor >= 0) ::close(descriptor);
+    descriptor = OpenWithoutName(folder);
     const bool is_unknown = errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL;
     if (descriptor < 0 && !is_unknown) ThrowErrno("create", temporary);
   }
-  const int descriptor = Uninterrupted(
-      [&] { return ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
-  if (descriptor < 0) ThrowErrno("create", temporary);
+  if (descriptor < 0) descriptor = Open(temporary, O_RDWR | O_CREAT | O_EXCL, "create");
   ::flock(descriptor, LOCK_EX | LOCK_NB);  // shows RemoveLeftOvers that its writer is alive
   return descriptor;
 }
@@ -326,8 +331,14 @@ fs::path PathOfUnnamed(int descriptor, const fs::path& temporary) {
   return HasName(descriptor) ? temporary : LinkOf(descriptor);
 }
 
-void NameUnnamed(int descriptor, const fs::path& temporary) {
-  if (!HasName(descriptor) && !TryName(descriptor, temporary)) ThrowErrno("create", temporary);
+void PublishUnnamed(int descriptor, const fs::path& temporary, const fs::path& path) {
+  if (Uninterrupted([&] { return ::fsync(descriptor); }) != 0) ThrowErrno("fsync", path);
+  {
+    // so that a signal that ends the program comes before the first name, or after the last
+    const std::lock_guard lock(AllUnfinished().mutex);
+    MoveInto(path, descriptor, temporary);
+  }
+  FsyncFolder(FolderOf(path));
 }
 
 }  // namespace dp_bench::core

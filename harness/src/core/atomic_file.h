@@ -129,8 +129,8 @@ std::vector<std::byte> ReadFile(const std::filesystem::path& path, std::size_t m
 std::string ReadTextFile(const std::filesystem::path& path, std::size_t max_bytes);
 
 // Files that are being written and have no name yet, so that a killed program leaves nothing.
-// Source: open(2), O_TMPFILE. Where the file system or the sandbox cannot do that, they have their
-// temporary name from the start.
+// Source: open(2), O_TMPFILE. Where the file system cannot do that, they have their temporary name
+// from the start.
 
 /// Opens a new file in the folder of `temporary`, for reading and writing. Throws Error{kIo}.
 int OpenUnnamed(const std::filesystem::path& temporary);
@@ -138,8 +138,10 @@ int OpenUnnamed(const std::filesystem::path& temporary);
 /// A path that opens the same file, for libraries that open files themselves.
 std::filesystem::path PathOfUnnamed(int descriptor, const std::filesystem::path& temporary);
 
-/// Gives the file the name `temporary` if it has none yet. Throws Error{kIo}.
-void NameUnnamed(int descriptor, const std::filesystem::path& temporary);
+/// Makes the file durable and lets it appear as `path`, replacing an older one. It bears the name
+/// `temporary` only for a moment, if at all. Throws Error{kIo}.
+void PublishUnnamed(int descriptor, const std::filesystem::path& temporary,
+                    const std::filesystem::path& path);
 
 /// Removes what killed writers of `path` left next to it. Their locks ended with them; a writer
 /// that is alive keeps its file.

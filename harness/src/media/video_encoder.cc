@@ -279,10 +279,8 @@ void VideoEncoder::Finish() {
   AvCheck(avio_closep(&stream_->output->pb), fmt::format("avio_close({})", path_.string()));
   stream_.reset();
 
-  // the results will name this video, so a power cut must not leave it empty
-  core::FsyncFile(core::PathOfUnnamed(unfinished_.descriptor, unfinished_.path));
-  core::NameUnnamed(unfinished_.descriptor, unfinished_.path);
-  core::RenameDurably(unfinished_.path, path_);
+  // durable, because the results will name this video
+  core::PublishUnnamed(unfinished_.descriptor, unfinished_.path, path_);
 }
 
 }  // namespace dp_bench::media

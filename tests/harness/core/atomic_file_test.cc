@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <functional>
 #include <set>
@@ -35,6 +37,18 @@ TEST(AtomicFile, LeavesTheOlderFileWhenNotCommitted) {
     file.Write("half of the n");
   }
   EXPECT_EQ(ReadTextFile(scratch.path() / "a.txt", 100), "old");
+  EXPECT_EQ(NamesIn(scratch.path()), std::set<std::string>{"a.txt"});
+}
+
+TEST(AtomicFile, IsCopiedWhereTheSystemCannotNameIt) {
+  const ScratchFolder scratch;
+  const fs::path path = scratch.path() / "a.txt";
+  const int descriptor = ::memfd_create("content", MFD_CLOEXEC);  // in no folder's file system
+  const std::string content(3'000'000, 'x');
+  ASSERT_EQ(::write(descriptor, content.data(), content.size()), std::ssize(content));
+  PublishUnnamed(descriptor, TemporaryFor(path), path);
+  ::close(descriptor);
+  EXPECT_EQ(ReadTextFile(path, content.size()), content);
   EXPECT_EQ(NamesIn(scratch.path()), std::set<std::string>{"a.txt"});
 }
 
