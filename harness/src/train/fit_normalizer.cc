@@ -50,11 +50,11 @@ struct ScaleAndOffset {
   Numbers offset;
 };
 
-ScaleAndOffset FitLimits(const KeyStats& stats) {
+ScaleAndOffset FitLimits(const KeyStats& stats, double range_eps) {
   ScaleAndOffset result;
   const Numbers range = Range(stats);
   for (std::size_t i = 0; i < range.size(); ++i) {
-    const bool has_range = range[i] >= kRangeEps;
+    const bool has_range = range[i] >= range_eps;
     const double scale = has_range ? (kOutputMax - kOutputMin) / range[i] : 1.0;
     result.scale.push_back(scale);
     result.offset.push_back(has_range ? kOutputMin - scale * stats.min[i]
@@ -63,10 +63,10 @@ ScaleAndOffset FitLimits(const KeyStats& stats) {
   return result;
 }
 
-ScaleAndOffset FitGaussian(const KeyStats& stats) {
+ScaleAndOffset FitGaussian(const KeyStats& stats, double range_eps) {
   ScaleAndOffset result;
   for (std::size_t i = 0; i < stats.mean.size(); ++i) {
-    const double scale = stats.std[i] < kRangeEps ? 1.0 : 1.0 / stats.std[i];
+    const double scale = stats.std[i] < range_eps ? 1.0 : 1.0 / stats.std[i];
     result.scale.push_back(scale);
     result.offset.push_back(-stats.mean[i] * scale);
   }
@@ -161,19 +161,19 @@ std::vector<KeySpec> KeysOf(const ShapeMeta& shape_meta, const NormalizerConfig&
 }  // namespace
 
 Normalizer::Fields::value_type FitKey(const std::string& key, const KeyStats& stats,
-                                      NormalizeMode mode) {
+                                      NormalizeMode mode, double range_eps) {
   ScaleAndOffset fit;
   switch (mode) {
     case NormalizeMode::kLimits:
       RequireUsable(key, "min", stats.min, stats.min.size());
       RequireUsable(key, "max", stats.max, stats.min.size());
-      fit = FitLimits(stats);
+      fit = FitLimits(stats, range_eps);
       break;
     case NormalizeMode::kGaussian:
     case NormalizeMode::kImageGaussian:
       RequireUsable(key, "mean", stats.mean, stats.mean.size());
       RequireUsable(key, "std", stats.std, stats.mean.size());
-      fit = FitGaussian(stats);
+      fit = FitGaussian(stats, range_eps);
       break;
     case NormalizeMode::kIdentity:
       RequireUsable(key, "min", stats.min, stats.min.size());
@@ -188,12 +188,12 @@ Normalizer::Fields::value_type FitKey(const std::string& key, const KeyStats& st
       fit = {{kOutputMax - kOutputMin}, {kOutputMin}};
       break;
   }
-  return {key,
-          {.scale = torch::tensor(fit.scale, torch::kFloat32),
-           .offset = torch::tensor(fit.offset, torch::kFloat32),
-           .stats = mode == NormalizeMode::kImage ? KeyStats{} : stats,
-           .mode = mode,
-           .zero_range_dims = policy::FindZeroRangeDims(stats, mode)}};
+  Normalizer::Field field{.scale = torch::tensor(fit.scale, torch::kFloat32),
+                          .offset = torch::tensor(fit.offset, torch::kFloat32),
+                          .stats = mode == NormalizeMode::kImage ? KeyStats{} : stats,
+                          .mode = mode};
+  field.zero_range_dims = policy::FindZeroRangeDims(field);
+  return {key, std::move(field)};
 }
 
 Normalizer FitNormalizer(const Dataset& dataset, const ShapeMeta& shape_meta,
@@ -201,12 +201,14 @@ Normalizer FitNormalizer(const Dataset& dataset, const ShapeMeta& shape_meta,
   Normalizer::Fields fields;
   for (const KeySpec& key : KeysOf(shape_meta, config)) {
     const NormalizeMode mode = ModeOf(key, config);
-    const auto [field, is_new] =
-        fields.insert(FitKey(key.name, StatsFor(mode, dataset, key, config), mode));
+    const auto [field, is_new] = fields.insert(
+        FitKey(key.name, StatsFor(mode, dataset, key, config), mode, config.range_eps));
     const std::vector<int>& flat = field->second.zero_range_dims;
     if (!flat.empty()) {
-      core::LogWarning("'{}' never changes in dimensions [{}]: they are centred, not scaled",
-                       key.name, fmt::join(flat, ", "));
+      core::LogWarning(
+          "'{}' changes by less than normalizer.range_eps = {} in dimensions [{}]: they are "
+          "centred, not scaled",
+          key.name, config.range_eps, fmt::join(flat, ", "));
     }
   }
   return Normalizer(std::move(fields));

@@ -286,12 +286,17 @@ NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
                                    "to mean 0 and deviation 1 per channel of the dataset");
   keys("depth_range", &c.depth_range,
        "[nearest, farthest] depth in metres, mapped to [0, 1]; values outside are clipped");
+  keys("range_eps", &c.range_eps, 1e-9, 1e9,
+       "a number whose range (for gaussian its deviation) in the dataset is below this is centred "
+       "and not scaled, because scaling would make noise as large as a signal");
   if (c.depth_range[0] < 0.0 || c.depth_range[0] >= c.depth_range[1]) {
     throw ConfigError("{} is {}; expected [nearest, farthest] in metres",
                       config.Where("depth_range"), c.depth_range);
   }
   for (const std::string& key : config.Keys()) {
-    if (key == "default" || key == "default_rgb" || key == "depth_range") continue;
+    if (key == "default" || key == "default_rgb" || key == "depth_range" || key == "range_eps") {
+      continue;
+    }
     c.modes[key] =
         config.Require<std::string>(key,
                                     "mode of one key of shape_meta or of `action`: limits, "

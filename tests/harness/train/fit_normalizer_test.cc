@@ -81,6 +81,19 @@ TEST_P(NormalizerModes, SurvivesTheStateDict) {
 
 INSTANTIATE_TEST_SUITE_P(Fitted, NormalizerModes, testing::Values("limits", "gaussian"));
 
+TEST(Normalizer, CentresWhatChangesByLessThanRangeEps) {
+  const KeyStats stats = {
+      .min = {0.0, -1.0}, .max = {0.004, 1.0}, .mean = {0.002, 0.0}, .std = {0.001, 1.0}};
+  for (const NormalizeMode mode : {NormalizeMode::kLimits, NormalizeMode::kGaussian}) {
+    const auto [key, scaled] = train::FitKey("state", stats, mode, 1e-4);
+    EXPECT_TRUE(scaled.zero_range_dims.empty());
+    const auto [same_key, centred] = train::FitKey("state", stats, mode, 5e-3);
+    EXPECT_EQ(centred.zero_range_dims, std::vector<int>{0});
+    EXPECT_EQ(centred.scale[0].item<float>(), 1.0F);
+    EXPECT_EQ(centred.scale[1].item<float>(), 1.0F);
+  }
+}
+
 TEST(Normalizer, LimitsMapTheRangeToMinusOneAndOne) {
   const Normalizer normalizer(
       {train::FitKey("action", {.min = {0.0, -4.0}, .max = {512.0, 4.0}}, NormalizeMode::kLimits)});
