@@ -103,7 +103,7 @@ function(dpb_add_plugin_tests target kind name obs)
     set(kinds_of_obs ${obs})
     file(READ "${variant}" params)
     if(params MATCHES "\"objective\":")
-      # An objective sees features, whatever they come from: the first kind is enough. Of rgbd_fusion that is pictures.
+      # An objective sees features, whatever they come from: the first kind is enough. Of rgbd_fusion that is images.
       list(GET obs 0 kinds_of_obs)
     endif()
     foreach(kind_of_obs IN LISTS kinds_of_obs)

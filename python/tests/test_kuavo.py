@@ -53,7 +53,7 @@ def test_other_seeds_place_the_objects_elsewhere():
 
 
 @pytest.mark.parametrize("obs_type", ["rgb", "rgbd"])
-def test_pictures(obs_type):
+def test_images(obs_type):
     env = dp_bench.KuavoEnv(obs_type=obs_type, image_width=64, image_height=48)
     obs, _ = env.reset(seed=0)
     assert obs in env.observation_space
@@ -102,14 +102,14 @@ def test_a_forked_process_says_that_it_cannot_draw():
     assert b"start processes another way (in Python: 'spawn' or 'forkserver')" in os.read(read, 1000)
 
 
-def make_with_pictures():
+def make_with_images():
     return gymnasium.make("dp_bench:dp_bench/KuavoPickPlace-v0", obs_type="rgb", image_width=64, image_height=48)
 
 
-def test_an_async_vector_env_with_pictures_after_one_was_drawn():
-    single = make_with_pictures()
+def test_an_async_vector_env_with_images_after_one_was_drawn():
+    single = make_with_images()
     expected = single.reset(seed=3)[0]["observation.images.head_cam_h"]
-    envs = AsyncVectorEnv([make_with_pictures], context="forkserver")
+    envs = AsyncVectorEnv([make_with_images], context="forkserver")
     try:
         assert np.array_equal(envs.reset(seed=3)[0]["observation.images.head_cam_h"][0], expected)
     finally:

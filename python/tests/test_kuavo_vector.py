@@ -16,7 +16,7 @@ import dp_bench
 
 N = 3
 ID = "dp_bench/KuavoPickPlace-v0"
-PICTURES = {"obs_type": "rgbd", "image_width": 32, "image_height": 24}
+IMAGES = {"obs_type": "rgbd", "image_width": 32, "image_height": 24}
 RANDOM = {"depth_dtype": "float32", "randomization": {"light": 0.5, "action_noise": 0.01}, "perturb": {"light": 0.3}}
 
 
@@ -43,7 +43,7 @@ def play(env, n_steps, num_envs, seed=3):
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-@pytest.mark.parametrize("kwargs", [{"num_threads": 1}, {}, PICTURES | RANDOM], ids=["one thread", "state", "rgbd"])
+@pytest.mark.parametrize("kwargs", [{"num_threads": 1}, {}, IMAGES | RANDOM], ids=["one thread", "state", "rgbd"])
 def test_equals_a_sync_vector_env(mode, kwargs):
     single = {key: value for key, value in kwargs.items() if key != "num_threads"}
     peer = SyncVectorEnv([lambda: gymnasium.make(ID, max_episode_steps=3, **single)] * N, autoreset_mode=mode)

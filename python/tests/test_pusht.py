@@ -130,7 +130,7 @@ def test_results_stay_valid_after_further_steps():
     assert np.array_equal(first, kept) and np.array_equal(info["pos_agent"], position)
 
 
-def test_pictures_show_the_state():
+def test_images_show_the_state():
     pixels = make(obs_type="pixels")
     image, _ = pixels.reset(seed=42)
     state, _ = make().reset(seed=42)

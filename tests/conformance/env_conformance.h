@@ -22,7 +22,7 @@ namespace dp_bench::conformance {
 
 inline constexpr int kSteps = 60;
 inline constexpr int kStepsPerObservation = 3;  // image observations take most of the time
-inline constexpr int kStepsPerPicture = 30;
+inline constexpr int kStepsPerImage = 30;
 inline constexpr std::uint64_t kSeed = 100000;
 
 /// The params of the command line with the members of `changes`; null removes one.
@@ -132,7 +132,7 @@ inline void AddView(Env& env, int step, Trace& trace) {
     trace.Add("the observation '" + env.spec().shape_meta.obs[i].name + "'" + after, view.data(),
               view.size());
   }
-  if (step % kStepsPerPicture != 0) return;
+  if (step % kStepsPerImage != 0) return;
   RgbImage frame(40, 30);
   env.Render(&frame);
   trace.Add("the image" + after, frame.pixels.data(), frame.pixels.size());

@@ -197,7 +197,7 @@ TEST(CameraConformance, ParametersDescribeAPinholeCameraOfTheGivenSize) {
   }
 }
 
-TEST(CameraConformance, PicturesRepeatAndChangeNothing) {
+TEST(CameraConformance, ImagesRepeatAndChangeNothing) {
   const auto env = MakeEnv();
   if (env->spec().abilities.cameras.empty()) GTEST_SKIP() << "the env has no cameras";
   const Trace wanted = PlayEpisode(*env, kSeed);
@@ -226,7 +226,7 @@ void ExpectMarks(std::span<const float> xy, const char* of) {
   }
 }
 
-TEST(MarksConformance, LieInThePictureOrAreHidden) {
+TEST(MarksConformance, LieInTheImageOrAreHidden) {
   const auto env = MakeEnv();
   if (env->spec().abilities.n_marks == 0) GTEST_SKIP() << "the env has no marks";
   std::vector<float> xy(2 * static_cast<std::size_t>(env->spec().abilities.n_marks));

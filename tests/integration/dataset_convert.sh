@@ -48,10 +48,10 @@ cmp whole.hdf5 killed_hdf5
 [ ! -e killed_lerobot.unfinished ] && [ ! -e killed_hdf5.unfinished ] || fail "the unfinished folder is still there"
 
 echo "videos"
-"$dp_bench" collect --config-dir "$configs" --env pusht --obs image --episodes 3 --output pictures.zarr >collect.txt 2>&1 ||
+"$dp_bench" collect --config-dir "$configs" --env pusht --obs image --episodes 3 --output images.zarr >collect.txt 2>&1 ||
   fail "$(cat collect.txt)"
-pictures=(pictures.zarr pictures.zarr pictures.zarr pictures.zarr)
-"$dp_bench" dataset merge "${pictures[@]}" --output repeated.zarr >merge.txt 2>&1 || fail "$(cat merge.txt)"
+images=(images.zarr images.zarr images.zarr images.zarr)
+"$dp_bench" dataset merge "${images[@]}" --output repeated.zarr >merge.txt 2>&1 || fail "$(cat merge.txt)"
 video=("$dp_bench" dataset convert repeated.zarr)
 "${video[@]}" video --format lerobot --param codec=h264 --param video_files_size_in_mb=0.05 >convert.txt 2>&1 || fail "$(cat convert.txt)"
 grep -q "observation.image: h264 video, encoded with loss (libx264, crf 30)" convert.txt || fail "$(cat convert.txt)"

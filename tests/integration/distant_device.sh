@@ -26,7 +26,7 @@ small=(--config-dir "$configs" --policy unet_hybrid --env point_mass "policy.par
        policy.params.n_groups=4 training.mixed_precision=no collect.n_episodes=4 training.num_epochs=2 training.lr_warmup_steps=2
        training.max_grad_norm=1 dataloader.batch_size=32 env_runner.n_train=0 env_runner.n_test=2 env_runner.n_videos=0
        env_runner.max_steps=20 policy.params.noise_scheduler.num_inference_steps=2)
-pictures=(--config-dir "$configs" --policy transformer --env pusht_expert --obs image
+images=(--config-dir "$configs" --policy transformer --env pusht_expert --obs image
           training.mixed_precision=no policy.params.n_layer=2 policy.params.n_emb=24 "policy.params.obs_encoder=$encoder"
           collect.n_episodes=2 dataset.val_ratio=0 training.num_epochs=1 training.max_train_steps=4
           training.lr_warmup_steps=2 dataloader.batch_size=4)
@@ -43,7 +43,7 @@ pair() {  # pair NAME TOLERANCE VERB ARGUMENTS...: the same curves on both devic
 echo "training, validation, rollouts, EMA and checkpoints"
 pair plain 1e-4 run "${small[@]}"
 pair bf16 2e-2 train "${small[@]}" training.mixed_precision=bf16 training.rollout_every=0 training.sample_every=0
-pair pictures 1e-3 train "${pictures[@]}" training.rollout_every=0 policy.params.gradient_checkpointing=true
+pair images 1e-3 train "${images[@]}" training.rollout_every=0 policy.params.gradient_checkpointing=true
 
 echo "an evaluation of the checkpoint gives the run's own episodes"
 far eval --checkpoint plain.far/checkpoints/latest --device "$device" --output eval >out.txt 2>&1 || fail "$(cat out.txt)"

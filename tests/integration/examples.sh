@@ -17,7 +17,7 @@ build_project "$prefix" behaviour_cloning behaviour_cloning/build
 echo "behaviour_cloning keeps its contract"
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir behaviour_cloning/build
 
-echo "it trains on numbers and pictures of an HDF5 file"
+echo "it trains on numbers and images of an HDF5 file"
 "$dp_bench" collect --env point_mass env.params.image_size=12 --episodes 11 --output demonstrations.zarr >collect.txt 2>&1 || fail "$(cat collect.txt)"
 "$dp_bench" dataset convert demonstrations.zarr demonstrations.hdf5 --format hdf5 >convert.txt 2>&1 || fail "$(cat convert.txt)"
 expect_exit 0 "trained 3 steps" "$dp_bench" train --plugin-dir behaviour_cloning/build/plugins --env point_mass env.params.image_size=12 \

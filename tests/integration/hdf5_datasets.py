@@ -32,11 +32,11 @@ def write_demos(path, lengths=(5, 3, 4), with_lengths=True, chw=False, number="<
         data.attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": rate} if rate else {}})
         for i, length in enumerate(lengths):
             demo = data.create_group(f"demo_{i}")
-            pictures = rng.integers(0, 256, (length, 16, 20, 3), dtype=np.uint8)
+            images = rng.integers(0, 256, (length, 16, 20, 3), dtype=np.uint8)
             for name, values in {
                     "actions": rng.normal(size=(length, 7)),
                     "obs/pose": rng.normal(size=(length, 3)).astype(number),
-                    "obs/image": pictures.transpose(0, 3, 1, 2) if chw else pictures,
+                    "obs/image": images.transpose(0, 3, 1, 2) if chw else images,
                     "rewards": np.zeros(length), "states": np.zeros((length, 9))}.items():
                 demo.create_dataset(name, data=values, **packed)
             if with_lengths:

@@ -49,7 +49,7 @@ expect_exit 0 "PASSED" "$dp_bench" plugins check slow_arm/build/plugins/libdpb_e
 expect_exit 0 "trained 1 steps" "$dp_bench" train --plugin-dir slow_arm/build/plugins --policy unet_hybrid --env slow_arm collect.n_episodes=4 \
   training.max_train_steps=1 training.num_epochs=1 training.rollout_every=0 'policy.params.down_dims=[16,32]' --output trained
 
-echo "a new env with MuJoCo is built, keeps the contract, and a policy trains on its pictures"
+echo "a new env with MuJoCo is built, keeps the contract, and a policy trains on its images"
 new_plugin mujoco_env swift_arm
 build_project "$prefix" swift_arm swift_arm/build
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir swift_arm/build

@@ -65,7 +65,7 @@ def video(kind: str) -> dict:
     }
 
 
-def picture(shape: tuple, step: int) -> np.ndarray:
+def image(shape: tuple, step: int) -> np.ndarray:
     """Smooth, and so different from step to step that a wrong frame is found."""
     y, x = np.mgrid[0:shape[0], 0:shape[1]]
     waves = [np.sin(0.03 * (x + y) + 0.7 * step + channel) for channel in range(shape[2])]
@@ -83,9 +83,9 @@ def record_video(root: pathlib.Path, kind: str, codec: str = "libsvtav1") -> Non
             frame = {"task": ("lift the cup", "push")[episode % 2]}
             for name, feature in features.items():
                 if name == "observation.depth":
-                    frame[name] = (20 * picture(feature["shape"], step).astype(np.uint16) + 500)
+                    frame[name] = (20 * image(feature["shape"], step).astype(np.uint16) + 500)
                 elif feature["dtype"] == kind:
-                    frame[name] = picture(feature["shape"], step)
+                    frame[name] = image(feature["shape"], step)
                 elif feature["dtype"] == "bool":
                     frame[name] = np.array([index + 1 == length], dtype=bool)
                 elif feature["dtype"] == "string":
@@ -166,10 +166,10 @@ def check_copies(program: str, root: pathlib.Path, codec: str) -> None:
         assert found.meta.features[name] == feature, (name, found.meta.features[name], feature)
 
 
-def check_encoded(program: str, root: pathlib.Path, pictures: pathlib.Path, codec: str) -> None:
+def check_encoded(program: str, root: pathlib.Path, images: pathlib.Path, codec: str) -> None:
     """Videos by dp_bench: LeRobot decodes frames near the images, and their statistics are exact."""
-    wanted = LeRobotDataset("test/pictures", root=pictures)
-    output = convert(program, pictures, root / f"encoded_{codec}", "--format", "lerobot", "--param", f"codec={codec}",
+    wanted = LeRobotDataset("test/images", root=images)
+    output = convert(program, images, root / f"encoded_{codec}", "--format", "lerobot", "--param", f"codec={codec}",
                      "--param", "video_files_size_in_mb=0.005")
     found = LeRobotDataset("test/encoded", root=output)
     compare_videos(found, wanted, min_psnr=30)
@@ -196,9 +196,9 @@ def main() -> None:
         compare(LeRobotDataset("test/back", root=back), wanted, with_names=False)
         for codec in ("libsvtav1", "h264", "hevc"):
             check_copies(program, root, codec)
-        record_video(root / "pictures", "image")
+        record_video(root / "images", "image")
         for codec in ("av1", "h264", "hevc"):
-            check_encoded(program, root, root / "pictures", codec)
+            check_encoded(program, root, root / "images", codec)
     print(f"LeRobot reads {sum(LENGTHS)} frames of {len(LENGTHS)} episodes as it recorded them, and videos that dp_bench copied or encoded")
 
 

@@ -60,13 +60,13 @@ done
 
 
 # with images, the number of threads changes nothing
-train pictures --policy unet_hybrid --env pusht_expert_image "policy.params.down_dims=[16,32]" \
+train images --policy unet_hybrid --env pusht_expert_image "policy.params.down_dims=[16,32]" \
   policy.params.n_groups=4 \
   'policy.params.obs_encoder={"resnet_width": 16, "resnet_stages": 3, "spatial_softmax_num_keypoints": 8}'
-arguments=(pictures/checkpoints/latest env_runner.n_test=2 env_runner.max_steps=16)
+arguments=(images/checkpoints/latest env_runner.n_test=2 env_runner.max_steps=16)
 expected=$(hashes "${arguments[@]}")
 for n in 1 3; do
-  OMP_NUM_THREADS=$n expect_equal "pictures with $n threads" "${arguments[@]}"
+  OMP_NUM_THREADS=$n expect_equal "images with $n threads" "${arguments[@]}"
 done
 
 # The emulated processor is slow: one short episode. Unless GOMP_SPINCOUNT is set, LibTorch's threads make the program

@@ -82,7 +82,7 @@ def check_performance(events):
     expect_equal("the process takes between 20 MiB and 20 GiB", all(20 < mib < 20480 for mib in of("resident_memory_mib")), True)
 
 
-def check_pictures(events, n_steps_per_epoch):
+def check_images(events, n_steps_per_epoch):
     expect_equal("episodes with a video", events.Tags()["images"], ["rollout/test_200000"])
     for tag in events.Tags()["images"]:
         strips = events.Images(tag)
@@ -108,7 +108,7 @@ def main():
         events = EventAccumulator(str(folder), STORE_EVERYTHING_SIZE_GUIDANCE).Reload()
         check_scalars(lines, events)
         check_performance(events)
-        check_pictures(events, len(lines) // 2)
+        check_images(events, len(lines) // 2)
         check_server(folder)
 
 

@@ -14,8 +14,8 @@ cleanup() {
 trap cleanup EXIT
 cd "$work"
 
-expect_picture() {  # expect_picture FILE WIDTH HEIGHT COLOUR...: an RGB8 PNG that has these colours
-  python3 - "$@" <<'PYTHON' || fail "$1 is not the expected picture"
+expect_image() {  # expect_image FILE WIDTH HEIGHT COLOUR...: an RGB8 PNG that has these colours
+  python3 - "$@" <<'PYTHON' || fail "$1 is not the expected image"
 import struct, sys, zlib
 name, width, height, *colours = sys.argv[1:]
 data = open(name, "rb").read()
@@ -55,7 +55,7 @@ echo "an expert reaches the goal, and the window shows mass and goal"
 expect_exit 0 "seed 7: .* success" "${view[@]}" --env point_mass --expert --seed 7 --steps 100
 expect_exit 0 "" "${view[@]}" --env point_mass --expert --seed 7 --steps 5 --size 320 200 \
   --screenshot expert.png
-expect_picture expert.png 320 200 ffffff 3c5adc 3cb45a
+expect_image expert.png 320 200 ffffff 3c5adc 3cb45a
 
 echo "a checkpoint plays the episode that was evaluated"
 "$dp_bench" train "${small[@]}" --output trained >train.txt 2>&1 || fail "$(cat train.txt)"

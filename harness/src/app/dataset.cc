@@ -53,7 +53,7 @@ struct DatasetVerbOptions {
   double val_ratio = 0.1;
   std::uint64_t seed = 42;
   std::string episodes;
-  bool reads_all_pictures = false;  // check
+  bool reads_all_images = false;  // check
   std::vector<fs::path> plugin_dirs;
 
   std::unique_ptr<Dataset> OpenSource(plugin::PluginCatalogue& catalogue) const {
@@ -156,7 +156,7 @@ int Check(const DatasetVerbOptions& options) {
   plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   const auto dataset = options.OpenSource(catalogue);
   inspect::DataInspectionOptions inspected;
-  if (options.reads_all_pictures) inspected.n_statistics = std::numeric_limits<int>::max();
+  if (options.reads_all_images) inspected.n_statistics = std::numeric_limits<int>::max();
   const inspect::DataInspection inspection =
       inspect::InspectData(*dataset, options.source.string(), inspected);
   core::PrintResult("{}", diagnose::ToText(inspection.faults));
@@ -295,7 +295,7 @@ Verb AddDataset(CLI::App* app) {
   AddRateOption(info, options.get());
   CLI::App* const check = add("check", "Look for faults; exit code 1 if there is one", &Check);
   add_source(check);
-  check->add_flag("--all-images", options->reads_all_pictures,
+  check->add_flag("--all-images", options->reads_all_images,
                   "Decode every image, not only a sample: finds frames that videos lack");
   CLI::App* const convert = add("convert", "Copy a dataset into another format", &CopyOne);
   convert->footer(kConvertDetails);

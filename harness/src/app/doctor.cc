@@ -194,8 +194,8 @@ void TryEnv(const plugin::PluginPlace& place, const Config& params) {
     action[d] = 0.5F * (spec.action_low[d] + spec.action_high[d]);
   }
   env->Step(action);
-  RgbImage picture(96, 96);
-  env->Render(&picture);
+  RgbImage image(96, 96);
+  env->Render(&image);
 }
 
 Checkup CheckEnv(plugin::PluginCatalogue& catalogue, const plugin::PluginInfo& info) {

@@ -206,7 +206,7 @@ train::EvalFn RolloutsOf(evaluate::Evaluation& rollouts, torch::Device device,
     const run::RunResult result = rollouts.Run(policy, device, {.stop = &core::CatchStopSignals()});
     if (result.is_interrupted) return std::nullopt;
     train::Scores scores = {evaluate::MetricsOf(result)};
-    if (ranks.is_root()) scores.pictures = evaluate::VideoStripsOf(result, folder);
+    if (ranks.is_root()) scores.images = evaluate::VideoStripsOf(result, folder);
     return scores;
   };
 }

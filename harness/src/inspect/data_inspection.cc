@@ -118,7 +118,7 @@ class Accumulator {
 };
 
 // Statistics of a sample of images. Depth leaves out pixels without a measurement.
-KeyInspection InspectPictures(const Dataset& dataset, int index, int n_frames) {
+KeyInspection InspectImages(const Dataset& dataset, int index, int n_frames) {
   const KeySpec& key = dataset.spec().keys[static_cast<std::size_t>(index)];
   KeyInspection inspection = {.spec = key, .stats = {}};
   const std::size_t n_channels = key.type == KeyType::kRgb ? 3 : 1;
@@ -141,21 +141,21 @@ KeyInspection InspectPictures(const Dataset& dataset, int index, int n_frames) {
 KeyInspection InspectKey(const Dataset& dataset, int index, bool is_finite,
                          const DataInspectionOptions& options) {
   const KeySpec& key = dataset.spec().keys[static_cast<std::size_t>(index)];
-  if (key.is_image()) return InspectPictures(dataset, index, options.n_statistics);
+  if (key.is_image()) return InspectImages(dataset, index, options.n_statistics);
   KeyInspection inspection = {.spec = key, .stats = {}, .n_frames = dataset.episode_ends().back()};
   if (is_finite) inspection.stats = data::ComputeStats(dataset, index);
   return inspection;
 }
 
 diagnose::Findings CheckAlone(const Dataset& dataset, const diagnose::Demonstrations& data) {
-  ShapeMeta pictures;
+  ShapeMeta images;
   for (const KeySpec& key : dataset.spec().keys) {
-    if (key.is_image()) pictures.obs.push_back(key);
+    if (key.is_image()) images.obs.push_back(key);
   }
   diagnose::Findings findings = diagnose::CheckData(data, Horizons{});
   if (!findings.front().is_problem())
     findings.push_back(diagnose::CheckRecordedRanges(dataset, data));
-  findings.push_back(diagnose::CheckImages(dataset, pictures));
+  findings.push_back(diagnose::CheckImages(dataset, images));
   return findings;
 }
 

@@ -46,7 +46,7 @@ std::uint8_t* PixelAt(int x, int y, RgbImage* image) {
   return image->pixels.data() + 3 * (static_cast<std::ptrdiff_t>(y) * image->width + x);
 }
 
-bool IsDrawn(const PicturePoint& p) {
+bool IsDrawn(const ImagePoint& p) {
   return std::abs(p.x) < kFarthest && std::abs(p.y) < kFarthest;  // false for NaN
 }
 
@@ -59,11 +59,10 @@ struct Box {
 };
 
 // The area within `reach` of the points, cut to the image.
-Box BoxAround(std::span<const PicturePoint> points, double reach, const RgbImage& image) {
-  PicturePoint low = {std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
-  PicturePoint high = {std::numeric_limits<double>::lowest(),
-                       std::numeric_limits<double>::lowest()};
-  for (const PicturePoint& p : points) {
+Box BoxAround(std::span<const ImagePoint> points, double reach, const RgbImage& image) {
+  ImagePoint low = {std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
+  ImagePoint high = {std::numeric_limits<double>::lowest(), std::numeric_limits<double>::lowest()};
+  for (const ImagePoint& p : points) {
     if (!IsDrawn(p)) continue;
     low = {std::min(low.x, p.x), std::min(low.y, p.y)};
     high = {std::max(high.x, p.x), std::max(high.y, p.y)};
@@ -90,7 +89,7 @@ class Mask {
     cairo_translate(cairo_.get(), -box.left, -box.top);
   }
 
-  /// The context that draws into the mask, in the picture's coordinates.
+  /// The context that draws into the mask, in the image's coordinates.
   cairo_t* cairo() const { return cairo_.get(); }
 
   void Blend(const Colour& colour, double opacity, RgbImage* image) const {
@@ -175,7 +174,7 @@ void DrawBorder(int thickness, const Colour& colour, RgbImage* image) {
   Fill(image->width - thickness, 0, thickness, image->height, colour, image);
 }
 
-void DrawPolyline(std::span<const PicturePoint> points, double thickness, const Colour& colour,
+void DrawPolyline(std::span<const ImagePoint> points, double thickness, const Colour& colour,
                   double opacity, RgbImage* image) {
   const Box box = BoxAround(points, thickness / 2.0 + 1.0, *image);
   if (IsEmpty(box)) return;
@@ -193,7 +192,7 @@ void DrawPolyline(std::span<const PicturePoint> points, double thickness, const 
   mask.Blend(colour, opacity, image);
 }
 
-void DrawDisc(PicturePoint centre, double radius, const Colour& colour, double opacity,
+void DrawDisc(ImagePoint centre, double radius, const Colour& colour, double opacity,
               RgbImage* image) {
   const Box box = BoxAround(std::array{centre}, radius + 1.0, *image);
   if (IsEmpty(box)) return;

@@ -1,4 +1,4 @@
-// Lines, dots and captions over an image, through cairo. Shapes are clipped at the picture's
+// Lines, dots and captions over an image, through cairo. Shapes are clipped at the image's
 // borders, and equal calls give equal pixels. Any thread may draw, but each image belongs to one
 // thread. Throws Error{kMedia} if cairo fails.
 #pragma once
@@ -16,7 +16,7 @@ using Colour = std::array<std::uint8_t, 3>;  // RGB
 
 /// A position in an image [px], from its top left corner. The centre of the first pixel is (0.5,
 /// 0.5).
-struct PicturePoint {
+struct ImagePoint {
   double x = 0.0;
   double y = 0.0;
 };
@@ -30,11 +30,11 @@ void DrawBorder(int thickness, const Colour& colour, RgbImage* image);
 /// Joins the points in order, with smooth edges and round ends, `thickness` [px] wide. A point that
 /// is not finite, or a million pixels away, interrupts the line. A point with no drawable neighbour
 /// is left out. `opacity`: 0 to 1.
-void DrawPolyline(std::span<const PicturePoint> points, double thickness, const Colour& colour,
+void DrawPolyline(std::span<const ImagePoint> points, double thickness, const Colour& colour,
                   double opacity, RgbImage* image);
 
 /// A disc with a smooth edge; nothing when its centre is not finite.
-void DrawDisc(PicturePoint centre, double radius, const Colour& colour, double opacity,
+void DrawDisc(ImagePoint centre, double radius, const Colour& colour, double opacity,
               RgbImage* image);
 
 /// Writes white UTF-8 text on a bar that is `height` pixels high and as wide as the text. Its top

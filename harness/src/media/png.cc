@@ -47,12 +47,12 @@ std::string Encode(const Pixels& pixels) {
 
 }  // namespace
 
-std::string EncodePng(const RgbImage& picture) {
-  return Encode({.width = picture.width,
-                 .height = picture.height,
+std::string EncodePng(const RgbImage& image) {
+  return Encode({.width = image.width,
+                 .height = image.height,
                  .format = AV_PIX_FMT_RGB24,
-                 .data = picture.pixels.data(),
-                 .row_bytes = 3 * picture.width});
+                 .data = image.pixels.data(),
+                 .row_bytes = 3 * image.width});
 }
 
 std::string EncodeGreyPng(int width, int height, std::span<const std::uint16_t> levels) {
@@ -70,8 +70,8 @@ std::string EncodeGreyPng(int width, int height, std::span<const std::uint16_t> 
                  .row_bytes = 2 * width});
 }
 
-void WritePng(const std::filesystem::path& path, const RgbImage& picture) {
-  core::WriteFileAtomically(path, std::string_view(EncodePng(picture)));
+void WritePng(const std::filesystem::path& path, const RgbImage& image) {
+  core::WriteFileAtomically(path, std::string_view(EncodePng(image)));
 }
 
 }  // namespace dp_bench::media

@@ -41,7 +41,7 @@ std::int64_t MaxPixels(int width, int height) {
 // A decoded frame; none if the time is kNone.
 struct VideoFrames::Shown {
   double time = kNone;  // [s]
-  DecodedPicture picture;
+  DecodedImage image;
 };
 
 struct VideoFrames::Stream {
@@ -93,9 +93,9 @@ VideoFrames::VideoFrames(const std::filesystem::path& path, int width, int heigh
 
 VideoFrames::~VideoFrames() = default;
 
-DecodedPicture& VideoFrames::At(double time, double tolerance, const Pass& pass) {
+DecodedImage& VideoFrames::At(double time, double tolerance, const Pass& pass) {
   Shown& found = Nearest(time, pass);
-  if (std::abs(found.time - time) <= tolerance) return found.picture;
+  if (std::abs(found.time - time) <= tolerance) return found.image;
   throw MediaError(
       "{}: expected a frame at {:.6f} s, but the nearest one is at {:.6f} s; the tolerance is {} "
       "s. Frames are missing, or the video has another rate or begins elsewhere than meta/ says",
@@ -116,7 +116,7 @@ VideoFrames::Shown& VideoFrames::Nearest(double time, const Pass& pass) {
       return time - s.frame->time <= s.next->time - time ? *s.frame : *s.next;
     if (pass) {
       const double gap = s.before == kNone ? s.time_base : s.frame->time - s.before;
-      pass(s.frame->time, std::min(gap, s.next->time - s.frame->time) / 2.0, s.frame->picture);
+      pass(s.frame->time, std::min(gap, s.next->time - s.frame->time) / 2.0, s.frame->image);
     }
     s.before = s.frame->time;
     std::swap(s.frame, s.next);
@@ -163,9 +163,9 @@ bool VideoFrames::Decode(Shown* shown) {
   double time = last;
   bool is_there = true;
   while (is_there && time <= last) {  // of frames at the same time, the first one counts
-    is_there = Receive(shown->picture);
+    is_there = Receive(shown->image);
     if (is_there)
-      time = static_cast<double>(shown->picture.frame()->best_effort_timestamp) * s.time_base;
+      time = static_cast<double>(shown->image.frame()->best_effort_timestamp) * s.time_base;
     if (time < last) {
       throw MediaError("{}: a frame at {:.6f} s follows one at {:.6f} s", path_.string(), time,
                        last);
@@ -177,8 +177,8 @@ bool VideoFrames::Decode(Shown* shown) {
 }
 
 // The frame that the decoder delivers next. False at the end of the file.
-bool VideoFrames::Receive(DecodedPicture& picture) {
-  AVFrame* frame = picture.frame();
+bool VideoFrames::Receive(DecodedImage& image) {
+  AVFrame* frame = image.frame();
   if (!stream_->reader.Read(frame)) return false;
   if (frame->width != width_ || frame->height != height_) {
     throw MediaError("{}: expected frames of {} x {} pixels, found {} x {}", path_.string(), width_,
@@ -196,12 +196,12 @@ struct VideoReader::Stream {
       : reader(OpenVideo(path, kVideoContainers, kMaxVideoPixels), path, kMaxVideoPixels) {}
 
   FrameReader reader;
-  DecodedPicture picture;
+  DecodedImage image;
 };
 
 VideoReader::VideoReader(const std::filesystem::path& path)
     : stream_(std::make_unique<Stream>(path)) {
-  stream_->picture.ConvertExactly();
+  stream_->image.ConvertExactly();
 }
 
 VideoReader::~VideoReader() = default;
@@ -211,12 +211,12 @@ int VideoReader::height() const { return stream_->reader.stream()->codecpar->hei
 double VideoReader::fps() const { return av_q2d(stream_->reader.stream()->avg_frame_rate); }
 
 bool VideoReader::Read(RgbImage* image) {
-  DecodedPicture& picture = stream_->picture;
-  if (!stream_->reader.Read(picture.frame())) return false;
-  if (image->width != picture.width() || image->height != picture.height()) {
-    *image = RgbImage(picture.width(), picture.height());
+  DecodedImage& decoded = stream_->image;
+  if (!stream_->reader.Read(decoded.frame())) return false;
+  if (image->width != decoded.width() || image->height != decoded.height()) {
+    *image = RgbImage(decoded.width(), decoded.height());
   }
-  picture.ToRgb(image->pixels);
+  decoded.ToRgb(image->pixels);
   return true;
 }
 

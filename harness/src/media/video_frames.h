@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "dp_bench/env.h"
-#include "media/decoded_picture.h"
+#include "media/decoded_image.h"
 
 namespace dp_bench::media {
 
@@ -25,12 +25,12 @@ class VideoFrames {
 
   /// Gets a frame that had to be decoded on the way to another, and its time [s]. It is the nearest
   /// frame to all times that are less than `reach` [s] away.
-  using Pass = std::function<void(double time, double reach, DecodedPicture& picture)>;
+  using Pass = std::function<void(double time, double reach, DecodedImage& image)>;
 
   /// The frame whose time is nearest to `time`, the earlier one of two, whatever was read before.
   /// Throws Error{kMedia} naming the file if it is more than `tolerance` [s] away, or if the data
   /// is damaged. The image is valid until the next call.
-  DecodedPicture& At(double time, double tolerance, const Pass& pass = nullptr);
+  DecodedImage& At(double time, double tolerance, const Pass& pass = nullptr);
 
   /// How many frames were decoded so far.
   std::int64_t n_decoded() const { return n_decoded_; }
@@ -48,7 +48,7 @@ class VideoFrames {
   void SeekBefore(double time);
   Shown& Nearest(double time, const Pass& pass);
   bool Decode(Shown* frame);
-  bool Receive(DecodedPicture& picture);
+  bool Receive(DecodedImage& image);
 
   std::filesystem::path path_;
   int width_;

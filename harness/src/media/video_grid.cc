@@ -16,17 +16,17 @@ namespace {
 constexpr int kLine = 3;  // [px], around each tile
 constexpr Colour kGridCaptionBar = {24, 24, 24};
 
-// Copies `picture` into `canvas`, with its upper left corner at column `left` and row `top`.
-void Paste(const RgbImage& picture, int left, int top, RgbImage* canvas) {
-  const auto row_bytes = static_cast<std::ptrdiff_t>(picture.width) * 3;
-  for (int y = 0; y < picture.height; ++y) {
-    const auto from = picture.pixels.begin() + y * row_bytes;
+// Copies `image` into `canvas`, with its upper left corner at column `left` and row `top`.
+void Paste(const RgbImage& image, int left, int top, RgbImage* canvas) {
+  const auto row_bytes = static_cast<std::ptrdiff_t>(image.width) * 3;
+  for (int y = 0; y < image.height; ++y) {
+    const auto from = image.pixels.begin() + y * row_bytes;
     const std::ptrdiff_t place = (static_cast<std::ptrdiff_t>(top) + y) * canvas->width + left;
     std::copy(from, from + row_bytes, canvas->pixels.begin() + place * 3);
   }
 }
 
-int CaptionHeight(int picture_height) { return std::max(11, picture_height / 14); }
+int CaptionHeight(int image_height) { return std::max(11, image_height / 14); }
 
 // One video and its current image.
 class Tile {
@@ -66,15 +66,14 @@ class Tile {
 class Grid {
  public:
   Grid(const std::vector<GridVideo>& videos, int n_columns)
-      : n_columns_(std::min(n_columns, static_cast<int>(videos.size()))), picture_(0, 0) {
+      : n_columns_(std::min(n_columns, static_cast<int>(videos.size()))), image_(0, 0) {
     for (const GridVideo& video : videos) tiles_.push_back(std::make_unique<Tile>(video));
     for (const auto& tile : tiles_) {
       tile_width_ = std::max(tile_width_, tile->width());
       tile_height_ = std::max(tile_height_, tile->height());
     }
     const int n_rows = (static_cast<int>(tiles_.size()) + n_columns_ - 1) / n_columns_;
-    picture_ =
-        RgbImage(n_columns_ * (tile_width_ + 2 * kLine), n_rows * (tile_height_ + 2 * kLine));
+    image_ = RgbImage(n_columns_ * (tile_width_ + 2 * kLine), n_rows * (tile_height_ + 2 * kLine));
   }
 
   double fps() const { return tiles_.front()->fps(); }
@@ -87,20 +86,20 @@ class Grid {
     for (int i = 0; i < static_cast<int>(tiles_.size()); ++i) {
       Tile& tile = *tiles_[static_cast<std::size_t>(i)];
       tile.Draw(i % n_columns_ * (tile_width_ + 2 * kLine),
-                i / n_columns_ * (tile_height_ + 2 * kLine), tile_width_, tile_height_, &picture_);
+                i / n_columns_ * (tile_height_ + 2 * kLine), tile_width_, tile_height_, &image_);
       tile.Advance();
     }
-    return &picture_;
+    return &image_;
   }
 
-  const RgbImage& picture() const { return picture_; }
+  const RgbImage& image() const { return image_; }
 
  private:
   std::vector<std::unique_ptr<Tile>> tiles_;
   int n_columns_;
   int tile_width_ = 0;
   int tile_height_ = 0;
-  RgbImage picture_;
+  RgbImage image_;
 };
 
 void RequireKnownFormat(const std::filesystem::path& path) {
@@ -127,11 +126,11 @@ void WriteVideoGrid(const std::vector<GridVideo>& videos, const std::filesystem:
   if (videos.empty()) throw UsageError("a grid of videos needs at least one");
   RequireKnownFormat(path);
   Grid grid(videos, options.n_columns);
-  VideoEncoder encoder(path, {.width = grid.picture().width,
-                              .height = grid.picture().height,
+  VideoEncoder encoder(path, {.width = grid.image().width,
+                              .height = grid.image().height,
                               .fps = grid.fps(),
                               .crf = options.crf});
-  while (const RgbImage* picture = grid.Next()) encoder.Write(*picture);
+  while (const RgbImage* image = grid.Next()) encoder.Write(*image);
   encoder.Finish();
 }
 
@@ -167,13 +166,13 @@ void WriteVideoStrips(const std::vector<GridVideo>& videos, const std::filesyste
     width = std::max(width, strip.width);
     height += strip.height;
   }
-  RgbImage picture(width, height);
+  RgbImage image(width, height);
   int top = 0;
   for (const RgbImage& strip : strips) {
-    Paste(strip, 0, top, &picture);
+    Paste(strip, 0, top, &image);
     top += strip.height;
   }
-  WritePng(path, picture);
+  WritePng(path, image);
 }
 
 }  // namespace dp_bench::media

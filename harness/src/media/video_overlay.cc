@@ -17,7 +17,7 @@ constexpr double kRimOpacity = 0.75;
 constexpr double kExecutedOpacity = 0.7;
 constexpr double kPathOpacity = 0.8;
 
-using Points = std::vector<PicturePoint>;
+using Points = std::vector<ImagePoint>;
 
 // Sizes that fit the image [px].
 struct Measures {
@@ -48,14 +48,14 @@ Points PointsOf(std::span<const float> marks, std::size_t hand, std::size_t n_ma
   return points;
 }
 
-void DrawDots(std::span<const PicturePoint> points, double radius, const Colour& colour,
+void DrawDots(std::span<const ImagePoint> points, double radius, const Colour& colour,
               double opacity, RgbImage* frame) {
-  for (const PicturePoint& point : points) DrawDisc(point, radius, colour, opacity, frame);
+  for (const ImagePoint& point : points) DrawDisc(point, radius, colour, opacity, frame);
 }
 
 // The radius at which dots stay distinguishable. They lie close together in a small view or when a
 // hand hardly moves. The line's thickness limits how small they get.
-double DotRadius(std::span<const PicturePoint> points, const Measures& measures) {
+double DotRadius(std::span<const ImagePoint> points, const Measures& measures) {
   double length = 0.0;
   int n_gaps = 0;
   for (std::size_t i = 1; i < points.size(); ++i) {
@@ -69,7 +69,7 @@ double DotRadius(std::span<const PicturePoint> points, const Measures& measures)
 }
 
 // Dots joined by a line, all within one rim.
-void DrawPlan(std::span<const PicturePoint> points, double dot, const Measures& measures,
+void DrawPlan(std::span<const ImagePoint> points, double dot, const Measures& measures,
               const Colour& colour, RgbImage* frame) {
   DrawPolyline(points, measures.line + 2.0 * measures.rim, kRim, kRimOpacity, frame);
   DrawDots(points, dot + measures.rim, kRim, kRimOpacity, frame);

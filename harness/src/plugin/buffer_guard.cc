@@ -69,16 +69,16 @@ void RequireFinite(const KeySpec& key, std::span<const float> values) {
       key.name, *bad, at, values.size());
 }
 
-void RequireWritten(const KeySpec& key, std::span<const std::byte> picture) {
-  for (std::size_t begin = 0; begin < picture.size(); begin += kBlock) {
-    const std::size_t end = std::min(begin + kBlock, picture.size());
+void RequireWritten(const KeySpec& key, std::span<const std::byte> image) {
+  for (std::size_t begin = 0; begin < image.size(); begin += kBlock) {
+    const std::size_t end = std::min(begin + kBlock, image.size());
     std::ptrdiff_t n_equal = 0;
-    for (std::size_t i = begin; i < end; ++i) n_equal += picture[i] == PatternAt(i) ? 1 : 0;
+    for (std::size_t i = begin; i < end; ++i) n_equal += image[i] == PatternAt(i) ? 1 : 0;
     if (n_equal < kMaxEqual) continue;
     throw PluginError(
         "'{}': expected {} bytes, {} {}, found bytes unwritten between {} and {}. Observe must "
         "write every element of every key, each time.",
-        key.name, picture.size(), ToString(key.StorageShape()), Name(key.dtype), begin, end);
+        key.name, image.size(), ToString(key.StorageShape()), Name(key.dtype), begin, end);
   }
 }
 
@@ -121,7 +121,7 @@ void BufferGuard::Finish(std::span<const std::span<std::byte>> out) {
     }
     if (IsChecked(i)) std::ranges::copy(own_[i], out[i].begin());
   }
-  checks_pictures_ = false;
+  checks_images_ = false;
 }
 
 void BufferGuard::RequireGuardBytes(std::size_t key) {

@@ -21,7 +21,7 @@ class BufferGuard {
   BufferGuard(const BufferGuard&) = delete;
   BufferGuard& operator=(const BufferGuard&) = delete;
 
-  void StartEpisode() { checks_pictures_ = true; }
+  void StartEpisode() { checks_images_ = true; }
 
   /// Where the plugin writes: one buffer per key. The spans in it change with `Prepare`.
   std::span<const std::span<std::byte>> buffers() const { return offered_; }
@@ -34,7 +34,7 @@ class BufferGuard {
   void Finish(std::span<const std::span<std::byte>> out);
 
  private:
-  bool IsChecked(std::size_t key) const { return !keys_[key].is_image() || checks_pictures_; }
+  bool IsChecked(std::size_t key) const { return !keys_[key].is_image() || checks_images_; }
   void RequireGuardBytes(std::size_t key);
   void FillGuardBytes();
 
@@ -42,7 +42,7 @@ class BufferGuard {
   std::vector<std::byte> memory_;
   std::vector<std::span<std::byte>> own_;      // of memory_, one per key
   std::vector<std::span<std::byte>> offered_;  // to the plugin
-  bool checks_pictures_ = true;
+  bool checks_images_ = true;
 };
 
 }  // namespace dp_bench::plugin

@@ -46,19 +46,19 @@ void CheckKey(const KeySpec& key, bool is_of_env, Problems* problems) {
                found);
     return;
   }
-  const auto is_picture = [&](std::int64_t n_channels) {
+  const auto is_image = [&](std::int64_t n_channels) {
     return key.shape.size() == 3 && (!is_of_env || key.shape[0] == n_channels);
   };
   if (!key.is_image() && is_of_env && key.dtype != DType::kFloat32) {
     AddProblem(problems, "'{}': expected float32, as every {} key, found {}", key.name,
                Name(key.type), found);
   }
-  if (key.type == KeyType::kRgb && !(is_picture(3) && key.dtype == DType::kUInt8)) {
+  if (key.type == KeyType::kRgb && !(is_image(3) && key.dtype == DType::kUInt8)) {
     AddProblem(problems, "'{}': expected [3, height, width] uint8, as every rgb key, found {}",
                key.name, found);
   }
   const bool has_depth_type = key.dtype == DType::kUInt16 || key.dtype == DType::kFloat32;
-  if (key.type == KeyType::kDepth && !(is_picture(1) && has_depth_type)) {
+  if (key.type == KeyType::kDepth && !(is_image(1) && has_depth_type)) {
     AddProblem(problems,
                "'{}': expected [1, height, width] uint16 [mm] or float32 [m], as every depth key, "
                "found {}",

@@ -228,7 +228,7 @@ class RunPage {
   // Videos with notes are shown with their plots.
   void SetVideos() {
     constexpr int kMostPosters = 100;
-    const double aspect = PictureAspect();
+    const double aspect = ImageAspect();
     int n_posters = 0;
     std::int64_t n_hands = 0;
     Json with_notes = Json::array();
@@ -362,7 +362,7 @@ class RunPage {
   }
 
   // Height over width of the videos, from config.json; square by default.
-  double PictureAspect() const {
+  double ImageAspect() const {
     constexpr double kLongest = 4.0;
     const Json size = core::ValueAt(core::TryParseJson(run_.config), "/env_runner/video_size");
     if (!size.is_array() || size.size() != 2 || !size[0].is_number() || !size[1].is_number()) {

@@ -152,9 +152,9 @@ std::string SeedText(const SeedUse& use) {
 }
 
 std::string OutcomeClass(const OutcomeConditions& conditions) {
-  const std::string observed = conditions.has_pictures ? "pictures, " : "no pictures, ";
+  const std::string observed = conditions.has_images ? "pictures, " : "no pictures, ";
   if (conditions.device != "cpu") return observed + conditions.device + ", " + conditions.cpu;
-  const bool is_portable = conditions.has_avx2_and_fma && !conditions.has_pictures;
+  const bool is_portable = conditions.has_avx2_and_fma && !conditions.has_images;
   return observed + (is_portable ? "x86-64 with AVX2 and FMA" : conditions.cpu);
 }
 

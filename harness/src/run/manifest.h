@@ -88,7 +88,7 @@ struct OutcomeConditions {
   std::string device;  // of the policy: "cpu", "cuda:0", or a backend: "openvino"
   std::string cpu;     // model
   bool has_avx2_and_fma = false;
-  bool has_pictures = false;  // the policy observes some
+  bool has_images = false;  // the policy observes some
 };
 
 /// "no pictures, x86-64 with AVX2 and FMA", "pictures, AMD EPYC", "no pictures, cuda:0, AMD EPYC".

@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
 
-bool HasPictures(const ShapeMeta& shapes) {
+bool HasImages(const ShapeMeta& shapes) {
   return std::ranges::any_of(shapes.obs, [](const KeySpec& key) { return key.is_image(); });
 }
 
@@ -164,7 +164,7 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
        run::OutcomeClass({.device = PlanningDevice(experiment),
                           .cpu = core::ProcessorName(),
                           .has_avx2_and_fma = core::HasAvx2AndFma(),
-                          .has_pictures = HasPictures(experiment.spec().shape_meta)})},
+                          .has_images = HasImages(experiment.spec().shape_meta)})},
       {"machine",
        {{"cpu", core::ProcessorName()},
         {"ranks", n_ranks},

@@ -121,7 +121,7 @@ void EnterKey(const KeySpec& key, const Config& config) {
 }
 
 /// Half of the memory that is free now, and at least what the plugin takes by default [MiB].
-std::int64_t MemoryForPictures() {
+std::int64_t MemoryForImages() {
   constexpr std::int64_t kPluginDefault = 4096;
   return std::max(kPluginDefault, (core::AvailableMemory() / 2) >> 20);
 }
@@ -133,7 +133,7 @@ nlohmann::json CollectedParams(const fs::path& path, const ShapeMeta& shapes) {
     if (key.type == KeyType::kTask) continue;
     keys[key.name] = {{"array", "data/" + key.name}, {"type", Name(key.type)}};
   }
-  return {{"path", path.string()}, {"keys", keys}, {"memory_limit_mb", MemoryForPictures()}};
+  return {{"path", path.string()}, {"keys", keys}, {"memory_limit_mb", MemoryForImages()}};
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ namespace dp_bench::train {
 
 /// The results of rollouts.
 struct Scores {
-  std::map<std::string, double> metrics;       // such as "test/mean_score"
-  std::map<std::string, RgbImage> pictures{};  // tag -> the image for TensorBoard
+  std::map<std::string, double> metrics;     // such as "test/mean_score"
+  std::map<std::string, RgbImage> images{};  // tag -> the image for TensorBoard
 };
 
 /// Scores a policy; nothing if WorkspaceParts::stop interrupted it. Called between two epochs.

@@ -163,10 +163,10 @@ double TrainingLog::ParamNorm() const {
   return std::sqrt(sum);
 }
 
-void TrainingLog::AddPictures(std::int64_t global_step,
-                              const std::map<std::string, RgbImage>& pictures) {
+void TrainingLog::AddImages(std::int64_t global_step,
+                            const std::map<std::string, RgbImage>& images) {
   if (!events_) return;
-  for (const auto& [tag, picture] : pictures) events_->AddImage(tag, picture, global_step);
+  for (const auto& [tag, image] : images) events_->AddImage(tag, image, global_step);
 }
 
 std::int64_t TrainingLog::Flush() {

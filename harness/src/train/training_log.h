@@ -53,7 +53,7 @@ class TrainingLog {
                    const std::map<std::string, double>& metrics);
 
   /// Images by tag, only for TensorBoard.
-  void AddPictures(std::int64_t global_step, const std::map<std::string, RgbImage>& pictures);
+  void AddImages(std::int64_t global_step, const std::map<std::string, RgbImage>& images);
 
   /// Writes everything logged so far to the files and returns the size of logs.json.txt.
   std::int64_t Flush();

@@ -254,7 +254,7 @@ void Workspace::FinishEpoch(const EvalFn& evaluate) {
     report_.metrics = results->scores->metrics;
     rollout_seconds_ += seconds;
     ++n_rollouts_;
-    log_->AddPictures(state_.global_step, results->scores->pictures);
+    log_->AddImages(state_.global_step, results->scores->images);
   }
   log_->AddEpochEnd(state_, last_step_, results->metrics);
   results->metrics["train_loss"] = report_.train_loss;

@@ -182,7 +182,7 @@ void Player::Draw(RgbImage* frame) {
 PlayerThread::PlayerThread(PlayerThreadOptions options)
     : options_(std::move(options)),
       start_(std::chrono::steady_clock::now()),
-      picture_(options_.width, options_.height),
+      image_(options_.width, options_.height),
       thread_([this] { Run(); }) {}
 
 PlayerThread::~PlayerThread() {
@@ -210,14 +210,14 @@ void PlayerThread::Point(const Pointer& pointer) {
   changed_.notify_one();
 }
 
-bool PlayerThread::TakePicture(RgbImage* picture, PlayerStatus* status) {
+bool PlayerThread::TakeImage(RgbImage* image, PlayerStatus* status) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_ != nullptr) std::rethrow_exception(failure_);
-    if (!has_picture_) return false;
-    std::swap(*picture, picture_);
+    if (!has_image_) return false;
+    std::swap(*image, image_);
     *status = status_;
-    has_picture_ = false;
+    has_image_ = false;
   }
   changed_.notify_one();
   return true;
@@ -235,7 +235,7 @@ void PlayerThread::Run() {
       const std::lock_guard lock(mutex_);
       failure_ = std::current_exception();
     }
-    options_.on_picture();
+    options_.on_image();
   }
 }
 
@@ -247,7 +247,7 @@ void PlayerThread::Play(Player* player) {
     if (is_stopped_) return;
     const std::vector<Command> commands = std::exchange(commands_, {});
     const std::optional<Pointer> pointer = std::exchange(pointer_, std::nullopt);
-    const bool is_drawing_wanted = !has_picture_;
+    const bool is_drawing_wanted = !has_image_;
 
     lock.unlock();
     if (pointer) player->Point(*pointer);
@@ -259,18 +259,18 @@ void PlayerThread::Play(Player* player) {
 
     is_outdated_ = is_changed && !is_drawn;
     if (!is_drawn) continue;
-    picture_ = drawing;
+    image_ = drawing;
     status_ = player->status();
-    has_picture_ = true;
+    has_image_ = true;
     lock.unlock();
-    options_.on_picture();
+    options_.on_image();
     lock.lock();
   }
 }
 
 void PlayerThread::WaitForWork(const Player& player, std::unique_lock<std::mutex>* lock) {
   const auto has_work = [this] {
-    return is_stopped_ || !commands_.empty() || pointer_ || (is_outdated_ && !has_picture_);
+    return is_stopped_ || !commands_.empty() || pointer_ || (is_outdated_ && !has_image_);
   };
   const std::optional<double> next_step_s = player.next_step_s();
   if (next_step_s) {

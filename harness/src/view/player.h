@@ -133,7 +133,7 @@ struct PlayerThreadOptions {
   int width = 0;  // of the images [px]
   int height = 0;
   std::function<PlayedStage()> make_stage;  // called on the thread; the stage ends there too
-  std::function<void()> on_picture;  // called on that thread when TakePicture has a new image
+  std::function<void()> on_image;           // called on that thread when TakeImage has a new image
 };
 
 /// Call the functions from one thread, the window's.
@@ -150,7 +150,7 @@ class PlayerThread {
 
   /// Gives the latest image and its status, if it was not taken yet. Images are drawn only as
   /// fast as they are taken. Rethrows the error that ended the thread.
-  bool TakePicture(RgbImage* picture, PlayerStatus* status);
+  bool TakeImage(RgbImage* image, PlayerStatus* status);
 
  private:
   void Run();
@@ -167,8 +167,8 @@ class PlayerThread {
   std::optional<Pointer> pointer_;  // the last move
   bool is_stopped_ = false;
   bool is_outdated_ = true;  // something happened since the image was drawn
-  bool has_picture_ = false;
-  RgbImage picture_;
+  bool has_image_ = false;
+  RgbImage image_;
   PlayerStatus status_;
   std::exception_ptr failure_;
 

@@ -16,7 +16,7 @@
 #include "core/errors.h"
 #include "core/half.h"
 #include "core/utf8.h"
-#include "media/decoded_picture.h"
+#include "media/decoded_image.h"
 #include "wire/array_data.h"
 #include "wire/dtype.h"
 #include "wire/npy.h"
@@ -282,21 +282,21 @@ class MarkedMapReader {
                       ToString(shape), max_decoded_);
     }
     n_decoded_ += height * width;
-    thread_local media::PictureDecoder decoder;  // opening a codec takes longer than a small image
-    media::DecodedPicture& picture =
+    thread_local media::ImageDecoder decoder;  // opening a codec takes longer than a small image
+    media::DecodedImage& image =
         decoder.Decode(file, static_cast<int>(width), static_cast<int>(height));
     const auto size = static_cast<std::size_t>(height * width * n_channels);
     const std::shared_ptr<std::uint8_t[]> pixels(new std::uint8_t[size]);
     if (n_channels == 3) {
-      picture.ToRgb({pixels.get(), size});
+      image.ToRgb({pixels.get(), size});
     } else if (n_channels == 4) {
-      picture.ToRgba({pixels.get(), size});
+      image.ToRgba({pixels.get(), size});
     } else {
-      if (picture.grey_bits() != 8) {
-        throw DataError("expected an image of 8 bits per channel, found {}", picture.grey_bits());
+      if (image.grey_bits() != 8) {
+        throw DataError("expected an image of 8 bits per channel, found {}", image.grey_bits());
       }
       std::vector<float> grey(size);
-      picture.ToGrey(grey);
+      image.ToGrey(grey);
       std::ranges::transform(grey, pixels.get(), [](float level) {
         return static_cast<std::uint8_t>(std::lround(level));
       });

@@ -12,14 +12,14 @@ using Kind = ArrayHeader::Kind;
 constexpr std::int64_t kLeastPixels = 16;  // of an image, in each direction
 
 // An array with the right type and number of dimensions may be an image.
-struct PictureAxes {
+struct ImageAxes {
   std::int64_t n_channels = 0;  // 0: no image
   std::int64_t height = 0;
   std::int64_t width = 0;
   bool is_planes = false;
 };
 
-PictureAxes AxesOf(const Shape& shape) {
+ImageAxes AxesOf(const Shape& shape) {
   if (shape.size() == 3) return {.n_channels = 1, .height = shape[1], .width = shape[2]};
   if (shape.size() != 4) return {};
   const auto is_channels = [](std::int64_t n) { return n >= 1 && n <= 4; };
@@ -31,10 +31,10 @@ PictureAxes AxesOf(const Shape& shape) {
 }
 
 // Small arrays may be numbers in a table.
-bool IsLarge(const PictureAxes& axes) { return std::min(axes.height, axes.width) >= kLeastPixels; }
+bool IsLarge(const ImageAxes& axes) { return std::min(axes.height, axes.width) >= kLeastPixels; }
 
-std::optional<KeyType> GuessPicture(const ArrayQuestion& question, const PictureAxes& axes,
-                                    std::string* obstacle) {
+std::optional<KeyType> GuessImage(const ArrayQuestion& question, const ImageAxes& axes,
+                                  std::string* obstacle) {
   const ArrayHeader& header = question.header;
   if (axes.n_channels == 0) return KeyType::kLowDim;
   if (header.Is(Kind::kUnsigned, 1)) {
@@ -53,8 +53,8 @@ std::optional<KeyType> GuessPicture(const ArrayQuestion& question, const Picture
   return is_depth ? KeyType::kDepth : KeyType::kLowDim;
 }
 
-std::optional<ArrayReading> Picture(const ArrayQuestion& question, const PictureAxes& axes,
-                                    KeyType type, std::string* obstacle) {
+std::optional<ArrayReading> Image(const ArrayQuestion& question, const ImageAxes& axes,
+                                  KeyType type, std::string* obstacle) {
   const ArrayHeader& header = question.header;
   const bool is_rgb = type == KeyType::kRgb;
   ArrayReading reading{.spec = {.name = question.key, .type = type, .shape = {}},
@@ -86,7 +86,7 @@ std::optional<ArrayReading> Picture(const ArrayQuestion& question, const Picture
 }  // namespace
 
 bool MayBeFloatColour(const ArrayHeader& header) {
-  const PictureAxes axes = AxesOf(header.shape);
+  const ImageAxes axes = AxesOf(header.shape);
   return header.Is(Kind::kFloat, 4) && axes.n_channels == 3 && !axes.is_planes && IsLarge(axes);
 }
 
@@ -96,11 +96,11 @@ std::string AdviceForNumbers(const std::string& key) {
 
 std::optional<ArrayReading> ReadAs(const ArrayQuestion& question, std::string* obstacle) {
   const ArrayHeader& header = question.header;
-  const bool is_files = !question.picture.empty();
+  const bool is_files = !question.image.empty();
   if (is_files && question.type.value_or(KeyType::kRgb) == KeyType::kRgb) {
     return ArrayReading{.spec = {.name = question.key,
                                  .type = KeyType::kRgb,
-                                 .shape = {3, question.picture[0], question.picture[1]},
+                                 .shape = {3, question.image[0], question.image[1]},
                                  .dtype = DType::kUInt8},
                         .stored = StoredAs::kFiles};
   }
@@ -112,11 +112,11 @@ std::optional<ArrayReading> ReadAs(const ArrayQuestion& question, std::string* o
     *obstacle = "its steps are empty";
     return std::nullopt;
   }
-  const PictureAxes axes = AxesOf(header.shape);
+  const ImageAxes axes = AxesOf(header.shape);
   const std::optional<KeyType> type =
-      question.type ? question.type : GuessPicture(question, axes, obstacle);
+      question.type ? question.type : GuessImage(question, axes, obstacle);
   if (!type) return std::nullopt;
-  if (*type != KeyType::kLowDim) return Picture(question, axes, *type, obstacle);
+  if (*type != KeyType::kLowDim) return Image(question, axes, *type, obstacle);
   ArrayReading reading{.spec = {.name = question.key, .shape = {}}};
   reading.spec.shape.assign(header.shape.begin() + 1, header.shape.end());
   if (reading.spec.shape.empty()) reading.spec.shape = {1};

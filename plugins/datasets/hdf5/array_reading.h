@@ -27,7 +27,7 @@ struct ArrayQuestion {
   std::string key;
   ArrayHeader header;
   std::optional<KeyType> type;  // what the config or the attribute of dp_bench says
-  Shape picture;                // [H, W] if the rows are image files
+  Shape image;                  // [H, W] if the rows are image files
   bool has_colours = false;     // whether the first rows of MayBeFloatColour are colours
 };
 

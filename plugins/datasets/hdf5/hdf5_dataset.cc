@@ -124,7 +124,7 @@ void Hdf5Dataset::AddKeys(const Hdf5Config& config) {
 ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, const KeySource& source,
                                const std::string& name) const {
   ArrayQuestion question{
-      .key = name, .header = file.Header(path), .type = source.type, .picture = {}};
+      .key = name, .header = file.Header(path), .type = source.type, .image = {}};
   const ArrayHeader& header = question.header;
   if (header.chunk_bytes > memory_.limit()) {
     memory_.Refuse(fmt::format("{} has chunks of {:.0f} bytes, which are decoded as a whole", path,
@@ -138,7 +138,7 @@ ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, cons
   const bool is_bytes = header.Is(ArrayHeader::Kind::kUnsigned, 1) && header.shape.size() == 2;
   if ((!is_text && !is_bytes) || header.shape[0] == 0) return question;
   if (source.stored == StoredAs::kFiles) {  // known from the first episode
-    question.picture = source.picture;
+    question.image = source.image;
     return question;
   }
   const auto n_bytes = header.item_bytes * static_cast<std::size_t>(is_text ? 1 : header.shape[1]);
@@ -148,9 +148,9 @@ ArrayQuestion Hdf5Dataset::Ask(const H5File& file, const std::string& path, cons
   }
   std::vector<std::byte> row(n_bytes);
   file.ReadRows(path, 0, 1, std::nullopt, row);
-  if (!IsPictureFile(row)) return question;
+  if (!IsImageFile(row)) return question;
   try {
-    question.picture = SizeOfPicture(row);
+    question.image = SizeOfImage(row);
   } catch (Error& error) {
     error.AddContext(fmt::format("in the first row of {}", path));
     throw;
@@ -180,7 +180,7 @@ void Hdf5Dataset::AddKey(const std::string& name, const KeyConfig& config, bool 
   const std::shared_ptr<const H5File> file = files_.Open(first);
   const std::string path = first.Path(config.source);
   KeySource source{
-      .array = config.source, .channels = {}, .type = config.type, .numbers = {}, .pictures = {}};
+      .array = config.source, .channels = {}, .type = config.type, .numbers = {}, .images = {}};
   if (!is_asked_for && file->Find(path) != H5File::ObjectKind::kArray) {
     return files_.LeaveOut(config.source, "a link into another file, or to nothing");
   }
@@ -203,7 +203,7 @@ void Hdf5Dataset::AddKey(const std::string& name, const KeyConfig& config, bool 
   source.first = *reading;
   source.header = question.header;
   if (source.stored == StoredAs::kNumbers) source.channels = ReadChannels(*file, path);
-  source.picture = question.picture;
+  source.image = question.image;
   held_.push_back(Choose(name, config, source.stored, &reading->spec));
   spec_.keys.push_back(std::move(reading->spec));
   sources_.push_back(std::move(source));
@@ -260,7 +260,7 @@ void Hdf5Dataset::CheckEpisode(std::size_t episode, std::size_t key) {
   const std::int64_t per_block =
       header.chunk_bytes > 0.0 ? header.chunk_rows : kBlockBytes / step_bytes;
   const bool is_files = source.stored == StoredAs::kFiles;
-  source.pictures.push_back(
+  source.images.push_back(
       {.block_rows = is_files ? 1 : std::clamp<std::int64_t>(per_block, 1, header.shape[0]),
        .row_bytes = header.item_bytes *
                     static_cast<std::size_t>(header.shape.size() == 2 ? header.shape[1] : 1)});
@@ -365,23 +365,23 @@ void Hdf5Dataset::PrepareCache() {
   // a block may take a quarter of the cache, but at least one image
   for (std::size_t key = 0; key < sources_.size(); ++key) {
     const double fit = bytes / 4.0 / static_cast<double>(held_[key].step_bytes + kBlockOverhead);
-    for (Picture& picture : sources_[key].pictures) {
-      picture.block_rows =
-          std::clamp(static_cast<std::int64_t>(fit), std::int64_t{1}, picture.block_rows);
+    for (Image& image : sources_[key].images) {
+      image.block_rows =
+          std::clamp(static_cast<std::int64_t>(fit), std::int64_t{1}, image.block_rows);
     }
   }
   cache_ = std::make_unique<reader::ChunkCache>(static_cast<std::size_t>(bytes));
 }
 
-void Hdf5Dataset::ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
-                               std::span<std::byte> out) const {
+void Hdf5Dataset::ReadImages(std::size_t key, std::int64_t begin, std::int64_t end,
+                             std::span<std::byte> out) const {
   const KeySource& source = sources_[key];
   const std::size_t step_bytes = held_[key].step_bytes;
   auto episode = static_cast<std::size_t>(std::ranges::upper_bound(ends_, begin) - ends_.begin());
   while (begin < end) {
     if (begin == ends_[episode]) ++episode;
     const std::int64_t first = BeginOf(episode);
-    const std::int64_t block_rows = source.pictures[episode].block_rows;
+    const std::int64_t block_rows = source.images[episode].block_rows;
     const std::int64_t block_begin = (begin - first) / block_rows * block_rows;
     const std::int64_t block_end = std::min(block_begin + block_rows, ends_[episode] - first);
     const std::int64_t n = std::min(end, first + block_end) - begin;
@@ -425,10 +425,10 @@ void Hdf5Dataset::ReadBlock(std::size_t key, std::size_t episode, std::int64_t b
                                  &floats[static_cast<std::size_t>(*wrong) * sizeof(float)]),
                begin + *wrong / spec.NumElements(), AdviceForNumbers(spec.name));
   }
-  std::vector<std::byte> row(source.pictures[episode].row_bytes);
+  std::vector<std::byte> row(source.images[episode].row_bytes);
   file->ReadRows(path, begin, end, std::nullopt, row);
   try {
-    DecodePictureFile(row, source.picture, out);
+    DecodeImageFile(row, source.image, out);
   } catch (Error& error) {
     error.AddContext(fmt::format("in step {} of {}", begin, file->Describe(path)));
     throw;

@@ -50,7 +50,7 @@ class Hdf5Dataset final : public reader::KeyedDataset {
 
  private:
   // An array of images in one episode.
-  struct Picture {
+  struct Image {
     std::int64_t block_rows = 1;  // that are read together
     std::size_t row_bytes = 0;    // of an image file
   };
@@ -59,12 +59,12 @@ class Hdf5Dataset final : public reader::KeyedDataset {
     std::string array;
     std::vector<std::string> channels;  // names of its numbers, if the file has them
     StoredAs stored = StoredAs::kNumbers;
-    ArrayReading first = {};        // of the first episode, also if only a part is taken
-    ArrayHeader header = {};        // of the first episode
-    std::optional<KeyType> type;    // what the config or the file says
-    reader::PageBuffer numbers;     // all steps
-    Shape picture;                  // [H, W] of image files
-    std::vector<Picture> pictures;  // by episode
+    ArrayReading first = {};      // of the first episode, also if only a part is taken
+    ArrayHeader header = {};      // of the first episode
+    std::optional<KeyType> type;  // what the config or the file says
+    reader::PageBuffer numbers;   // all steps
+    Shape image;                  // [H, W] of image files
+    std::vector<Image> images;    // by episode
   };
 
   void AddKeys(const Hdf5Config& config);
@@ -81,8 +81,8 @@ class Hdf5Dataset final : public reader::KeyedDataset {
   void RequireExact(const H5File& file, const std::string& path, std::size_t episode,
                     std::span<const float> loaded, std::size_t n_per_step) const;
   void PrepareCache();
-  void ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
-                    std::span<std::byte> out) const override;
+  void ReadImages(std::size_t key, std::int64_t begin, std::int64_t end,
+                  std::span<std::byte> out) const override;
   void ReadBlock(std::size_t key, std::size_t episode, std::int64_t begin, std::int64_t end,
                  std::span<std::byte> out) const;
 

@@ -103,16 +103,15 @@ void RowReader::RequireEveryFrame(const std::string& reason) const {
                                             frame.episode, frame.frame, reason));
 }
 
-void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_pictures,
-                     PictureRows* pictures) {
+void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_images, ImageRows* images) {
   RequireEnoughRows();
   has_enough_rows_ = true;
   const auto n_steps = static_cast<std::size_t>(selection_.n_steps());
   for (auto& [name, own] : *numbers) {
     own.buffer = reader::PageBuffer(n_steps * own.n * sizeof(float));
   }
-  if (with_pictures) pictures->places.resize(n_steps);
-  for (const FileNumber& number : files_) ReadFile(number, numbers, pictures);
+  if (with_images) images->places.resize(n_steps);
+  for (const FileNumber& number : files_) ReadFile(number, numbers, images);
   RequireEveryFrame(/*reason=*/"");
 }
 
@@ -178,11 +177,11 @@ std::vector<std::int64_t> RowReader::StepsOfRows(const FileNumber& number, Parqu
 }
 
 void RowReader::ReadFile(const FileNumber& number, std::map<std::string, Numbers>* numbers,
-                         PictureRows* pictures) {
+                         ImageRows* images) {
   const std::filesystem::path path = metadata_.DataFile(number);
   ParquetFile file(path, max_bytes_);
-  const auto file_index = static_cast<std::int32_t>(pictures->files.size());
-  pictures->files.push_back(path);
+  const auto file_index = static_cast<std::int32_t>(images->files.size());
+  images->files.push_back(path);
   for (const Rows& group : file.row_groups()) {
     const std::vector<std::int64_t> steps = StepsOfRows(number, file, group);
     for (auto& [name, own] : *numbers) {
@@ -195,9 +194,9 @@ void RowReader::ReadFile(const FileNumber& number, std::map<std::string, Numbers
                     values.data() + row * own.n, own.n * sizeof(float));
       }
     }
-    for (std::size_t row = 0; row < steps.size() && !pictures->places.empty(); ++row) {
+    for (std::size_t row = 0; row < steps.size() && !images->places.empty(); ++row) {
       if (steps[row] < 0) continue;
-      pictures->places[static_cast<std::size_t>(steps[row])] = {
+      images->places[static_cast<std::size_t>(steps[row])] = {
           .file = file_index, .row = group.first + static_cast<std::int64_t>(row)};
     }
   }

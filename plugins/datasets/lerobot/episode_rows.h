@@ -54,17 +54,17 @@ class RowReader {
   RowReader(const Metadata& metadata, const EpisodeSelection& selection, double tolerance,
             std::int64_t max_bytes, RowTimes* times);
 
-  /// Fills the buffers of `numbers`, by feature, and, if `with_pictures`, `pictures`. Throws
+  /// Fills the buffers of `numbers`, by feature, and, if `with_images`, `images`. Throws
   /// Error{kData} or Error{kIo} naming file, episode and frame: a frame that is missing, occurs
   /// twice or is elsewhere, a time that is not frame / fps, a value that is not finite. Afterwards,
   /// `times` are complete.
-  void Read(std::map<std::string, Numbers>* numbers, bool with_pictures, PictureRows* pictures);
+  void Read(std::map<std::string, Numbers>* numbers, bool with_images, ImageRows* images);
 
  private:
   void RequireEnoughRows();
   void RequireEveryFrame(const std::string& reason) const;
   void ReadFile(const FileNumber& number, std::map<std::string, Numbers>* numbers,
-                PictureRows* pictures);
+                ImageRows* images);
   void StateTimes();
   std::vector<std::int64_t> StepsOfRows(const FileNumber& number, ParquetFile& file,
                                         const Rows& rows);

@@ -241,7 +241,7 @@ constexpr double kStreamShare = 0.25;
 constexpr double kMaxStreams = 64.0;
 
 // The cache rounds images up to whole cache lines.
-constexpr std::size_t kPictureOverhead = 64;
+constexpr std::size_t kImageOverhead = 64;
 
 // Of names that are no channels, and of transparency.
 void WarnOfOmissions(const Metadata& metadata, const std::vector<std::string>& features) {
@@ -306,13 +306,13 @@ LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
   WarnOfOmissions(metadata_, names);
   ranges_ = ReadRanges(metadata_, names);
   HoldNumbers();
-  const bool has_pictures = std::ranges::any_of(sources_, [](const KeySource& source) {
+  const bool has_images = std::ranges::any_of(sources_, [](const KeySource& source) {
     return source.feature->kind == Feature::Kind::kImage;
   });
   times_.fps = metadata_.fps;
   RowReader(metadata_, selection_, config.row_tolerance_s.value_or(tolerance_), ScratchBytes(),
             &times_)
-      .Read(&numbers_, has_pictures, &picture_rows_);
+      .Read(&numbers_, has_images, &image_rows_);
   OpenCameras();
 }
 
@@ -397,21 +397,21 @@ void LeRobotDataset::HoldNumbers() {
 // Shares out the memory that the numbers leave. Opens no file.
 void LeRobotDataset::OpenCameras() {
   const double room = memory_.left();
-  double stream_bytes = 0.0;   // one open file per camera
-  double picture_bytes = 0.0;  // of all images
-  double largest = 0.0;        // image
+  double stream_bytes = 0.0;  // one open file per camera
+  double image_bytes = 0.0;   // of all images
+  double largest = 0.0;       // image
   for (std::size_t key = 0; key < sources_.size(); ++key) {
     if (sources_[key].numbers != nullptr) continue;
-    const double bytes = static_cast<double>(spec_.keys[key].ByteSize() + kPictureOverhead);
+    const double bytes = static_cast<double>(spec_.keys[key].ByteSize() + kImageOverhead);
     stream_bytes += static_cast<double>(StreamBytes(*sources_[key].feature));
-    picture_bytes += static_cast<double>(n_steps()) * bytes;
+    image_bytes += static_cast<double>(n_steps()) * bytes;
     largest = std::max(largest, bytes);
   }
   if (largest == 0.0) return;
   const double n_threads = std::max(1U, std::thread::hardware_concurrency());
   const double max_idle = std::floor(
       std::clamp(room * kStreamShare / stream_bytes, 1.0, std::min(kMaxStreams, 2.0 * n_threads)));
-  const double cache_bytes = std::min(room - max_idle * stream_bytes, picture_bytes);
+  const double cache_bytes = std::min(room - max_idle * stream_bytes, image_bytes);
   if (cache_bytes < largest) {
     memory_.Refuse(
         fmt::format("the numbers take {:.0f} bytes, open files with images {:.0f}, and the "
@@ -427,8 +427,7 @@ void LeRobotDataset::OpenCameras() {
     source.camera =
         source.feature->kind == Feature::Kind::kVideo
             ? MakeVideoCamera(metadata_, *source.feature, source.depth, times_, tolerance_, n_idle)
-            : MakeParquetCamera(picture_rows_, *source.feature, source.depth, n_idle,
-                                ScratchBytes());
+            : MakeParquetCamera(image_rows_, *source.feature, source.depth, n_idle, ScratchBytes());
   }
 }
 
@@ -436,20 +435,20 @@ std::int64_t LeRobotDataset::ScratchBytes() const {
   return static_cast<std::int64_t>(std::max(kMinScratchBytes, memory_.left()));
 }
 
-void LeRobotDataset::ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
-                                  std::span<std::byte> out) const {
+void LeRobotDataset::ReadImages(std::size_t key, std::int64_t begin, std::int64_t end,
+                                std::span<std::byte> out) const {
   RecordedCamera& camera = *sources_[key].camera;
-  const std::size_t picture_bytes = spec_.keys[key].ByteSize();
+  const std::size_t image_bytes = spec_.keys[key].ByteSize();
   for (std::int64_t step = begin; step < end; ++step) {
     const FrameId frame = selection_.FrameAt(step);
     const auto keep = [&](std::int64_t other, const reader::ChunkCache::Decode& write) {
-      cache_->Offer({&camera, step - frame.frame + other}, picture_bytes, write);
+      cache_->Offer({&camera, step - frame.frame + other}, image_bytes, write);
     };
-    const auto picture =
-        cache_->Get({&camera, step}, picture_bytes,
-                    [&](std::span<std::byte> room) { camera.Decode(frame, room, keep); });
-    const auto place = static_cast<std::size_t>(step - begin) * picture_bytes;
-    std::memcpy(out.data() + place, picture->bytes().data(), picture_bytes);
+    const auto image = cache_->Get({&camera, step}, image_bytes, [&](std::span<std::byte> room) {
+      camera.Decode(frame, room, keep);
+    });
+    const auto place = static_cast<std::size_t>(step - begin) * image_bytes;
+    std::memcpy(out.data() + place, image->bytes().data(), image_bytes);
   }
 }
 

@@ -68,8 +68,8 @@ class LeRobotDataset final : public reader::KeyedDataset {
 
   /// Decodes images; throws Error{kData} or Error{kMedia} if one is damaged, or if a video has no
   /// frame at its time.
-  void ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
-                    std::span<std::byte> out) const override;
+  void ReadImages(std::size_t key, std::int64_t begin, std::int64_t end,
+                  std::span<std::byte> out) const override;
 
   reader::MemoryBudget memory_;
   double tolerance_;  // [s] of frames of videos
@@ -78,7 +78,7 @@ class LeRobotDataset final : public reader::KeyedDataset {
   std::map<std::string, Numbers> numbers_;     // by feature
   std::map<std::string, StatedRange> ranges_;  // by feature, as meta/ says
   RowTimes times_;
-  PictureRows picture_rows_;
+  ImageRows image_rows_;
   std::unique_ptr<reader::ChunkCache> cache_;  // of decoded images
   std::vector<KeySource> sources_;             // one per key of spec_
   mutable std::once_flag has_told_tasks_;

@@ -29,9 +29,9 @@ DType TargetOf(KeyType type, zarr::ElementType stored) {
   return is_number ? DType::kFloat32 : DType::kUInt16;
 }
 
-bool IsPicture(DType target) { return target != DType::kFloat32; }
+bool IsImage(DType target) { return target != DType::kFloat32; }
 
-struct PictureLayout {
+struct ImageLayout {
   Shape shape;  // [C, H, W]
   bool is_channels_first = false;
 
@@ -42,12 +42,12 @@ struct PictureLayout {
 };
 
 // Nothing if the array has no images of this type.
-std::optional<PictureLayout> FindPictures(const Shape& array, KeyType type) {
+std::optional<ImageLayout> FindImages(const Shape& array, KeyType type) {
   const std::int64_t n_channels = type == KeyType::kRgb ? 3 : 1;
-  if (array.size() == 3 && n_channels == 1) return PictureLayout{{1, array[1], array[2]}};
+  if (array.size() == 3 && n_channels == 1) return ImageLayout{{1, array[1], array[2]}};
   if (array.size() != 4) return std::nullopt;
-  if (array[3] == n_channels) return PictureLayout{{n_channels, array[1], array[2]}};
-  if (array[1] == n_channels) return PictureLayout{{n_channels, array[2], array[3]}, true};
+  if (array[3] == n_channels) return ImageLayout{{n_channels, array[1], array[2]}};
+  if (array[1] == n_channels) return ImageLayout{{n_channels, array[2], array[3]}, true};
   return std::nullopt;
 }
 
@@ -176,7 +176,7 @@ KeyType ZarrReplayDataset::GuessType(const zarr::ZarrArray& array) const {
                                               array.Describe(), zarr::kTypeAttribute, *stated));
   }
   using zarr::ElementType;
-  if (const auto colour = FindPictures(array.shape(), KeyType::kRgb)) {
+  if (const auto colour = FindImages(array.shape(), KeyType::kRgb)) {
     const bool is_surely_last = array.type() == ElementType::kUInt8 && !colour->is_channels_first;
     if (is_surely_last) return KeyType::kRgb;
     if (colour->IsLarge() && array.type() == ElementType::kUInt8) return KeyType::kRgb;
@@ -187,7 +187,7 @@ KeyType ZarrReplayDataset::GuessType(const zarr::ZarrArray& array) const {
       return KeyType::kRgb;
     }
   }
-  const auto depth = FindPictures(array.shape(), KeyType::kDepth);
+  const auto depth = FindImages(array.shape(), KeyType::kDepth);
   const bool is_depth = array.type() == ElementType::kUInt16 && depth && depth->IsLarge();
   return is_depth ? KeyType::kDepth : KeyType::kLowDim;
 }
@@ -272,8 +272,8 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
   Held held{.step_bytes = static_cast<std::size_t>(step) * SizeOf(target)};
   if (type != KeyType::kLowDim) {
     const bool is_rgb = type == KeyType::kRgb;
-    const std::optional<PictureLayout> pictures = FindPictures(array.shape(), type);
-    if (!pictures || config.is_sliced()) {
+    const std::optional<ImageLayout> images = FindImages(array.shape(), type);
+    if (!images || config.is_sliced()) {
       refuse(ErrorCode::kConfig,
              is_rgb ? "an rgb key is a whole array [steps, height, width, 3] or [steps, 3, height, "
                       "width]"
@@ -284,8 +284,8 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
              fmt::format("one image takes {} bytes, more than dataset.params.memory_limit_mb ({})",
                          held.step_bytes, memory_.limit() / reader::kBytesPerMb));
     }
-    spec.shape = pictures->shape;
-    source.is_channels_first = is_rgb && pictures->is_channels_first;
+    spec.shape = images->shape;
+    source.is_channels_first = is_rgb && images->is_channels_first;
   } else if (config.is_sliced()) {
     const reader::Slice slice = reader::SliceOf(
         config, step, [&](const std::string& what) { refuse(ErrorCode::kConfig, what); });
@@ -311,22 +311,21 @@ std::vector<std::string> ZarrReplayDataset::ChannelNames(int key) const {
 // Loads numbers, and images if all of them fit in the rest of the limit.
 void ZarrReplayDataset::LoadArrays() {
   for (std::size_t i = 0; i < sources_.size(); ++i) {
-    if (!IsPicture(sources_[i].target)) LoadSource(i);
+    if (!IsImage(sources_[i].target)) LoadSource(i);
   }
-  double picture_bytes = 0.0;
+  double image_bytes = 0.0;
   double scratch_bytes = 0.0;
-  std::set<std::pair<const zarr::ZarrArray*, DType>> pictures;  // keys may share an array
+  std::set<std::pair<const zarr::ZarrArray*, DType>> images;  // keys may share an array
   for (const KeySource& source : sources_) {
-    if (!IsPicture(source.target) || !pictures.emplace(source.array, source.target).second)
-      continue;
-    picture_bytes += LoadedBytes(*source.array, source.target);
+    if (!IsImage(source.target) || !images.emplace(source.array, source.target).second) continue;
+    image_bytes += LoadedBytes(*source.array, source.target);
     scratch_bytes = std::max(scratch_bytes, static_cast<double>(source.array->scratch_bytes()));
   }
-  if (picture_bytes + memory_.Counted(memory_.held() + scratch_bytes) > memory_.limit()) {
+  if (image_bytes + memory_.Counted(memory_.held() + scratch_bytes) > memory_.limit()) {
     return PrepareCache();
   }
   for (std::size_t i = 0; i < sources_.size(); ++i) {
-    if (IsPicture(sources_[i].target)) LoadSource(i);
+    if (IsImage(sources_[i].target)) LoadSource(i);
   }
 }
 
@@ -338,7 +337,7 @@ void ZarrReplayDataset::LoadSource(std::size_t key) {
       Load(*source.array, source.target, &entry->second);
     } catch (Error& error) {  // images say the same when they are read later
       const std::string& name = spec_.keys[key].name;
-      if (!IsPicture(source.target)) error.AddContext(fmt::format("in the dataset key '{}'", name));
+      if (!IsImage(source.target)) error.AddContext(fmt::format("in the dataset key '{}'", name));
       throw;
     }
     if (source.is_channels_first) {
@@ -352,7 +351,7 @@ void ZarrReplayDataset::LoadSource(std::size_t key) {
 void ZarrReplayDataset::PrepareCache() {
   const double limit = memory_.left();
   for (const KeySource& source : sources_) {
-    if (!IsPicture(source.target)) continue;
+    if (!IsImage(source.target)) continue;
     source.array->RequireConvertible(source.target);
     const auto chunk_bytes = static_cast<double>(source.array->chunk_bytes());
     if (chunk_bytes > limit) {
@@ -381,8 +380,8 @@ void ZarrReplayDataset::TellMissingChunks() const {
   }
 }
 
-void ZarrReplayDataset::ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
-                                     std::span<std::byte> out) const {
+void ZarrReplayDataset::ReadImages(std::size_t key, std::int64_t begin, std::int64_t end,
+                                   std::span<std::byte> out) const {
   const KeySource& source = sources_[key];
   source.array->ReadSteps(begin, end, source.target, cache_.get(), out);
   if (source.is_channels_first) reader::InterleavePlanes(held_[key].step_bytes, out);

@@ -81,8 +81,8 @@ class ZarrReplayDataset final : public reader::KeyedDataset {
   void TellMissingChunks() const;
 
   /// Decodes images that were not loaded; throws Error{kData} if a chunk is damaged.
-  void ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
-                    std::span<std::byte> out) const override;
+  void ReadImages(std::size_t key, std::int64_t begin, std::int64_t end,
+                  std::span<std::byte> out) const override;
 
   reader::MemoryBudget memory_;
   std::unique_ptr<zarr::Store> store_;

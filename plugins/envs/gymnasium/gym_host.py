@@ -154,7 +154,7 @@ class Host:
             if key.source != "camera":
                 key.write(self.values[key.source], view)
             elif is_of_cameras:
-                key.write(self.world.picture(key.camera, *key.size), view)
+                key.write(self.world.image(key.camera, *key.size), view)
 
     def put(self, offset, data):
         data = memoryview(data).cast("B")

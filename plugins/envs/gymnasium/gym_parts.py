@@ -72,7 +72,7 @@ def plane_of(shape):
     return shape if len(shape) == 2 else None
 
 
-def picture_size(layout, space):
+def image_size(layout, space):
     """(height, width) of a part in this layout, or None."""
     shape = space.shape
     if layout in ("vector", "one_hot") or not isinstance(space, spaces.Box):
@@ -92,11 +92,11 @@ def likely_layout(space):
     """The layout of a part if none is given, and whether it may be meant otherwise. None: it cannot be read."""
     if not isinstance(space, READABLE):
         return None, False
-    may_be_picture = isinstance(space, spaces.Box) and sum(size >= 16 for size in space.shape) >= 2
+    may_be_image = isinstance(space, spaces.Box) and sum(size >= 16 for size in space.shape) >= 2
     for layout in ("HWC", "CHW", "HW", "RGBA"):
-        if picture_size(layout, space) and (may_be_picture or layout in ("HWC", "CHW")):
+        if image_size(layout, space) and (may_be_image or layout in ("HWC", "CHW")):
             return layout, layout in ("HW", "RGBA")
-    return "vector", may_be_picture
+    return "vector", may_be_image
 
 
 def proposal(space, kinds=READABLE):
@@ -211,7 +211,7 @@ class Key:
 
     def set_storage(self, space):
         """The array of dp_bench, and how it comes from the one of the environment."""
-        size = picture_size(self.layout, space)
+        size = image_size(self.layout, space)
         self.is_exact = size is not None and space.dtype.kind == "u"  # other numbers are no such image
         self.storage_shape = self.shape
         kind, shape, dtype = LOW_DIM, list(self.shape) or [1], FLOAT32

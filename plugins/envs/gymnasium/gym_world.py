@@ -220,7 +220,7 @@ class World:
     def frame(self, width, height):
         """What a video shows, uint8 [height, width, 3]."""
         if self.camera:
-            return self.picture(self.camera, height, width)
+            return self.image(self.camera, height, width)
         if self.why_blind:
             raise HostError(ENV, f"the environment draws no images: {self.why_blind}")
         drawn = self.env.render()
@@ -239,7 +239,7 @@ class World:
         raise HostError(CONFIG, f"params: a camera needs an environment of MuJoCo, and {type(self.core).__name__} has no MjModel at "
                                 f"{', '.join(paths[0] for paths in MUJOCO)}")  # fmt: skip
 
-    def picture(self, camera, height, width):
+    def image(self, camera, height, width):
         """What a camera of the MuJoCo model sees, uint8 [height, width, 3]. It changes nothing in the environment."""
         import mujoco
 

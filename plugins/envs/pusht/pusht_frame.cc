@@ -12,8 +12,8 @@ namespace dp_bench::pusht {
 namespace {
 
 // The largest centred square of an image, onto which the world is mapped.
-struct PicturePlace {
-  PicturePlace(int width, int height)
+struct ImagePlace {
+  ImagePlace(int width, int height)
       : scale(std::min(width, height) / kWorldSize),
         left((width - scale * kWorldSize) / 2.0),
         top((height - scale * kWorldSize) / 2.0) {}
@@ -97,7 +97,7 @@ class SmoothPainter {
   }
 
   RgbImage* frame_;
-  PicturePlace place_;
+  ImagePlace place_;
 };
 
 // Colours and measures of the frames [world px].
@@ -257,7 +257,7 @@ void RenderFrame(const PushtState& state, const Point* target, RgbImage* frame, 
 }
 
 Point PlaceInFrame(Point point, int width, int height) {
-  const PicturePlace place(width, height);
+  const ImagePlace place(width, height);
   return {(place.left + point.x * place.scale) / width,
           (place.top + point.y * place.scale) / height};
 }

@@ -32,7 +32,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 WIDTH, HEIGHT, FPS, BATCH = 640, 480, 30, 32
 CAMERAS = [f"observation.images.{name}" for name in ("head", "left", "right")]
 JOINTS = {"dtype": "float32", "shape": (16,), "names": [f"joint_{i}" for i in range(16)]}
-PICTURE = {"dtype": "video", "shape": (HEIGHT, WIDTH, 3), "names": ["height", "width", "channels"]}
+IMAGE = {"dtype": "video", "shape": (HEIGHT, WIDTH, 3), "names": ["height", "width", "channels"]}
 
 
 def texture(rng, size):
@@ -46,7 +46,7 @@ def texture(rng, size):
     return np.clip(128 + 45 * np.stack(planes, -1), 0, 255).astype(np.uint8)
 
 
-def picture(rng, scene, thing, start, camera, episode, t):
+def image(rng, scene, thing, start, camera, episode, t):
     x = int(start[0] + 40 * np.sin(0.02 * t + camera))
     y = int(start[1] + 30 * np.cos(0.015 * t + camera))
     image = scene[y:y + HEIGHT, x:x + WIDTH].astype(np.int16)
@@ -59,7 +59,7 @@ def picture(rng, scene, thing, start, camera, episode, t):
 
 def record(folder, n_episodes=9, n_frames=300):
     rng = np.random.default_rng(0)
-    features = {"observation.state": JOINTS, "action": JOINTS, **{camera: PICTURE for camera in CAMERAS}}
+    features = {"observation.state": JOINTS, "action": JOINTS, **{camera: IMAGE for camera in CAMERAS}}
     dataset = LeRobotDataset.create("bench/video", FPS, features, root=folder)
     scenes, things = ([texture(rng, size) for _ in CAMERAS] for size in (1024, 256))
     for episode in range(n_episodes):
@@ -68,7 +68,7 @@ def record(folder, n_episodes=9, n_frames=300):
             joints = np.sin(np.arange(16) * 0.3 + 0.03 * t + episode).astype(np.float32)
             frame = {"observation.state": joints, "action": joints, "task": "move"}
             for i, camera in enumerate(CAMERAS):
-                frame[camera] = picture(rng, scenes[i], things[i], start[i], i, episode, t)
+                frame[camera] = image(rng, scenes[i], things[i], start[i], i, episode, t)
             dataset.add_frame(frame)
         dataset.save_episode()
     dataset.finalize()
@@ -120,8 +120,8 @@ def main():
         record(args.data)
     size = sum(file.stat().st_size for file in args.data.rglob("*.mp4"))
     n_windows = LeRobotDataset("bench/video", root=args.data).num_frames
-    n_pictures = len(CAMERAS) * n_windows
-    print(f"{n_pictures} images, {size / n_pictures / 1e3:.1f} kB each")
+    n_images = len(CAMERAS) * n_windows
+    print(f"{n_images} images, {size / n_images / 1e3:.1f} kB each")
 
     limit = f"dataset.params.memory_limit_mb={args.memory_mb}"
     for is_random, cases in ((True, {"random access": (args.windows, limit), "two epochs": (2 * n_windows,)}),

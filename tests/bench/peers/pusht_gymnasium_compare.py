@@ -89,7 +89,7 @@ def compare_sequences(n_sequences, n_steps, uniform):
         print(f"  seed {r['seed']}: {r['max']:.2g} px, {r['end']:.2g} px at the end; {r['wall']} steps near a wall")
 
 
-def compare_pictures(n_sequences):
+def compare_images(n_sequences):
     """Images of the same states, which both reset to."""
     ours, theirs = dp_bench.PushTEnv(obs_type="pixels"), peer.PushTEnv(obs_type="pixels")
     errors, n_equal = [], 0
@@ -97,7 +97,7 @@ def compare_pictures(n_sequences):
         a, b = ours.reset(seed=seed)[0].astype(int), theirs.reset(seed=seed)[0].astype(int)
         errors.append(np.abs(a - b).mean())
         n_equal += np.array_equal(a, b)
-    print(f"\npictures of {n_sequences} starts: {n_equal} equal, mean error {np.mean(errors):.3f} of 255")
+    print(f"\nimages of {n_sequences} starts: {n_equal} equal, mean error {np.mean(errors):.3f} of 255")
 
 
 def main():
@@ -109,7 +109,7 @@ def main():
     compare_resets(args.seeds)
     for uniform in (True, False):
         compare_sequences(args.sequences, args.steps, uniform)
-    compare_pictures(args.sequences)
+    compare_images(args.sequences)
 
 
 if __name__ == "__main__":

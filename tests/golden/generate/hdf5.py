@@ -67,8 +67,8 @@ def act(rng):
             y, x = np.mgrid[0:24, 0:32]
             files = []
             for step in range(length):
-                picture = np.stack([8 * x, 10 * y, np.full_like(x, 20 * step + episode)], axis=-1).astype(np.uint8)
-                files.append(bytes(imagecodecs.jpeg_encode(picture, level=95)))
+                image = np.stack([8 * x, 10 * y, np.full_like(x, 20 * step + episode)], axis=-1).astype(np.uint8)
+                files.append(bytes(imagecodecs.jpeg_encode(image, level=95)))
                 golden.setdefault("act/top", []).append(imagecodecs.jpeg_decode(files[-1]).reshape(1, -1))
             padded = np.zeros((length, max(map(len, files)) + 16), np.uint8)
             for row, content in zip(padded, files):

@@ -17,13 +17,13 @@ HEIGHT, WIDTH = 480, 640
 LENGTHS = [18, 17]
 JOINTS = [f"zarm_{side}{i}_joint" for side in "l" for i in range(1, 8)] + ["left_claw"] \
     + [f"zarm_{side}{i}_joint" for side in "r" for i in range(1, 8)] + ["right_claw"]
-PICTURE = {"dtype": "video", "shape": (HEIGHT, WIDTH, 3), "names": ["height", "width", "channels"]}
+IMAGE = {"dtype": "video", "shape": (HEIGHT, WIDTH, 3), "names": ["height", "width", "channels"]}
 # in the order of the recordings
 CAMERAS = ["observation.images.head_cam_h", "observation.depth_h", "observation.images.wrist_cam_l", "observation.depth_l",
            "observation.images.wrist_cam_r", "observation.depth_r"]
 
 
-def picture(step, camera):
+def image(step, camera):
     """A smooth image that moves, small as a video."""
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
     value = (40 + x // 8 + y // 6 + 4 * step + 10 * camera).clip(0, 255).astype(np.uint8)
@@ -37,13 +37,13 @@ def main():
     vector = {"dtype": "float32", "shape": (16,), "names": JOINTS}
     dataset = LeRobotDataset.create("test/kuavo_recording", fps=10, root=FOLDER, robot_type="kuavo4pro", use_videos=True,
                                     features={"observation.state": vector, "action": vector,
-                                              **{name: PICTURE for name in CAMERAS}})
+                                              **{name: IMAGE for name in CAMERAS}})
     rng = np.random.default_rng(0)
     for length in LENGTHS:
         for step in range(length):
             angles = np.sin(0.1 * step + np.arange(16)) + 0.01 * rng.normal(size=16)
             dataset.add_frame({"observation.state": angles.astype(np.float32), "action": (angles + 0.05).astype(np.float32),
-                               **{name: picture(step, i) for i, name in enumerate(CAMERAS)}, "task": "sort the toys"})
+                               **{name: image(step, i) for i, name in enumerate(CAMERAS)}, "task": "sort the toys"})
         dataset.save_episode()
     dataset.finalize()
     shutil.rmtree(FOLDER / "images", ignore_errors=True)

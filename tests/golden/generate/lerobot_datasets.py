@@ -49,7 +49,7 @@ def camera(kind, channels=3, names=("height", "width", "channels"), **info):
     return feature | ({"info": info} if info else {})
 
 
-def picture(step, phase):
+def image(step, phase):
     """A smooth image with a square that moves."""
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
     rgb = np.stack([60 + 5 * x, 40 + 7 * y, 100 + 3 * (x + y) + 20 * phase], axis=-1)
@@ -81,9 +81,9 @@ def frame(step, features):
         if feature["dtype"] not in ("video", "image"):
             continue
         if feature["names"][0] == "channels":
-            values[name] = picture(step, phase).transpose(2, 0, 1)
+            values[name] = image(step, phase).transpose(2, 0, 1)
         elif feature["shape"][-1] == 3:
-            values[name] = picture(step, phase)
+            values[name] = image(step, phase)
         else:
             values[name] = depth(step, np.float32 if "metres" in name else np.uint16)
     return values
@@ -218,7 +218,7 @@ def windows(folder):
 def files_of_pillow():
     """A JPEG file with the usual chroma subsampling and a PNG file of 16 bits, and their pixels as Pillow decodes them."""
     jpeg, png = io.BytesIO(), io.BytesIO()
-    PIL.Image.fromarray(picture(3, 0)).save(jpeg, format="JPEG", quality=90)
+    PIL.Image.fromarray(image(3, 0)).save(jpeg, format="JPEG", quality=90)
     PIL.Image.fromarray(depth(3, np.uint16)[..., 0]).save(png, format="PNG")
     return {"jpeg/file": np.frombuffer(jpeg.getvalue(), np.uint8),
             "jpeg/pixels": np.asarray(PIL.Image.open(jpeg).convert("RGB")),

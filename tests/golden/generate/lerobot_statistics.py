@@ -19,7 +19,7 @@ def numbers(n_frames: int, offset: int) -> np.ndarray:
     return ((frame * 37 + channel * 11 + offset) % 101) / 8.0 - channel
 
 
-def picture(frame: int, height: int, width: int, n_channels: int) -> np.ndarray:
+def image(frame: int, height: int, width: int, n_channels: int) -> np.ndarray:
     """[C, H, W] uint8."""
     y = np.arange(height)[None, :, None]
     x = np.arange(width)[None, None, :]
@@ -27,15 +27,15 @@ def picture(frame: int, height: int, width: int, n_channels: int) -> np.ndarray:
     return ((x * 7 + y * 13 + channel * 29 + frame * 31) % 251).astype(np.uint8)
 
 
-def pictures(n_frames: int, height: int, width: int) -> np.ndarray:
+def images(n_frames: int, height: int, width: int) -> np.ndarray:
     sample = compute_stats.sample_indices(n_frames)
-    stack = [compute_stats.auto_downsample_height_width(picture(i, height, width, 3)) for i in sample]
+    stack = [compute_stats.auto_downsample_height_width(image(i, height, width, 3)) for i in sample]
     return np.stack(stack)
 
 
-def of_pictures(n_frames: int, height: int, width: int) -> dict:
+def of_images(n_frames: int, height: int, width: int) -> dict:
     # as float64, for the reason above
-    stack = pictures(n_frames, height, width).astype(np.float64)
+    stack = images(n_frames, height, width).astype(np.float64)
     stats = compute_stats.get_feature_stats(stack, axis=(0, 2, 3), keepdims=True)
     return {k: v if k == "count" else np.squeeze(v / 255.0, axis=0) for k, v in stats.items()}
 
@@ -49,10 +49,10 @@ def main() -> None:
     result = {
         "numbers": [plain(episode) for episode in episodes],
         "pooled": plain(compute_stats.aggregate_feature_stats(episodes)),
-        "small_pictures": plain(of_pictures(12, 6, 8)),
-        "sampled_pictures": plain(of_pictures(1000, 6, 8)),
-        "large_pictures": plain(of_pictures(3, 20, 320)),
-        "high_pictures": plain(of_pictures(2, 480, 300)),
+        "small_images": plain(of_images(12, 6, 8)),
+        "sampled_images": plain(of_images(1000, 6, 8)),
+        "large_images": plain(of_images(3, 20, 320)),
+        "high_images": plain(of_images(2, 480, 300)),
     }
     path = pathlib.Path(__file__).parent.parent / "lerobot_statistics.json"
     path.write_text(json.dumps(result, indent=1) + "\n")

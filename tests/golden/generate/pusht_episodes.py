@@ -133,17 +133,17 @@ class Recorder(peer.PushTEnv):
 
     def finish(self):
         """The tensors of the case, with the image of the last state."""
-        picture = self._get_img(self._draw(), SIZE, SIZE)
+        image = self._get_img(self._draw(), SIZE, SIZE)
         self.space.step(self.dt)
         self.states[-1][7:10] = self.block_velocity
-        pixel = np.flatnonzero((picture != background()).any(axis=2))
+        pixel = np.flatnonzero((image != background()).any(axis=2))
         return {
             "state": np.array(self.states),
             "action": np.array(self.actions),
             "coverage": np.array(self.coverages),
             "contacts": np.array(self.all_contacts),
             "pixel": pixel.astype(np.uint16),
-            "colour": picture.reshape(-1, 3)[pixel],
+            "colour": image.reshape(-1, 3)[pixel],
         }
 
 

@@ -73,13 +73,13 @@ TEST_F(ObsInputTest, SkipsThePaddingOfRows) {
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
 }
 
-TEST_F(ObsInputTest, TakesPicturesWithSeparateChannels) {
+TEST_F(ObsInputTest, TakesImagesWithSeparateChannels) {
   const std::vector<std::uint8_t> planes = {1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12};
   EXPECT_THAT(Copied({"image", planes.data(), {2, 2, 3}, {2, 1, 4}}),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
 }
 
-TEST_F(ObsInputTest, NegativeStridesSwapColoursAndFlipPictures) {
+TEST_F(ObsInputTest, NegativeStridesSwapColoursAndFlipImages) {
   EXPECT_THAT(Copied({"image", image_.data() + 2, {2, 2, 3}, {6, 3, -1}}),
               ElementsAre(3, 2, 1, 6, 5, 4, 9, 8, 7, 12, 11, 10));
   EXPECT_THAT(Copied({"image", image_.data() + 6, {2, 2, 3}, {-6, 3, 1}}),

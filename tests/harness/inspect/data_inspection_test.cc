@@ -57,7 +57,7 @@ TEST(DataInspection, NamesEpisodeAndStepOfAFault) {
   EXPECT_THAT(ToText(inspection), HasSubstr("'goal' at episode 2, step 5"));
 }
 
-TEST(DataInspection, PicturesOfTheSampleAreThoseOfTheData) {
+TEST(DataInspection, ImagesOfTheSampleAreThoseOfTheData) {
   const ReachDataset dataset(/*has_images=*/true, 6, 30);
   const DataInspection inspection = InspectData(dataset, "reach", {.n_frames = 3});
   ASSERT_EQ(inspection.frames.size(), 3U);

@@ -245,7 +245,7 @@ TEST_F(LerobotPolicyFiles, FieldsThatCannotBeReproducedAreNamed) {
               HasSubstr("output_features: expected 'action' alone"));
 }
 
-TEST(LerobotPolicyConfigFile, CropOfResizedPicturesIsARatio) {
+TEST(LerobotPolicyConfigFile, CropOfResizedImagesIsARatio) {
   LerobotPolicyConfig config = ReadLerobotPolicy(kTestData / "policy_v06").config;
   config.resize_shape = {61, 47};
   for (std::int64_t height = 20; height <= 60; ++height) {

@@ -47,7 +47,7 @@ TEST(Drawing, ABorderLeavesTheInsideAlone) {
 
 TEST(Drawing, ALineCoversItsPixelsAndNoOthers) {
   RgbImage image(16, 8);
-  DrawPolyline(std::array<PicturePoint, 2>{{{4.0, 3.0}, {10.0, 3.0}}}, 2.0, kWhite, 1.0, &image);
+  DrawPolyline(std::array<ImagePoint, 2>{{{4.0, 3.0}, {10.0, 3.0}}}, 2.0, kWhite, 1.0, &image);
   EXPECT_EQ(RedOf(image, 7, 2), 255);
   EXPECT_EQ(RedOf(image, 7, 3), 255);
   for (const auto& [x, y] :
@@ -58,7 +58,7 @@ TEST(Drawing, ALineCoversItsPixelsAndNoOthers) {
 
 TEST(Drawing, JointsAreAsOpaqueAsTheRest) {
   RgbImage image(32, 8);
-  const std::array<PicturePoint, 4> points = {{{2, 4}, {10, 4}, {20, 4}, {30, 4}}};
+  const std::array<ImagePoint, 4> points = {{{2, 4}, {10, 4}, {20, 4}, {30, 4}}};
   DrawPolyline(points, 4.0, kWhite, 0.5, &image);
   for (int x = 4; x < 28; ++x) EXPECT_EQ(RedOf(image, x, 4), RedOf(image, 6, 4)) << x;
   EXPECT_NEAR(RedOf(image, 6, 4), 128, 1);
@@ -67,7 +67,7 @@ TEST(Drawing, JointsAreAsOpaqueAsTheRest) {
 TEST(Drawing, LinesAndDiscsAreCutAtTheBorders) {
   for (const int size : {1, 7, 16}) {
     RgbImage image(size, size);
-    DrawPolyline(std::array<PicturePoint, 4>{{{-50, -50}, {60, 60}, {-3, 70}, {kFar, -kFar}}}, 3.0,
+    DrawPolyline(std::array<ImagePoint, 4>{{{-50, -50}, {60, 60}, {-3, 70}, {kFar, -kFar}}}, 3.0,
                  kWhite, 1.0, &image);
     DrawDisc({-1.0, 5.0}, 4.0, kWhite, 1.0, &image);
     DrawDisc({size + 1.0, size + 1.0}, 4.0, kWhite, 1.0, &image);
@@ -81,7 +81,7 @@ TEST(Drawing, LinesAndDiscsAreCutAtTheBorders) {
 
 TEST(Drawing, WhatIsNotFiniteInterruptsALine) {
   RgbImage image(32, 8);
-  const std::array<PicturePoint, 5> points = {{{2, 4}, {8, 4}, {kNan, 4}, {20, 4}, {26, 4}}};
+  const std::array<ImagePoint, 5> points = {{{2, 4}, {8, 4}, {kNan, 4}, {20, 4}, {26, 4}}};
   DrawPolyline(points, 2.0, kWhite, 1.0, &image);
   EXPECT_EQ(RedOf(image, 5, 4), 255);
   EXPECT_EQ(RedOf(image, 14, 4), 0);
@@ -90,23 +90,23 @@ TEST(Drawing, WhatIsNotFiniteInterruptsALine) {
   RgbImage empty(8, 8);
   DrawDisc({kNan, 4.0}, 4.0, kWhite, 1.0, &empty);
   DrawPolyline({}, 2.0, kWhite, 1.0, &empty);
-  DrawPolyline(std::array<PicturePoint, 2>{{{kNan, 1}, {kNan, 2}}}, 2.0, kWhite, 1.0, &empty);
+  DrawPolyline(std::array<ImagePoint, 2>{{{kNan, 1}, {kNan, 2}}}, 2.0, kWhite, 1.0, &empty);
   EXPECT_EQ(CountDrawn(empty), 0);
 }
 
 TEST(Drawing, APointThatIsVeryFarAwayInterruptsALine) {
   RgbImage image(32, 8);
-  const std::array<PicturePoint, 4> points = {{{2, 4}, {8, 4}, {kFar, 4}, {-9e5, 4}}};
+  const std::array<ImagePoint, 4> points = {{{2, 4}, {8, 4}, {kFar, 4}, {-9e5, 4}}};
   DrawPolyline(points, 2.0, kWhite, 1.0, &image);
   EXPECT_EQ(RedOf(image, 5, 4), 255);
   EXPECT_EQ(RedOf(image, 14, 4), 0);
-  DrawPolyline(std::array<PicturePoint, 2>{{{-9e5, 4}, {9e5, 4}}}, 2.0, kWhite, 1.0, &image);
+  DrawPolyline(std::array<ImagePoint, 2>{{{-9e5, 4}, {9e5, 4}}}, 2.0, kWhite, 1.0, &image);
   EXPECT_EQ(RedOf(image, 14, 4), 255);
 }
 
 TEST(Drawing, OneAndTheSamePointTwiceIsADot) {
   RgbImage image(8, 8);
-  DrawPolyline(std::array<PicturePoint, 2>{{{4, 4}, {4, 4}}}, 4.0, kWhite, 1.0, &image);
+  DrawPolyline(std::array<ImagePoint, 2>{{{4, 4}, {4, 4}}}, 4.0, kWhite, 1.0, &image);
   EXPECT_EQ(RedOf(image, 4, 4), 255);
   EXPECT_EQ(RedOf(image, 0, 4), 0);
 }
@@ -170,12 +170,12 @@ TEST(Drawing, NoTwoCharactersAreAlike) {
                                          "\u03b1", "\u0416", "\u00b7", "\u00d7", "\u2192"};
   for (char c = '!'; c <= '~'; ++c) characters.emplace_back(1, c);
   constexpr std::string_view kMissing = "\U000e0041";  // the font has no glyph for it
-  std::vector<std::vector<std::uint8_t>> pictures = {Caption(kMissing, 24).pixels};
+  std::vector<std::vector<std::uint8_t>> images = {Caption(kMissing, 24).pixels};
   for (const std::string& character : characters) {
     const RgbImage image = Caption(character, 24);
     EXPECT_GT(CountDrawn(image), 0) << character;
-    EXPECT_EQ(std::ranges::count(pictures, image.pixels), 0) << character;
-    pictures.push_back(image.pixels);
+    EXPECT_EQ(std::ranges::count(images, image.pixels), 0) << character;
+    images.push_back(image.pixels);
   }
 }
 
@@ -187,34 +187,33 @@ TEST(Drawing, BytesThatAreNotUtf8AreQuestionMarks) {
 // An image with everything that can be drawn.
 RgbImage Everything(int size) {
   RgbImage image(size, size);
-  const std::array<PicturePoint, 3> points = {
-      {{2, 4}, {size - 3.7, size / 2.0}, {3.1, size - 9.0}}};
+  const std::array<ImagePoint, 3> points = {{{2, 4}, {size - 3.7, size / 2.0}, {3.1, size - 9.0}}};
   DrawPolyline(points, size / 40.0, {20, 200, 90}, 0.7, &image);
   DrawDisc(points[1], size / 10.0, {200, 20, 90}, 0.9, &image);
   DrawCaption("step 120  score 0.53", 3, size / 3, size / 16, {20, 20, 20}, &image);
   return image;
 }
 
-TEST(Drawing, ThreadsDrawEqualPictures) {
+TEST(Drawing, ThreadsDrawEqualImages) {
   constexpr int kThreads = 8;
   constexpr int kSizes = 12;  // more sizes than cairo caches, so that threads create them again
-  std::vector<std::vector<RgbImage>> pictures(kThreads);
+  std::vector<std::vector<RgbImage>> images(kThreads);
   {
     std::latch all_are_here(kThreads);
     std::vector<std::jthread> threads;
-    for (std::vector<RgbImage>& drawn : pictures) {
+    for (std::vector<RgbImage>& drawn : images) {
       threads.emplace_back([&] {
         all_are_here.arrive_and_wait();
         for (int i = 0; i < 10 * kSizes; ++i) drawn.push_back(Everything(160 + 16 * (i % kSizes)));
       });
     }
   }
-  for (const std::vector<RgbImage>& drawn : pictures) {
+  for (const std::vector<RgbImage>& drawn : images) {
     for (std::size_t i = 0; i < drawn.size(); ++i) {
-      ASSERT_EQ(drawn[i].pixels, pictures[0][i % kSizes].pixels) << i;
+      ASSERT_EQ(drawn[i].pixels, images[0][i % kSizes].pixels) << i;
     }
   }
-  EXPECT_EQ(Everything(160).pixels, pictures[0][0].pixels);
+  EXPECT_EQ(Everything(160).pixels, images[0][0].pixels);
 }
 
 }  // namespace

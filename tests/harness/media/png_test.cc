@@ -14,50 +14,50 @@
 namespace dp_bench::media {
 namespace {
 
-TEST(Png, HoldsThePictureWithoutLoss) {
+TEST(Png, HoldsTheImageWithoutLoss) {
   const ScratchFolder scratch;
-  RgbImage picture(37, 21);
-  for (std::size_t i = 0; i < picture.pixels.size(); ++i) {
-    picture.pixels[i] = static_cast<std::uint8_t>(i * i + i / 7);
+  RgbImage image(37, 21);
+  for (std::size_t i = 0; i < image.pixels.size(); ++i) {
+    image.pixels[i] = static_cast<std::uint8_t>(i * i + i / 7);
   }
-  WritePng(scratch.path() / "a.png", picture);
+  WritePng(scratch.path() / "a.png", image);
   VideoReader reader(scratch.path() / "a.png");
   RgbImage found(1, 1);
   ASSERT_TRUE(reader.Read(&found));
   EXPECT_EQ(found.width, 37);
   EXPECT_EQ(found.height, 21);
-  EXPECT_EQ(found.pixels, picture.pixels);
+  EXPECT_EQ(found.pixels, image.pixels);
 }
 
-TEST(Png, APictureThatFillsManyChunksIsWhole) {
-  RgbImage picture(400, 300);
-  for (std::uint32_t i = 0; i < picture.pixels.size(); ++i) {
-    picture.pixels[i] =
+TEST(Png, AnImageThatFillsManyChunksIsWhole) {
+  RgbImage image(400, 300);
+  for (std::uint32_t i = 0; i < image.pixels.size(); ++i) {
+    image.pixels[i] =
         static_cast<std::uint8_t>(i * i * i * 2654435761U >> 24U);  // hardly compresses
   }
-  const std::string file = EncodePng(picture);
-  EXPECT_GT(file.size(), picture.pixels.size() / 2);
+  const std::string file = EncodePng(image);
+  EXPECT_GT(file.size(), image.pixels.size() / 2);
   EXPECT_EQ(file.substr(0, 8), "\x89PNG\r\n\x1a\n");
   EXPECT_EQ(file.substr(file.size() - 8, 4), "IEND");
 
   const ScratchFolder scratch;
-  WritePng(scratch.path() / "a.png", picture);
+  WritePng(scratch.path() / "a.png", image);
   EXPECT_EQ(core::ReadTextFile(scratch.path() / "a.png", 1U << 20), file);
   VideoReader reader(scratch.path() / "a.png");
   RgbImage found(1, 1);
   ASSERT_TRUE(reader.Read(&found));
-  EXPECT_EQ(found.pixels, picture.pixels);
+  EXPECT_EQ(found.pixels, image.pixels);
 }
 
-TEST(Png, ThePictureIsLeftAloneAndEqualPicturesGiveEqualFiles) {
-  RgbImage picture(5, 4);
-  picture.pixels[7] = 200;
-  const RgbImage before = picture;
-  EXPECT_EQ(EncodePng(picture), EncodePng(before));
-  EXPECT_EQ(picture.pixels, before.pixels);
+TEST(Png, TheImageIsLeftAloneAndEqualImagesGiveEqualFiles) {
+  RgbImage image(5, 4);
+  image.pixels[7] = 200;
+  const RgbImage before = image;
+  EXPECT_EQ(EncodePng(image), EncodePng(before));
+  EXPECT_EQ(image.pixels, before.pixels);
 }
 
-TEST(Png, APictureOfNoPixelsIsAnError) {
+TEST(Png, AnImageOfNoPixelsIsAnError) {
   EXPECT_EQ(CodeOf([] { EncodePng(RgbImage(0, 0)); }), ErrorCode::kMedia);
 }
 

@@ -89,12 +89,12 @@ TEST(VideoFrames, FramesThatAreDecodedOnTheWayArePassedOn) {
     VideoFrames frames(PathOf(file), 32, 24);
     const int last = file.n_frames - 1;
     int n_passed = 0;
-    frames.At(last / file.fps, kTolerance, [&](double time, double reach, DecodedPicture& picture) {
+    frames.At(last / file.fps, kTolerance, [&](double time, double reach, DecodedImage& image) {
       EXPECT_GT(reach, 0.0);
       EXPECT_LE(reach, 0.5 / file.fps + kTolerance);
       const auto frame = static_cast<std::size_t>(std::lround(time * file.fps));
       std::vector<float> grey(32 * 24);
-      picture.ToGrey(grey);
+      image.ToGrey(grey);
       EXPECT_EQ(grey, wanted.at(frame)) << file.path << " " << frame;
       ++n_passed;
     });

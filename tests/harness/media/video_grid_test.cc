@@ -82,7 +82,7 @@ TEST_F(VideoGrid, ShowsEachVideoInItsPlaceUntilTheLastEnds) {
   }
 }
 
-TEST_F(VideoGrid, SlowMotionShowsEachPictureSeveralTimes) {
+TEST_F(VideoGrid, SlowMotionShowsEachImageSeveralTimes) {
   WriteVideoGrid({{.path = path("dark"), .n_repeats = 3}}, path("slow"));
   EXPECT_EQ(Frames(path("slow")).size(), 12U);
 }

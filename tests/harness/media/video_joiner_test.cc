@@ -118,7 +118,7 @@ TEST(VideoJoiner, WhatCannotBeCopiedIsNamed) {
   EXPECT_THAT(refusal({folder.path() / "text.mp4", 0.0, 1}), HasSubstr("text.mp4"));
 }
 
-TEST(VideoCodec, TheEncoderFitsThePictures) {
+TEST(VideoCodec, TheEncoderFitsTheImages) {
   const auto all = [](const std::string&) { return true; };
   EXPECT_EQ(FindVideoEncoder(VideoCodec::kH264, 1, 1, all), "libx264");
   EXPECT_EQ(FindVideoEncoder(VideoCodec::kHevc, 16, 16, all), "libx265");

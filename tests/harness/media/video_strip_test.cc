@@ -65,10 +65,10 @@ TEST(VideoStrips, HaveARowForEachVideoAsWideAsTheWidest) {
   const ScratchFolder scratch;
   WriteGreys(scratch.path() / "long.mp4", 9);
   WriteGreys(scratch.path() / "short.mp4", 2);
-  const fs::path picture = scratch.path() / "strips.png";
+  const fs::path image = scratch.path() / "strips.png";
   WriteVideoStrips({{.path = scratch.path() / "long.mp4"}, {.path = scratch.path() / "short.mp4"}},
-                   picture, {.n_columns = 3});
-  VideoReader reader(picture);
+                   image, {.n_columns = 3});
+  VideoReader reader(image);
   ASSERT_EQ(reader.width(), 3 * kWidth);
   ASSERT_EQ(reader.height(), 2 * kHeight);
   RgbImage rows(reader.width(), reader.height());
@@ -80,11 +80,11 @@ TEST(VideoStrips, HaveARowForEachVideoAsWideAsTheWidest) {
 
 TEST(VideoStrips, AreRefusedWithoutVideosAndWithOneColumn) {
   const ScratchFolder scratch;
-  const fs::path picture = scratch.path() / "strips.png";
-  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { WriteVideoStrips({}, picture); }),
+  const fs::path image = scratch.path() / "strips.png";
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { WriteVideoStrips({}, image); }),
               testing::HasSubstr("at least one"));
   EXPECT_THAT(
-      MessageOf(ErrorCode::kUsage, [&] { WriteVideoStrips({{}}, picture, {.n_columns = 1}); }),
+      MessageOf(ErrorCode::kUsage, [&] { WriteVideoStrips({{}}, image, {.n_columns = 1}); }),
       testing::HasSubstr("at least 2 columns, found 1"));
 }
 

@@ -29,7 +29,7 @@ constexpr double kMinPsnrDb = 36.0;
 class VideoTest : public testing::Test {
  protected:
   // A smooth coloured image with a bright disc that moves to the right.
-  static RgbImage Picture(int width, int height, int index) {
+  static RgbImage Image(int width, int height, int index) {
     RgbImage image(width, height);
     for (int y = 0; y < height; ++y) {
       for (int x = 0; x < width; ++x) {
@@ -46,7 +46,7 @@ class VideoTest : public testing::Test {
 
   void Encode(const fs::path& path, int width, int height, int n_frames, double fps = 10.0) const {
     VideoEncoder encoder(path, {.width = width, .height = height, .fps = fps, .crf = 18});
-    for (int i = 0; i < n_frames; ++i) encoder.Write(Picture(width, height, i));
+    for (int i = 0; i < n_frames; ++i) encoder.Write(Image(width, height, i));
     encoder.Finish();
   }
 
@@ -88,7 +88,7 @@ TEST_F(VideoTest, DecodesToTheFramesThatWereWritten) {
   RgbImage frame(1, 1);
   int n_frames = 0;
   for (; reader.Read(&frame); ++n_frames) {
-    EXPECT_GT(PsnrDb(frame, Picture(96, 64, n_frames)), kMinPsnrDb) << "frame " << n_frames;
+    EXPECT_GT(PsnrDb(frame, Image(96, 64, n_frames)), kMinPsnrDb) << "frame " << n_frames;
   }
   EXPECT_EQ(n_frames, 25);
 }
@@ -99,13 +99,13 @@ TEST_F(VideoTest, OddSizesRepeatTheLastColumnAndRow) {
   ASSERT_EQ(reader.width(), 98);
   ASSERT_EQ(reader.height(), 64);
 
-  const RgbImage picture = Picture(97, 63, 0);
+  const RgbImage image = Image(97, 63, 0);
   RgbImage wanted(98, 64);
   for (int y = 0; y < 64; ++y) {
     for (int x = 0; x < 98; ++x) {
       for (int c = 0; c < 3; ++c) {
         wanted.pixels[static_cast<std::size_t>((y * 98 + x) * 3 + c)] =
-            picture
+            image
                 .pixels[static_cast<std::size_t>((std::min(y, 62) * 97 + std::min(x, 96)) * 3 + c)];
       }
     }
@@ -140,7 +140,7 @@ TEST_F(VideoTest, IndexComesBeforeTheData) {
 TEST_F(VideoTest, FileAppearsOnlyWhenFinished) {
   {
     VideoEncoder encoder(folder_ / "a.mp4", {.width = 64, .height = 64, .fps = 10.0});
-    encoder.Write(Picture(64, 64, 0));
+    encoder.Write(Image(64, 64, 0));
     EXPECT_FALSE(fs::exists(folder_ / "a.mp4"));
   }
   EXPECT_TRUE(fs::is_empty(folder_));
@@ -154,7 +154,7 @@ TEST_F(VideoTest, ReplacesAnOlderFile) {
 
 TEST_F(VideoTest, WrongFrameSizeNamesBoth) {
   VideoEncoder encoder(folder_ / "a.mp4", {.width = 64, .height = 48, .fps = 10.0});
-  EXPECT_EQ(MediaError([&] { encoder.Write(Picture(48, 64, 0)); }),
+  EXPECT_EQ(MediaError([&] { encoder.Write(Image(48, 64, 0)); }),
             "the video is 64x48, a frame is 48x64");
 }
 

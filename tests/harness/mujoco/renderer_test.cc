@@ -189,26 +189,26 @@ TEST(Renderer, PixelsDoNotDependOnWhatWasDrawnBefore) {
 // One image of each state, drawn by `num_threads` threads that take turns in different orders.
 std::vector<std::vector<std::uint8_t>> DrawStates(int num_threads) {
   constexpr int kStates = 8;
-  std::vector<std::vector<std::uint8_t>> pictures(kStates);
+  std::vector<std::vector<std::uint8_t>> images(kStates);
   std::vector<std::thread> threads;
   for (int thread = 0; thread < num_threads; ++thread) {
-    threads.emplace_back([&pictures, thread, num_threads] {
+    threads.emplace_back([&images, thread, num_threads] {
       RenderedScene scene;
       for (int state = kStates - 1 - thread; state >= 0; state -= num_threads) {
         scene.data->qpos[0] = 0.1 * state;
         mj_forward(scene.model.get(), scene.data.get());
         scene.Draw("oblique");
-        std::vector<std::uint8_t>& picture = pictures[static_cast<std::size_t>(state)];
-        picture = scene.rgb;
+        std::vector<std::uint8_t>& image = images[static_cast<std::size_t>(state)];
+        image = scene.rgb;
         for (const std::uint16_t mm : scene.depth_mm) {
-          picture.push_back(static_cast<std::uint8_t>(mm >> 8));
-          picture.push_back(static_cast<std::uint8_t>(mm & 0xff));
+          image.push_back(static_cast<std::uint8_t>(mm >> 8));
+          image.push_back(static_cast<std::uint8_t>(mm & 0xff));
         }
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  return pictures;
+  return images;
 }
 
 TEST(Renderer, PixelsDoNotDependOnTheNumberOfThreads) {
@@ -221,10 +221,10 @@ TEST(Renderer, PixelsDoNotDependOnTheNumberOfThreads) {
 // Contexts are created, resized and freed while others draw shadows and read depth. (Mesa's crash
 // occurred about once in ten thousand images, so this test alone cannot show that it is gone; the
 // next one shows what prevents it.)
-TEST(Renderer, ThreadsThatComeAndGoDrawTheSamePictures) {
+TEST(Renderer, ThreadsThatComeAndGoDrawTheSameImages) {
   constexpr int kRounds = 3;
   constexpr int kThreads = 6;
-  constexpr int kPictures = 8;
+  constexpr int kImages = 8;
   RenderedScene alone({.shadow_size = 256});
   alone.Draw("oblique", 48, 32);
   for (int round = 0; round < kRounds; ++round) {
@@ -233,7 +233,7 @@ TEST(Renderer, ThreadsThatComeAndGoDrawTheSamePictures) {
       threads.emplace_back([&alone] {
         RenderedScene scene({.shadow_size = 256});
         RenderedScene smooth({.shadow_size = 512, .samples = 4});
-        for (int i = 1; i <= kPictures; ++i) {
+        for (int i = 1; i <= kImages; ++i) {
           scene.Draw("above", 40 + i, 30 + i);
           smooth.Draw("oblique", 40, 30);
           scene.Draw("oblique", 48, 32);
@@ -291,16 +291,16 @@ TEST(Renderer, OtherTexturesAreOtherAssets) {
 TEST(Renderer, ManyScenesOnOneThread) {
   RenderedScene first;
   first.Draw("front");
-  const std::vector<std::uint8_t> picture = first.rgb;
+  const std::vector<std::uint8_t> image = first.rgb;
   for (int shadow_size = 64; shadow_size <= 1024; shadow_size *= 2) {
     RenderedScene other({.shadow_size = shadow_size});
     other.Draw("front");
   }
   first.Draw("front");
-  EXPECT_EQ(first.rgb, picture);
+  EXPECT_EQ(first.rgb, image);
 }
 
-TEST(Renderer, ATileIsThePictureOfItsSizeAndTheRestStaysAsItIs) {
+TEST(Renderer, ATileIsTheImageOfItsSizeAndTheRestStaysAsItIs) {
   RenderedScene scene;
   RgbImage frame(kWidth + 7, kHeight + 5);
   std::fill(frame.pixels.begin(), frame.pixels.end(), std::uint8_t{77});

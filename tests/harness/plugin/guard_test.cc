@@ -54,7 +54,7 @@ class ScriptedEnv final : public Env {
   static EnvSpec Describe() {
     EnvSpec spec;
     spec.shape_meta.obs = {
-        {.name = "picture", .type = KeyType::kRgb, .shape = {3, 8, 8}, .dtype = DType::kUInt8},
+        {.name = "image", .type = KeyType::kRgb, .shape = {3, 8, 8}, .dtype = DType::kUInt8},
         {.name = "position", .shape = {2}}};
     spec.shape_meta.action = {.name = "action", .shape = {1}};
     spec.action_low = {-1.0F};
@@ -72,7 +72,7 @@ class ScriptedEnv final : public Env {
   explicit ScriptedEnv(EnvSpec spec = Describe()) : Env(std::move(spec)) {}
 
   std::function<void(const ObsWriter&)> on_observe = [](const ObsWriter& obs) {
-    std::ranges::fill(obs.Buffer<std::uint8_t>("picture"), std::uint8_t{7});
+    std::ranges::fill(obs.Buffer<std::uint8_t>("image"), std::uint8_t{7});
     std::ranges::fill(obs.Buffer<float>("position"), 0.5F);
   };
   StepResult result;
@@ -345,7 +345,7 @@ TEST(Guard, WritesOutsideOfABufferAreFound) {
   for (const std::ptrdiff_t where : {-1, 2}) {
     Running running;
     running.inside->on_observe = [&](const ObsWriter& obs) {
-      std::ranges::fill(obs.Buffer<std::uint8_t>("picture"), std::uint8_t{7});
+      std::ranges::fill(obs.Buffer<std::uint8_t>("image"), std::uint8_t{7});
       std::ranges::fill(obs.Buffer<float>("position"), 0.5F);
       obs.Buffer<float>("position").data()[where] = 0.0F;
     };
@@ -359,26 +359,26 @@ TEST(Guard, WritesOutsideOfABufferAreFound) {
 TEST(Guard, ElementsThatAreNeverWrittenAreFound) {
   Running running;
   running.inside->on_observe = [](const ObsWriter& obs) {
-    std::ranges::fill(obs.Buffer<std::uint8_t>("picture"), std::uint8_t{7});
+    std::ranges::fill(obs.Buffer<std::uint8_t>("image"), std::uint8_t{7});
     obs.Buffer<float>("position")[0] = 0.5F;
   };
   EXPECT_THAT(running.ObserveErrorOf(ErrorCode::kPlugin),
               HasSubstr("'position': expected 2 numbers, found number 1 unwritten"));
   running.inside->on_observe = [](const ObsWriter& obs) {
     std::ranges::fill(obs.Buffer<float>("position"), 0.5F);
-    const std::span<std::uint8_t> picture = obs.Buffer<std::uint8_t>("picture");
-    for (std::size_t i = 0; i < picture.size(); i += 3) picture[i] = 200;  // red alone
+    const std::span<std::uint8_t> image = obs.Buffer<std::uint8_t>("image");
+    for (std::size_t i = 0; i < image.size(); i += 3) image[i] = 200;  // red alone
   };
   EXPECT_THAT(running.ObserveErrorOf(ErrorCode::kPlugin),
-              HasSubstr("'picture': expected 192 bytes, [8, 8, 3] uint8, found bytes unwritten "
+              HasSubstr("'image': expected 192 bytes, [8, 8, 3] uint8, found bytes unwritten "
                         "between 0 and 64"));
 }
 
-TEST(Guard, PicturesOfEveryValueCountAsWritten) {
+TEST(Guard, ImagesOfEveryValueCountAsWritten) {
   for (int value = 0; value < 256; ++value) {
     Running running;
     running.inside->on_observe = [value](const ObsWriter& obs) {
-      std::ranges::fill(obs.Buffer<std::uint8_t>("picture"), static_cast<std::uint8_t>(value));
+      std::ranges::fill(obs.Buffer<std::uint8_t>("image"), static_cast<std::uint8_t>(value));
       std::ranges::fill(obs.Buffer<float>("position"), 0.5F);
     };
     ObsMemory obs(running.env->spec());
@@ -389,7 +389,7 @@ TEST(Guard, PicturesOfEveryValueCountAsWritten) {
 TEST(Guard, NumbersThatAreNotFiniteAreFound) {
   Running running;
   running.inside->on_observe = [](const ObsWriter& obs) {
-    std::ranges::fill(obs.Buffer<std::uint8_t>("picture"), std::uint8_t{7});
+    std::ranges::fill(obs.Buffer<std::uint8_t>("image"), std::uint8_t{7});
     std::ranges::fill(obs.Buffer<float>("position"), std::numeric_limits<float>::infinity());
   };
   EXPECT_THAT(running.ObserveErrorOf(ErrorCode::kNumeric),

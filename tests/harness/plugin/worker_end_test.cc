@@ -125,7 +125,7 @@ TEST(WorkerEnd, AStateIsRepeatedWithoutWhatCameBefore) {
   EXPECT_EQ(play(*env), play(*MakeDirect()));
 }
 
-TEST(WorkerEnd, APictureThatCannotBeDrawnCostsTheEpisodeNothing) {
+TEST(WorkerEnd, AnImageThatCannotBeDrawnCostsTheEpisodeNothing) {
   const auto env = MakeIsolated(OneFault("segv", "render", kFaultStep));
   const auto direct = MakeDirect();
   env->Reset(0);

@@ -30,7 +30,7 @@ run::VideoNotes Notes() {
           .success = {0, 0, 1, 0}};
 }
 
-TEST(PlannedPaths, DrawsTheExecutedPathAndPlansInTwoColoursAcrossTheWholePicture) {
+TEST(PlannedPaths, DrawsTheExecutedPathAndPlansInTwoColoursAcrossTheWholeImage) {
   const std::string svg = PlannedPathsSvg(Notes(), 1.0);
   EXPECT_THAT(svg, HasSubstr("viewBox=\"-40 85 580 580\""));
   EXPECT_THAT(
@@ -43,12 +43,12 @@ TEST(PlannedPaths, DrawsTheExecutedPathAndPlansInTwoColoursAcrossTheWholePicture
                          HasSubstr(R"(class="end" cx="500" cy="500")")));
 }
 
-TEST(PlannedPaths, KeepTheProportionsOfThePicture) {
+TEST(PlannedPaths, KeepTheProportionsOfTheImage) {
   const std::string svg = PlannedPathsSvg(Notes(), 0.5);
   EXPECT_THAT(svg, AllOf(HasSubstr("viewBox=\"-40 43 580 290\""), HasSubstr("M0 250L")));
 }
 
-TEST(PlannedPaths, WhatThePictureDoesNotShowIsLeftOut) {
+TEST(PlannedPaths, WhatTheImageDoesNotShowIsLeftOut) {
   run::VideoNotes notes = Notes();
   notes.state_marks[4] = kNan;  // after two steps
   notes.plan_marks[0] = kNan;

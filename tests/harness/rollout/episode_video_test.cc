@@ -92,7 +92,7 @@ class EpisodeVideoTest : public RolloutTest {
   }
 };
 
-TEST_F(EpisodeVideoTest, TheOverlayChangesPicturesAndNothingElse) {
+TEST_F(EpisodeVideoTest, TheOverlayChangesImagesAndNothingElse) {
   const run::RunResult with = Video();
   const std::vector<RgbImage> drawn = Frames();
   const std::string notes = NotesBytes();
@@ -160,7 +160,7 @@ TEST_F(EpisodeVideoTest, MarksThatFailCostTheVideoOnly) {
   EXPECT_EQ(result.records[0].video_error, "lost the hands");
 }
 
-TEST_F(EpisodeVideoTest, MarksOutsideOfThePictureAreHidden) {
+TEST_F(EpisodeVideoTest, MarksOutsideOfTheImageAreHidden) {
   Video(MarksKind::kOutside);
   const run::VideoNotes notes = Notes();  // their reader accepts no others
   EXPECT_TRUE(std::ranges::all_of(notes.state_marks, [](float x) { return std::isnan(x); }));
@@ -230,7 +230,7 @@ TEST(VideoOverlay, SuccessIsAGreenFrame) {
   EXPECT_GT(frame.pixels[3 * 50 * 96 + 1], 100);
 }
 
-TEST(VideoOverlay, HiddenMarksAndTinyPicturesDoNoHarm) {
+TEST(VideoOverlay, HiddenMarksAndTinyImagesDoNoHarm) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> marks = {kNan, kNan, 0.5F, 0.5F, 1.0F, 1.0F, kNan, kNan};
   for (const int size : {1, 3, 40}) {

@@ -5,7 +5,7 @@
 namespace dp_bench::run {
 namespace {
 
-TEST(OutcomeClass, WithoutPicturesIsThatOfAllProcessorsWithAvx2AndFma) {
+TEST(OutcomeClass, WithoutImagesIsThatOfAllProcessorsWithAvx2AndFma) {
   OutcomeConditions conditions = {.device = "cpu", .cpu = "a", .has_avx2_and_fma = true};
   const std::string of_a = OutcomeClass(conditions);
   EXPECT_EQ(of_a, "no pictures, x86-64 with AVX2 and FMA");
@@ -13,9 +13,9 @@ TEST(OutcomeClass, WithoutPicturesIsThatOfAllProcessorsWithAvx2AndFma) {
   EXPECT_EQ(OutcomeClass(conditions), of_a);
 }
 
-TEST(OutcomeClass, WithPicturesOnADeviceOrOnOldProcessorsIsThatOfOneProcessor) {
+TEST(OutcomeClass, WithImagesOnADeviceOrOnOldProcessorsIsThatOfOneProcessor) {
   EXPECT_EQ(
-      OutcomeClass({.device = "cpu", .cpu = "a", .has_avx2_and_fma = true, .has_pictures = true}),
+      OutcomeClass({.device = "cpu", .cpu = "a", .has_avx2_and_fma = true, .has_images = true}),
       "pictures, a");
   EXPECT_EQ(OutcomeClass({.device = "cpu", .cpu = "a"}), "no pictures, a");
   EXPECT_EQ(OutcomeClass({.device = "cuda:0", .cpu = "a", .has_avx2_and_fma = true}),

@@ -135,7 +135,7 @@ TEST_F(PlayerTest, CamerasFollowEachOtherInACircle) {
   EXPECT_EQ(player.status().camera, "");
 }
 
-TEST_F(PlayerTest, AnEnvWithoutCamerasHasOnePicture) {
+TEST_F(PlayerTest, AnEnvWithoutCamerasHasOneImage) {
   rollout::FakeEnv env(world_);
   class Still final : public ActionSource {
    public:

@@ -25,7 +25,7 @@ class PlayerThreadTest : public testing::Test {
               auto source = std::make_unique<ExpertSource>(*env);
               return {.env = std::move(env), .source = std::move(source)};
             },
-            .on_picture =
+            .on_image =
                 [this] {
                   const std::lock_guard lock(mutex_);
                   is_woken_ = true;
@@ -38,7 +38,7 @@ class PlayerThreadTest : public testing::Test {
   PlayerStatus WaitFor(PlayerThread* thread, const Wanted& is_wanted) {
     PlayerStatus status;
     while (true) {
-      if (thread->TakePicture(&picture_, &status) && is_wanted(status)) return status;
+      if (thread->TakeImage(&image_, &status) && is_wanted(status)) return status;
       std::unique_lock lock(mutex_);
       woken_.wait(lock, [this] { return is_woken_; });
       is_woken_ = false;
@@ -46,7 +46,7 @@ class PlayerThreadTest : public testing::Test {
   }
 
   rollout::FakeWorld world_;
-  RgbImage picture_{4, 2};
+  RgbImage image_{4, 2};
   std::thread::id stage_thread_;
 
  private:
@@ -61,7 +61,7 @@ TEST_F(PlayerThreadTest, PlaysToTheEndAndShowsTheLastState) {
   const PlayerStatus status =
       WaitFor(&thread, [](const PlayerStatus& now) { return now.is_finished; });
   EXPECT_EQ(status.step, 12);
-  EXPECT_EQ(picture_.pixels[0], 8 * 12);
+  EXPECT_EQ(image_.pixels[0], 8 * 12);
   EXPECT_NE(stage_thread_, std::this_thread::get_id());
 }
 
@@ -75,7 +75,7 @@ TEST_F(PlayerThreadTest, CommandsAreFollowedInOrder) {
       WaitFor(&thread, [](const PlayerStatus& now) { return now.camera == "head"; });
   EXPECT_EQ(status.seed, 2U);
   EXPECT_TRUE(status.is_paused);
-  EXPECT_EQ(picture_.pixels[0], 100);
+  EXPECT_EQ(image_.pixels[0], 100);
 }
 
 TEST_F(PlayerThreadTest, WhatEndsThePlayerIsThrownToTheWindow) {

@@ -17,17 +17,17 @@ constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 constexpr int kWidth = 64;
 constexpr int kHeight = 48;
 
-RgbImage Picture(std::uint8_t shade) {
-  RgbImage picture(kWidth, kHeight);
-  for (std::size_t i = 0; i < picture.pixels.size(); ++i) {
-    picture.pixels[i] = static_cast<std::uint8_t>(shade + i % 7 * 20);
+RgbImage Image(std::uint8_t shade) {
+  RgbImage image(kWidth, kHeight);
+  for (std::size_t i = 0; i < image.pixels.size(); ++i) {
+    image.pixels[i] = static_cast<std::uint8_t>(shade + i % 7 * 20);
   }
-  return picture;
+  return image;
 }
 
 void WriteVideo(const fs::path& file, std::uint8_t shade) {
   media::VideoEncoder encoder(file, {.width = kWidth, .height = kHeight, .fps = 10.0});
-  for (int i = 0; i < 3; ++i) encoder.Write(Picture(shade));
+  for (int i = 0; i < 3; ++i) encoder.Write(Image(shade));
   encoder.Finish();
 }
 
@@ -73,9 +73,9 @@ TEST(VideoFaults, NotesAreTheOldOnesOrTheNewOnes) {
       [](const fs::path& file, std::uint8_t shade) { run::WriteVideoNotes(file, Notes(shade)); }));
 }
 
-TEST(VideoFaults, APictureIsTheOldOneOrTheNewOne) {
-  FailEachCallOnce(OfFile("png", "picture.png", [](const fs::path& file, std::uint8_t shade) {
-    media::WritePng(file, Picture(shade));
+TEST(VideoFaults, AnImageIsTheOldOneOrTheNewOne) {
+  FailEachCallOnce(OfFile("png", "image.png", [](const fs::path& file, std::uint8_t shade) {
+    media::WritePng(file, Image(shade));
   }));
 }
 

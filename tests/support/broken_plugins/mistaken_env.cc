@@ -122,10 +122,10 @@ class MistakenEnv final : public Env {
     if (Is("wrong_type")) obs.Buffer<std::uint8_t>("goal");
     const std::span<float> goal = obs.Buffer<float>("goal");
     std::ranges::copy(goal_, goal.begin());
-    if (Is("unwritten_picture_row")) {
-      std::ranges::fill(obs.Buffer<std::uint8_t>("picture").first(8 * 7 * 3), Shade());
+    if (Is("unwritten_image_row")) {
+      std::ranges::fill(obs.Buffer<std::uint8_t>("image").first(8 * 7 * 3), Shade());
     } else {
-      std::ranges::fill(obs.Buffer<std::uint8_t>("picture"), Shade());
+      std::ranges::fill(obs.Buffer<std::uint8_t>("image"), Shade());
     }
     const std::span<float> position = obs.Buffer<float>("position");
     position[0] = static_cast<float>(position_[0]);
@@ -133,7 +133,7 @@ class MistakenEnv final : public Env {
     if (Is("nan_observation")) position[1] = kNan;
     if (Is("writes_after_buffer")) position.data()[2] = 0.0F;
     if (Is("writes_before_buffer")) position.data()[-1] = 0.0F;
-    if (Is("writes_after_picture")) *obs.Buffer<std::uint8_t>("picture").end() = 0;
+    if (Is("writes_after_image")) *obs.Buffer<std::uint8_t>("image").end() = 0;
   }
 
   void DoRender(RgbImage* frame) override {
@@ -160,7 +160,7 @@ class MistakenEnv final : public Env {
     EnvSpec spec;
     spec.shape_meta.obs = {
         {.name = "goal", .shape = {2}},
-        {.name = "picture", .type = KeyType::kRgb, .shape = {3, 8, 8}, .dtype = DType::kUInt8},
+        {.name = "image", .type = KeyType::kRgb, .shape = {3, 8, 8}, .dtype = DType::kUInt8},
         {.name = "position", .shape = {2}}};
     spec.shape_meta.action = {.name = "action", .shape = {2}};
     spec.action_low = {-1.0F, -1.0F};

@@ -29,8 +29,8 @@ class Faulty(gymnasium.Env):
             start_sleepers(str(sleepers))
 
     def observe(self):
-        picture = np.full((8, 6, 3), int(abs(self.pos[0]) * 40) % 256, np.uint8)
-        return {"pos": self.pos.copy(), "cameras": {"top": picture}}
+        image = np.full((8, 6, 3), int(abs(self.pos[0]) * 40) % 256, np.uint8)
+        return {"pos": self.pos.copy(), "cameras": {"top": image}}
 
     def reset(self, seed=None, options=None):
         super().reset(seed=seed)

@@ -8,7 +8,7 @@
 
 #include "core/errors.h"
 #include "data/reader/chunk_grid.h"
-#include "media/decoded_picture.h"
+#include "media/decoded_image.h"
 
 namespace dp_bench::hdf5 {
 namespace {
@@ -128,19 +128,18 @@ void ChunkGrid::Copy(const Shape& first, std::span<const std::byte> bytes, std::
   });
 }
 
-bool IsPictureFile(std::span<const std::byte> row) {
+bool IsImageFile(std::span<const std::byte> row) {
   const std::string_view text(reinterpret_cast<const char*>(row.data()), row.size());
   return text.starts_with("\xff\xd8\xff") || text.starts_with("\x89PNG\r\n\x1a\n");
 }
 
-Shape SizeOfPicture(std::span<const std::byte> row) {
-  media::PictureDecoder decoder;
-  const media::DecodedPicture& picture = decoder.Decode(WithoutPadding(row), 0, 0);
-  return {picture.height(), picture.width()};
+Shape SizeOfImage(std::span<const std::byte> row) {
+  media::ImageDecoder decoder;
+  const media::DecodedImage& image = decoder.Decode(WithoutPadding(row), 0, 0);
+  return {image.height(), image.width()};
 }
 
-void DecodePictureFile(std::span<const std::byte> row, const Shape& size,
-                       std::span<std::byte> out) {
+void DecodeImageFile(std::span<const std::byte> row, const Shape& size, std::span<std::byte> out) {
   media::DecodeRgb(WithoutPadding(row), static_cast<int>(size[1]), static_cast<int>(size[0]), out);
 }
 

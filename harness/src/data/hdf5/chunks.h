@@ -48,12 +48,12 @@ struct ChunkGrid {
 // Images as files in the rows of an array: JPEG or PNG, padded with zeros, as ALOHA has them.
 
 /// Whether a row begins as an image file does.
-bool IsPictureFile(std::span<const std::byte> row);
+bool IsImageFile(std::span<const std::byte> row);
 
 /// The height and width of the image in a row [px]. Throws Error{kMedia} if it is none.
-Shape SizeOfPicture(std::span<const std::byte> row);
+Shape SizeOfImage(std::span<const std::byte> row);
 
 /// Writes [height, width, 3] bytes. Throws Error{kMedia} for another size, or a damaged image.
-void DecodePictureFile(std::span<const std::byte> row, const Shape& size, std::span<std::byte> out);
+void DecodeImageFile(std::span<const std::byte> row, const Shape& size, std::span<std::byte> out);
 
 }  // namespace dp_bench::hdf5

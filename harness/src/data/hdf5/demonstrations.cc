@@ -26,7 +26,7 @@ constexpr std::size_t kMaxListed = 30;  // in a message
 
 const std::vector<std::string> kActions = {"actions", "action"};
 const std::vector<std::string> kObservations = {"obs", "observations", "observation"};
-const std::string kPictures = "images/";  // of ACT
+const std::string kImages = "images/";  // of ACT
 
 // Arrays beside the observations. They are keys if dp_bench wrote them as keys.
 const std::vector<std::string> kOtherArrays = {"rewards", "dones", "states"};
@@ -340,7 +340,7 @@ void DemonstrationFiles::AddBelow(const H5File& file, const Demonstration& of,
   for (const std::string& name : file.Names(of.Path(group))) {
     const std::string array = Join(group, name);
     if (depth > 0 && file.Find(of.Path(array)) == Object::kGroup) {
-      const bool is_act = begin.empty() && name + "/" == kPictures;
+      const bool is_act = begin.empty() && name + "/" == kImages;
       AddBelow(file, of, array, is_act ? "" : begin + name + "_", depth - 1, arrays);
       continue;
     }

@@ -12,7 +12,7 @@
 #include "core/errors.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/lerobot/stream_pool.h"
-#include "media/decoded_picture.h"
+#include "media/decoded_image.h"
 #include "media/video_frames.h"
 
 namespace dp_bench::lerobot {
@@ -20,28 +20,28 @@ namespace dp_bench::lerobot {
 namespace {
 
 // Writes an image in the format of its key.
-class PictureWriter {
+class ImageWriter {
  public:
-  PictureWriter(const Feature& feature, std::optional<DepthScale> depth)
+  ImageWriter(const Feature& feature, std::optional<DepthScale> depth)
       : n_pixels_(static_cast<std::size_t>(feature.width) *
                   static_cast<std::size_t>(feature.height)),
         is_grey_(feature.n_channels == 1),
         depth_(std::move(depth)) {}
 
-  void Write(media::DecodedPicture& picture, std::span<std::byte> out) const {
+  void Write(media::DecodedImage& image, std::span<std::byte> out) const {
     if (!depth_) {
       DPB_ASSERT(out.size() == 3 * n_pixels_);
-      if (is_grey_ && picture.grey_bits() > 8) {
+      if (is_grey_ && image.grey_bits() > 8) {
         throw DataError(
             "expected a grey image of 8 bits, found {}; depth needs \"type\": \"depth\" in the key",
-            picture.grey_bits());
+            image.grey_bits());
       }
-      return picture.ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
+      return image.ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
     }
     DPB_ASSERT(out.size() == sizeof(std::uint16_t) * n_pixels_);
     std::vector<float> values(n_pixels_);
-    picture.ToGrey(values);
-    depth_->ToMillimetres(picture.grey_bits(), values,
+    image.ToGrey(values);
+    depth_->ToMillimetres(image.grey_bits(), values,
                           {reinterpret_cast<std::uint16_t*>(out.data()), n_pixels_});
   }
 
@@ -83,14 +83,14 @@ class VideoCamera final : public RecordedCamera {
     const VideoPlace& place = places_.at(static_cast<std::size_t>(frame.episode));
     const double time = place.from_timestamp + times_.Of(frame);
     const auto position = static_cast<std::int64_t>(std::llround(time * metadata_.fps));
-    const auto pass_picture = [&](double at, double reach, media::DecodedPicture& picture) {
+    const auto pass_image = [&](double at, double reach, media::DecodedImage& image) {
       FrameId other = frame;
       other.frame = std::llround((at - place.from_timestamp) * metadata_.fps);
       other.step += other.frame - frame.frame;
       if (other.frame < 0 || other.frame >= frame.frame) return;  // of another episode
       const double distance = std::abs(at - place.from_timestamp - times_.Of(other));
       if (distance >= reach || distance > tolerance_) return;
-      pass(other.frame, [&](std::span<std::byte> room) { writer_.Write(picture, room); });
+      pass(other.frame, [&](std::span<std::byte> room) { writer_.Write(image, room); });
     };
     InFrame(feature_.name, frame, [&] {
       pool_.With(
@@ -101,7 +101,7 @@ class VideoCamera final : public RecordedCamera {
           },
           [&](Stream& stream) {
             stream.next = position + 1;
-            writer_.Write(stream.frames.At(time, tolerance_, pass_picture), out);
+            writer_.Write(stream.frames.At(time, tolerance_, pass_image), out);
           });
     });
   }
@@ -119,7 +119,7 @@ class VideoCamera final : public RecordedCamera {
   const Metadata& metadata_;
   Feature feature_;
   const std::vector<VideoPlace>& places_;  // by episode
-  PictureWriter writer_;
+  ImageWriter writer_;
   const RowTimes& times_;
   double tolerance_;
   std::map<FileNumber, std::int64_t> file_ids_;
@@ -128,7 +128,7 @@ class VideoCamera final : public RecordedCamera {
 
 class ParquetCamera final : public RecordedCamera {
  public:
-  ParquetCamera(const PictureRows& rows, const Feature& feature, std::optional<DepthScale> depth,
+  ParquetCamera(const ImageRows& rows, const Feature& feature, std::optional<DepthScale> depth,
                 std::size_t max_idle, std::int64_t max_bytes)
       : rows_(rows),
         feature_(feature),
@@ -137,7 +137,7 @@ class ParquetCamera final : public RecordedCamera {
         pool_(max_idle) {}
 
   void Decode(const FrameId& frame, std::span<std::byte> out, const Pass& /*pass*/) override {
-    const PictureRows::Place& place = rows_.places.at(static_cast<std::size_t>(frame.step));
+    const ImageRows::Place& place = rows_.places.at(static_cast<std::size_t>(frame.step));
     InFrame(feature_.name, frame, [&] {
       pool_.With(
           place.file, place.row,
@@ -146,7 +146,7 @@ class ParquetCamera final : public RecordedCamera {
                                             feature_.name, max_bytes_);
           },
           [&](Stream& stream) {
-            const std::span<const std::byte> file = stream.pictures.Read(place.row);
+            const std::span<const std::byte> file = stream.images.Read(place.row);
             writer_.Write(stream.decoder.Decode(file, feature_.width, feature_.height), out);
           });
     });
@@ -155,16 +155,16 @@ class ParquetCamera final : public RecordedCamera {
  private:
   struct Stream {
     Stream(const std::filesystem::path& file, const std::string& column, std::int64_t max_bytes)
-        : pictures(file, column, max_bytes) {}
-    std::int64_t position() const { return pictures.next_row(); }
+        : images(file, column, max_bytes) {}
+    std::int64_t position() const { return images.next_row(); }
 
-    ParquetPictures pictures;
-    media::PictureDecoder decoder;
+    ParquetImages images;
+    media::ImageDecoder decoder;
   };
 
-  const PictureRows& rows_;
+  const ImageRows& rows_;
   Feature feature_;
-  PictureWriter writer_;
+  ImageWriter writer_;
   std::int64_t max_bytes_;
   StreamPool<Stream> pool_;
 };
@@ -191,7 +191,7 @@ std::unique_ptr<RecordedCamera> MakeVideoCamera(const Metadata& metadata, const 
                                        max_idle);
 }
 
-std::unique_ptr<RecordedCamera> MakeParquetCamera(const PictureRows& rows, const Feature& feature,
+std::unique_ptr<RecordedCamera> MakeParquetCamera(const ImageRows& rows, const Feature& feature,
                                                   std::optional<DepthScale> depth,
                                                   std::size_t max_idle, std::int64_t max_bytes) {
   return std::make_unique<ParquetCamera>(rows, feature, std::move(depth), max_idle, max_bytes);

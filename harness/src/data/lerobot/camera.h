@@ -87,7 +87,7 @@ std::unique_ptr<RecordedCamera> MakeVideoCamera(const Metadata& metadata, const 
                                                 std::size_t max_idle);
 
 /// Where images in Parquet files are.
-struct PictureRows {
+struct ImageRows {
   struct Place {
     std::int32_t file = 0;  // index in `files`
     std::int64_t row = 0;
@@ -98,7 +98,7 @@ struct PictureRows {
 
 /// A camera whose images are in Parquet files. A file is decoded in at most `max_bytes` of
 /// memory. `rows` must outlive the camera.
-std::unique_ptr<RecordedCamera> MakeParquetCamera(const PictureRows& rows, const Feature& feature,
+std::unique_ptr<RecordedCamera> MakeParquetCamera(const ImageRows& rows, const Feature& feature,
                                                   std::optional<DepthScale> depth,
                                                   std::size_t max_idle, std::int64_t max_bytes);
 

@@ -35,7 +35,7 @@ ordered_json IntegerIfWhole(double value) {
                                     : ordered_json(value);
 }
 
-ordered_json PictureEntry(const WrittenFeature& feature, const char* dtype) {
+ordered_json ImageEntry(const WrittenFeature& feature, const char* dtype) {
   return {{"dtype", dtype},
           {"shape", {feature.height, feature.width, feature.n_channels()}},
           {"names", {"height", "width", "channels"}}};
@@ -49,7 +49,7 @@ ordered_json InfoOf(const WrittenFeature& feature) {
             {"names",
              feature.channels.empty() ? ordered_json(nullptr) : ordered_json(feature.channels)}};
   }
-  ordered_json info = PictureEntry(feature, "image");
+  ordered_json info = ImageEntry(feature, "image");
   if (feature.type == KeyType::kDepth) {
     info["info"] = {{"is_depth_map", true}, {"depth_unit", "mm"}};
   }
@@ -372,7 +372,7 @@ std::vector<std::string> WrittenDataset::Tasks() const {
 std::span<const char* const> IntegerColumns() { return kIntegerColumns; }
 
 ordered_json VideoEntry(const WrittenFeature& feature, const VideoSettings& settings) {
-  ordered_json entry = PictureEntry(feature, "video");
+  ordered_json entry = ImageEntry(feature, "video");
   entry["info"] = {{"video.height", feature.height},
                    {"video.width", feature.width},
                    {"video.codec", settings.codec},

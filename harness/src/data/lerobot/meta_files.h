@@ -32,7 +32,7 @@ struct WrittenFeature {
   int width = 0;                      // of images [px]
   int height = 0;                     // [px]
   bool is_video = false;
-  double picture_unit = 1.0;  // of depth [mm], as LeRobot's statistics of it
+  double image_unit = 1.0;  // of depth [mm], as LeRobot's statistics of it
   /// What info.json says; made from the fields above if it is null.
   nlohmann::ordered_json entry;
 

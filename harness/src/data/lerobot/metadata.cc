@@ -96,7 +96,7 @@ Names ParseNames(const OrderedJson& names) {
 }
 
 // [height, width, channels] of a camera. Writers differ in the order and in the names of the axes.
-std::array<std::int64_t, 3> ParsePictureShape(const JsonView& entry, Shape shape, Names names) {
+std::array<std::int64_t, 3> ParseImageShape(const JsonView& entry, Shape shape, Names names) {
   if (shape.size() == 2) shape.push_back(1);
   if (shape.size() != 3) entry.At("shape").Fail("expected two or three sizes of an image");
   names.resize(3);
@@ -127,9 +127,9 @@ std::array<std::int64_t, 3> ParsePictureShape(const JsonView& entry, Shape shape
 }
 
 // What "info" says about images; older writers put it into "video_info".
-class PictureInfo {
+class ImageInfo {
  public:
-  explicit PictureInfo(const JsonView& feature) {
+  explicit ImageInfo(const JsonView& feature) {
     for (const char* name : {"info", "video_info"}) {
       if (feature.Has(name)) sources_.push_back(feature.At(name));
     }
@@ -149,7 +149,7 @@ class PictureInfo {
   std::vector<JsonView> sources_;
 };
 
-DepthCode ParseDepthCode(const JsonView& entry, const PictureInfo& info) {
+DepthCode ParseDepthCode(const JsonView& entry, const ImageInfo& info) {
   const auto require = [&](const char* key) {
     const auto value = info.Get<double>(key);
     if (!value) entry.Fail("a depth video needs info.video.{}", key);
@@ -168,7 +168,7 @@ DepthCode ParseDepthCode(const JsonView& entry, const PictureInfo& info) {
   return code;
 }
 
-std::optional<double> ParseDepthUnit(const JsonView& entry, const PictureInfo& info) {
+std::optional<double> ParseDepthUnit(const JsonView& entry, const ImageInfo& info) {
   const auto unit = info.Get<std::string>("depth_unit");
   if (!unit) return std::nullopt;
   if (*unit == "m") return 1.0;
@@ -199,11 +199,11 @@ Feature ParseFeature(const std::string& name, const JsonView& entry, const Order
       entry.Fail(
           "expected a camera's name that can be part of a path, without empty parts, '.' and '..'");
     }
-    const auto [height, width, n_channels] = ParsePictureShape(entry, feature.shape, names);
+    const auto [height, width, n_channels] = ParseImageShape(entry, feature.shape, names);
     feature.height = static_cast<int>(height);
     feature.width = static_cast<int>(width);
     feature.n_channels = static_cast<int>(n_channels);
-    const PictureInfo info(entry);
+    const ImageInfo info(entry);
     feature.is_depth = info.Get<bool>("is_depth_map").value_or(false);
     if (feature.is_depth && feature.kind == Feature::Kind::kVideo) {
       feature.depth_code = ParseDepthCode(entry, info);

@@ -401,8 +401,8 @@ void ParquetTable::AddIntegerLists(const std::string& name, std::span<const std:
   content_->Add(name, MakeLists(name, numbers, n_per_row));
 }
 
-void ParquetTable::AddPictures(const std::string& name, std::span<const std::string> files,
-                               std::span<const std::string> names) {
+void ParquetTable::AddImages(const std::string& name, std::span<const std::string> files,
+                             std::span<const std::string> names) {
   arrow::BinaryBuilder bytes;
   const ArrowErrors errors = WriteErrors(name);
   for (const std::string& file : files) errors.Check(bytes.Append(file));

@@ -57,12 +57,12 @@ class ParquetFile {
 
 /// The encoded images of a column {bytes, path}. Reading forwards decodes each page once. Used by
 /// one thread at a time.
-class ParquetPictures {
+class ParquetImages {
  public:
   /// Throws Error{kData} if the column has no images.
-  ParquetPictures(const std::filesystem::path& path, const std::string& column,
-                  std::int64_t max_bytes);
-  ~ParquetPictures();
+  ParquetImages(const std::filesystem::path& path, const std::string& column,
+                std::int64_t max_bytes);
+  ~ParquetImages();
 
   /// The row that Read reaches without going back.
   std::int64_t next_row() const;
@@ -98,8 +98,8 @@ class ParquetTable {
   void AddIntegerLists(const std::string& name, std::span<const std::int64_t> values,
                        std::size_t n_per_row);
   /// A file of an image per row, and its name.
-  void AddPictures(const std::string& name, std::span<const std::string> files,
-                   std::span<const std::string> names);
+  void AddImages(const std::string& name, std::span<const std::string> files,
+                 std::span<const std::string> names);
 
   /// Rows of a column of another file, with its type.
   void CopyColumn(const std::string& name, const ParquetFile& file, const Rows& rows);

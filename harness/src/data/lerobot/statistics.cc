@@ -29,8 +29,8 @@ constexpr std::array<double, 5> kQuantiles = {0.01, 0.10, 0.50, 0.90, 0.99};
 constexpr std::int64_t kMinSample = 100;  // images
 constexpr std::int64_t kMaxSample = 10'000;
 constexpr double kSamplePower = 0.75;
-constexpr int kLargePicture = 300;  // [px]
-constexpr int kReducedSide = 150;   // [px]
+constexpr int kLargeImage = 300;   // [px]
+constexpr int kReducedSide = 150;  // [px]
 
 // A value and how often it occurs.
 struct Level {
@@ -117,8 +117,8 @@ std::vector<std::int64_t> SampleOf(std::int64_t n) {
   return frames;
 }
 
-json Shaped(const std::vector<double>& values, bool is_picture) {
-  if (!is_picture) return values;
+json Shaped(const std::vector<double>& values, bool is_image) {
+  if (!is_image) return values;
   json result = json::array();
   for (const double value : values) result.push_back({{value}});
   return result;
@@ -270,17 +270,17 @@ FeatureStatistics SummarizeNumbers(std::span<const double> values, std::size_t n
   return statistics;
 }
 
-PictureSummary::PictureSummary(const Shape& shape)
+ImageSummary::ImageSummary(const Shape& shape)
     : shape_(shape),
       frames_(SampleOf(shape.n_frames)),
       counts_(static_cast<std::size_t>(shape.n_channels),
               std::vector<std::uint64_t>(shape.n_levels)) {
   const int larger = std::max(shape.width, shape.height);
-  if (larger >= kLargePicture) stride_ = static_cast<std::size_t>(larger / kReducedSide);
+  if (larger >= kLargeImage) stride_ = static_cast<std::size_t>(larger / kReducedSide);
 }
 
 template <class T>
-void PictureSummary::Add(std::span<const T> pixels) {
+void ImageSummary::Add(std::span<const T> pixels) {
   const auto width = static_cast<std::size_t>(shape_.width);
   const auto height = static_cast<std::size_t>(shape_.height);
   const std::size_t n_channels = counts_.size();
@@ -296,10 +296,10 @@ void PictureSummary::Add(std::span<const T> pixels) {
   }
 }
 
-template void PictureSummary::Add(std::span<const std::uint8_t>);
-template void PictureSummary::Add(std::span<const std::uint16_t>);
+template void ImageSummary::Add(std::span<const std::uint8_t>);
+template void ImageSummary::Add(std::span<const std::uint16_t>);
 
-FeatureStatistics PictureSummary::Finish() const {
+FeatureStatistics ImageSummary::Finish() const {
   DPB_ASSERT(next_ == frames_.size());
   FeatureStatistics statistics{.count = static_cast<std::int64_t>(frames_.size())};
   for (const std::vector<std::uint64_t>& counts : counts_) {
@@ -351,10 +351,10 @@ FeatureStatistics Pool(std::span<const FeatureStatistics> episodes) {
   return pooled;
 }
 
-json ToJson(const FeatureStatistics& statistics, bool is_picture) {
+json ToJson(const FeatureStatistics& statistics, bool is_image) {
   json result = {{kCount, {statistics.count}}};
   for (std::size_t i = 0; i < kStatisticNames.size(); ++i) {
-    result[kStatisticNames[i]] = Shaped(statistics.lists[i], is_picture);
+    result[kStatisticNames[i]] = Shaped(statistics.lists[i], is_image);
   }
   return result;
 }

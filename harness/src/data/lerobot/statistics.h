@@ -39,7 +39,7 @@ FeatureStatistics SummarizeNumbers(std::span<const double> values, std::size_t n
 
 /// Of the images of an episode, of which LeRobot takes a sample: at least 100 frames if there are
 /// so many, and of images with a side of 300 pixels or more only some rows and columns.
-class PictureSummary {
+class ImageSummary {
  public:
   /// For an episode of `n_frames` images [height, width, n_channels]. Levels are below `n_levels`
   /// and are divided by `scale`.
@@ -51,7 +51,7 @@ class PictureSummary {
     std::size_t n_levels;
     double scale;
   };
-  explicit PictureSummary(const Shape& shape);
+  explicit ImageSummary(const Shape& shape);
 
   /// The next image. T is std::uint8_t or std::uint16_t.
   template <class T>
@@ -73,7 +73,7 @@ class PictureSummary {
 FeatureStatistics Pool(std::span<const FeatureStatistics> episodes);
 
 /// As in stats.json. The numbers of an image's channels have the shape [C, 1, 1].
-nlohmann::json ToJson(const FeatureStatistics& statistics, bool is_picture);
+nlohmann::json ToJson(const FeatureStatistics& statistics, bool is_image);
 
 /// The inverse, without the shape of images. Throws Error{kData} naming file and place.
 FeatureStatistics ReadStatistics(const core::JsonView& values);

@@ -12,9 +12,9 @@
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/thread_pool.h"
+#include "data/lerobot/image_file_encoder.h"
 #include "data/lerobot/metadata.h"
 #include "data/lerobot/parquet_file.h"
-#include "data/lerobot/picture_encoder.h"
 #include "dp_bench/config_keys.h"
 #include "media/video_encoder.h"
 #include "media/video_joiner.h"
@@ -115,13 +115,13 @@ LeRobotWriterConfig LeRobotWriterConfig::FromConfig(const Config& params) {
 // What is collected of a feature during an episode.
 struct LeRobotWriter::Track {
   WrittenFeature feature;
-  std::vector<std::size_t> keys;            // indices in the spec
-  std::vector<float> numbers;               // [steps, n]
-  std::optional<CopiedColumn> column;       // in place of the numbers
-  std::unique_ptr<PictureEncoder> encoder;  // of PNG
-  std::optional<media::VideoCodec> codec;   // of videos that are encoded
-  std::unique_ptr<PictureVideo> video;      // of this episode
-  std::optional<PictureSummary> summary;
+  std::vector<std::size_t> keys;              // indices in the spec
+  std::vector<float> numbers;                 // [steps, n]
+  std::optional<CopiedColumn> column;         // in place of the numbers
+  std::unique_ptr<ImageFileEncoder> encoder;  // of PNG
+  std::optional<media::VideoCodec> codec;     // of videos that are encoded
+  std::unique_ptr<ImageVideo> video;          // of this episode
+  std::optional<ImageSummary> summary;
 };
 
 std::unique_ptr<DatasetWriter> LeRobotWriter::Create(const Config& params,
@@ -220,14 +220,14 @@ void LeRobotWriter::AddCamera(const FeatureConfig& config, const KeySpec& key, T
   if (is_copied) {
     feature.is_video = true;
     feature.entry = recorded.entry;
-    feature.picture_unit = recorded.depth_unit;
+    feature.image_unit = recorded.depth_unit;
     const bool has_statistics = recorded_.n_episodes() > 0 && recorded_.StatisticsOf(key.name, 0);
     notes_.push_back(fmt::format("{}: {} video, copied bit for bit{}", config.name, recorded.codec,
                                  has_statistics ? "" : "; statistics of its decoded images"));
   } else if (is_encoded) {
     AddEncodedCamera(recorded.is_video, track);
   } else {
-    track->encoder = std::make_unique<PictureEncoder>(feature, *pool_);
+    track->encoder = std::make_unique<ImageFileEncoder>(feature, *pool_);
     notes_.push_back(fmt::format("{}: PNG, lossless{}", config.name,
                                  recorded.is_video ? ", of the decoded video" : ""));
   }
@@ -361,30 +361,30 @@ void LeRobotWriter::BeginEpisode(const EpisodeHead& head) {
     const bool is_rgb = feature.type == KeyType::kRgb;
     if (track->codec) {
       track->video =
-          std::make_unique<PictureVideo>(VideoFile(feature.name, n_episodes()), OptionsOf(*track));
+          std::make_unique<ImageVideo>(VideoFile(feature.name, n_episodes()), OptionsOf(*track));
     }
     // LeRobot keeps depth in its unit
-    track->summary.emplace(PictureSummary::Shape{.n_frames = head.n_steps,
-                                                 .width = feature.width,
-                                                 .height = feature.height,
-                                                 .n_channels = feature.n_channels(),
-                                                 .n_levels = is_rgb ? kByteLevels : kWordLevels,
-                                                 .scale = is_rgb ? 255.0 : feature.picture_unit});
+    track->summary.emplace(ImageSummary::Shape{.n_frames = head.n_steps,
+                                               .width = feature.width,
+                                               .height = feature.height,
+                                               .n_channels = feature.n_channels(),
+                                               .n_levels = is_rgb ? kByteLevels : kWordLevels,
+                                               .scale = is_rgb ? 255.0 : feature.image_unit});
   }
 }
 
 void LeRobotWriter::Append(std::span<const std::span<const std::byte>> values) {
   for (const std::unique_ptr<Track>& track : tracks_) {
     if (track->feature.is_camera()) {
-      const std::span<const std::byte> picture = values[track->keys[0]];
-      if (track->encoder != nullptr) track->encoder->Add(picture);
-      if (track->video != nullptr) track->video->Add(picture);
+      const std::span<const std::byte> image = values[track->keys[0]];
+      if (track->encoder != nullptr) track->encoder->Add(image);
+      if (track->video != nullptr) track->video->Add(image);
       if (track->feature.type == KeyType::kRgb) {
         track->summary->Add(
-            std::span(reinterpret_cast<const std::uint8_t*>(picture.data()), picture.size()));
+            std::span(reinterpret_cast<const std::uint8_t*>(image.data()), image.size()));
       } else {
-        track->summary->Add(std::span(reinterpret_cast<const std::uint16_t*>(picture.data()),
-                                      picture.size() / sizeof(std::uint16_t)));
+        track->summary->Add(std::span(reinterpret_cast<const std::uint16_t*>(image.data()),
+                                      image.size() / sizeof(std::uint16_t)));
       }
       continue;
     }
@@ -412,7 +412,7 @@ void LeRobotWriter::EndEpisode() {
   for (const std::unique_ptr<Track>& track : tracks_) {
     const WrittenFeature& feature = track->feature;
     if (feature.is_camera()) {
-      EndPictures(*track, &table);
+      EndImages(*track, &table);
       const bool is_copied = feature.is_video && !track->codec;
       const auto recorded =
           is_copied ? recorded_.StatisticsOf(keys_[track->keys[0]].name, episode) : std::nullopt;
@@ -450,7 +450,7 @@ void LeRobotWriter::EndEpisode() {
   reader::MoveDurably(temporary, EpisodeFile(episode));
   json statistics;
   for (const auto& [feature, values] : written.statistics) {
-    statistics[feature] = ToJson(values, /*is_picture=*/false);
+    statistics[feature] = ToJson(values, /*is_image=*/false);
   }
   core::WriteFileAtomically(
       NotesFile(episode),
@@ -460,13 +460,13 @@ void LeRobotWriter::EndEpisode() {
 }
 
 // The video is complete before the notes of the episode are written.
-void LeRobotWriter::EndPictures(Track& track, ParquetTable* table) {
+void LeRobotWriter::EndImages(Track& track, ParquetTable* table) {
   if (track.encoder != nullptr) {
     std::vector<std::string> names;
     for (std::int64_t i = 0; i < head_.n_steps; ++i) {
       names.push_back(fmt::format("frame-{:06d}.png", i));
     }
-    table->AddPictures(track.feature.name, track.encoder->Take(), names);
+    table->AddImages(track.feature.name, track.encoder->Take(), names);
   } else if (track.video != nullptr) {
     track.video->Finish();
     track.video.reset();

@@ -76,7 +76,7 @@ class LeRobotWriter final : public DatasetWriter {
   nlohmann::json Identity() const;
   nlohmann::json KeySources() const;
   void EndEpisode();
-  void EndPictures(Track& track, ParquetTable* table);
+  void EndImages(Track& track, ParquetTable* table);
   void CopyVideo(const Track& track) const;
   media::VideoOptions OptionsOf(const Track& track) const;
   std::filesystem::path EpisodeFile(std::int64_t episode) const;

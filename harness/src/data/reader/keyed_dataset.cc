@@ -139,7 +139,7 @@ void KeyedDataset::DoRead(int index, std::int64_t begin, std::int64_t end,
   const auto key = static_cast<std::size_t>(index);
   const std::size_t key_bytes = spec_.keys[key].ByteSize();
   const Held& held = held_[key];
-  if (held.steps == nullptr) return ReadPictures(key, begin, end, out);
+  if (held.steps == nullptr) return ReadImages(key, begin, end, out);
 
   const std::byte* from =
       held.steps->bytes().data() + static_cast<std::size_t>(begin) * held.step_bytes + held.offset;

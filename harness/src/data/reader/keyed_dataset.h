@@ -110,15 +110,15 @@ class KeyedDataset : public Dataset {
  protected:
   /// All steps of a source, of which a key is a part.
   struct Held {
-    const PageBuffer* steps = nullptr;       // null: ReadPictures reads them
+    const PageBuffer* steps = nullptr;       // null: ReadImages reads them
     std::size_t step_bytes = 0;              // of the source
     std::size_t offset = 0;                  // of the key in a step
     std::vector<std::size_t> channels = {};  // float32 numbers of a step; empty: consecutive bytes
   };
 
   /// Does the work of Read for a key that is not held.
-  virtual void ReadPictures(std::size_t key, std::int64_t begin, std::int64_t end,
-                            std::span<std::byte> out) const = 0;
+  virtual void ReadImages(std::size_t key, std::int64_t begin, std::int64_t end,
+                          std::span<std::byte> out) const = 0;
 
   void DoRead(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const final;
 

@@ -391,8 +391,8 @@ void ZarrArray::DecodeTo(const StoredChunk& stored, std::vector<std::byte>* comp
   }
   const auto bytes = TakeChecksums(*compressed, metadata_.n_checksums, where);
   const std::size_t item = SizeOf(metadata_.type);
-  if (metadata_.compressor == Compressor::kPicture) {
-    DecodePicture(bytes, metadata_.chunks, decoded, where);
+  if (metadata_.compressor == Compressor::kImage) {
+    DecodeImage(bytes, metadata_.chunks, decoded, where);
   } else if (metadata_.order.empty()) {
     DecodeChunk(metadata_.compressor, bytes, decoded, where);
   } else {

@@ -10,7 +10,7 @@
 
 #include "core/crc32c.h"
 #include "core/errors.h"
-#include "media/decoded_picture.h"
+#include "media/decoded_image.h"
 
 namespace dp_bench::zarr {
 namespace {
@@ -138,7 +138,7 @@ void CheckChunkHeader(Compressor compressor, std::span<const std::byte> header,
   if (file_bytes > MaxFileBytes(chunk_bytes)) {
     Fail(file, "has {} bytes, more than a chunk of {} can need", file_bytes, wanted);
   }
-  if (compressor == Compressor::kPicture) return;  // one colour takes a few bytes at any size
+  if (compressor == Compressor::kImage) return;  // one colour takes a few bytes at any size
   const std::uint64_t ratio = compressor == Compressor::kZlib ? kMaxZlibRatio : kMaxZstdRatio;
   if (wanted / ratio > file_bytes) {
     Fail(file, "has {} bytes, which cannot hold a chunk of {}", file_bytes, wanted);
@@ -154,7 +154,7 @@ std::size_t DecoderBytes(Compressor compressor, std::span<const std::byte> heade
   switch (compressor) {
     case Compressor::kNone:
       return 0;
-    case Compressor::kPicture:  // JPEG XL works with floats, in several planes
+    case Compressor::kImage:  // JPEG XL works with floats, in several planes
       return (std::size_t{1} << 20) + 12 * decoded;
     case Compressor::kZlib:
     case Compressor::kZstd:
@@ -199,14 +199,14 @@ void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
       return DecodeZstd(compressed, out, file);
     case Compressor::kBlosc:
       return DecodeBlosc(compressed, out, file);
-    case Compressor::kPicture:
+    case Compressor::kImage:
       break;
   }
   throw InternalError("an image has a decoder of its own");
 }
 
-void DecodePicture(std::span<const std::byte> compressed, const Shape& chunks,
-                   std::span<std::byte> out, const std::string& file) {
+void DecodeImage(std::span<const std::byte> compressed, const Shape& chunks,
+                 std::span<std::byte> out, const std::string& file) {
   const std::int64_t height = chunks[chunks.size() - 3];
   const std::int64_t width = chunks[chunks.size() - 2];
   DPB_ASSERT(out.size() == static_cast<std::size_t>(3 * height * width));

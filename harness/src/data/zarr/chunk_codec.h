@@ -42,8 +42,8 @@ void DecodeChunk(Compressor compressor, std::span<const std::byte> compressed,
 
 /// Decodes an image file to [height, width, 3] bytes, the last sizes of `chunks`. Throws
 /// Error{kData} naming `file`.
-void DecodePicture(std::span<const std::byte> compressed, const Shape& chunks,
-                   std::span<std::byte> out, const std::string& file);
+void DecodeImage(std::span<const std::byte> compressed, const Shape& chunks,
+                 std::span<std::byte> out, const std::string& file);
 
 /// The bytes of a chunk as a writer stores it; equal chunks give equal bytes. May be called from
 /// several threads at once.

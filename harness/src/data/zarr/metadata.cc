@@ -101,18 +101,18 @@ std::string CodecName(const Json& codec, const char* field) {
   return text.starts_with(kRegistry) ? text.substr(kRegistry.size()) : text;
 }
 
-// Image files that media::PictureDecoder reads, by the ids of imagecodecs.
-bool IsPictureCodec(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kPictureCodecs = {
+// Image files that media::ImageDecoder reads, by the ids of imagecodecs.
+bool IsImageCodec(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kImageCodecs = {
       "imagecodecs_jpegxl", "imagecodecs_jpeg2k", "imagecodecs_jpeg", "imagecodecs_png"};
-  return std::ranges::find(kPictureCodecs, name) != kPictureCodecs.end();
+  return std::ranges::find(kImageCodecs, name) != kImageCodecs.end();
 }
 
 std::optional<Compressor> FindCompressor(std::string_view name) {
   if (name == "blosc") return Compressor::kBlosc;
   if (name == "zlib" || name == "gzip") return Compressor::kZlib;
   if (name == "zstd") return Compressor::kZstd;
-  if (IsPictureCodec(name)) return Compressor::kPicture;
+  if (IsImageCodec(name)) return Compressor::kImage;
   return std::nullopt;
 }
 
@@ -155,12 +155,12 @@ void CheckSizes(const Fields& fields, ZarrMetadata* metadata) {
 }
 
 // An image file holds one image of bytes.
-void CheckPictures(const Fields& fields, const ZarrMetadata& metadata) {
+void CheckImages(const Fields& fields, const ZarrMetadata& metadata) {
   const Shape& chunks = metadata.chunks;
-  const bool is_picture = chunks.size() >= 3 && chunks.back() == 3 &&
-                          NumElements(std::span(chunks).first(chunks.size() - 3)) == 1 &&
-                          metadata.order.empty() && metadata.type == ElementType::kUInt8;
-  if (metadata.compressor != Compressor::kPicture || is_picture) return;
+  const bool is_image = chunks.size() >= 3 && chunks.back() == 3 &&
+                        NumElements(std::span(chunks).first(chunks.size() - 3)) == 1 &&
+                        metadata.order.empty() && metadata.type == ElementType::kUInt8;
+  if (metadata.compressor != Compressor::kImage || is_image) return;
   fields.Fail("chunks",
               "of images are {} of {}; dp_bench decodes one image [1, height, width, 3] of uint8 "
               "per chunk.{}",
@@ -250,7 +250,7 @@ class CodecReader {
   void Compress(const Json& codec, bool is_bytes) {
     const Compressor compressor = ReadCompressor(fields_, "codecs", codec, "name");
     const bool is_first = metadata_.compressor == Compressor::kNone && metadata_.n_checksums == 0;
-    if (!is_first || is_bytes == (compressor == Compressor::kPicture)) Refuse(codec);
+    if (!is_first || is_bytes == (compressor == Compressor::kImage)) Refuse(codec);
     metadata_.compressor = compressor;
   }
 
@@ -373,7 +373,7 @@ ZarrMetadata ParseZarrMetadata(std::span<const std::byte> json, const std::strin
   if (!compressor.is_null()) {
     metadata.compressor = ReadCompressor(fields, "compressor", compressor, "id");
   }
-  CheckPictures(fields, metadata);
+  CheckImages(fields, metadata);
   metadata.separator =
       ReadSeparator(fields, "dimension_separator", fields.Find("dimension_separator"), '.');
   if (const Json* fill = fields.Find("fill_value")) {
@@ -407,7 +407,7 @@ std::optional<ZarrMetadata> ParseZarrNode(std::span<const std::byte> json,
       fields.ReadSizes("chunk_grid", MemberOf(MemberOf(grid, "configuration"), "chunk_shape"), 1);
   CodecReader(fields, &metadata).ReadAll(fields.Get("codecs"));
   CheckSizes(fields, &metadata);
-  CheckPictures(fields, metadata);
+  CheckImages(fields, metadata);
   ReadChunkKeys(fields, &metadata);
   fields.RequireEmpty("storage_transformers");
   metadata.fill = ParseFillValue(fields.Get("fill_value"), metadata.type);

@@ -19,8 +19,8 @@
 
 namespace dp_bench::zarr {
 
-/// kZlib is also gzip; kPicture is one image file per chunk, such as JPEG XL.
-enum class Compressor { kNone, kZlib, kZstd, kBlosc, kPicture };
+/// kZlib is also gzip; kImage is one image file per chunk, such as JPEG XL.
+enum class Compressor { kNone, kZlib, kZstd, kBlosc, kImage };
 
 /// Files that hold several chunks each, behind or before an index with offset and size of each.
 struct ShardLayout {

@@ -30,9 +30,9 @@ void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_s
                        .width = options.width,
                        .height = options.height,
                        .make_stage = std::move(make_stage),
-                       .on_picture = &Window::Wake});
+                       .on_image = &Window::Wake});
 
-  RgbImage picture(options.width, options.height);
+  RgbImage image(options.width, options.height);
   PlayerStatus status;
   Pointer pointer;
   bool is_closed = false;
@@ -45,8 +45,8 @@ void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_s
     if (const Pointer now = window.pointer(); now != pointer) player.Point(pointer = now);
 
     const bool was_over = status.is_over;
-    if (!player.TakePicture(&picture, &status)) continue;
-    window.Show(picture);
+    if (!player.TakeImage(&image, &status)) continue;
+    window.Show(image);
     window.SetTitle(Title(status));
     if (status.is_over && !was_over) PrintEnded(status);
   }

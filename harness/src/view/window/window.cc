@@ -96,15 +96,15 @@ GLFWwindow* OpenWindow(int width, int height, const std::string& title) {
 
 struct Window::Screen {
   Screen(int width, int height, const std::string& title)
-      : window(OpenWindow(width, height, title)), picture_width(width), picture_height(height) {}
+      : window(OpenWindow(width, height, title)), image_width(width), image_height(height) {}
 
   Glfw glfw;  // first: it outlives the window
   std::unique_ptr<GLFWwindow, DestroyWindow> window;
   Gl gl;
   GLuint texture = 0;
   GLuint framebuffer = 0;
-  int picture_width;
-  int picture_height;
+  int image_width;
+  int image_height;
   std::string typed;
   bool is_uncovered = false;
 };
@@ -166,7 +166,7 @@ Pointer Window::pointer() const {
   glfwGetWindowSize(window, &width, &height);
   const bool is_down = glfwGetMouseButton(window, GLFW_MOUSE_BUTTON_LEFT) == GLFW_PRESS;
   if (width < 1 || height < 1) return {};  // a window manager may shrink it this far
-  return PointerOn(FitInto(screen_->picture_width, screen_->picture_height, width, height), x, y,
+  return PointerOn(FitInto(screen_->image_width, screen_->image_height, width, height), x, y,
                    is_down);
 }
 
@@ -174,17 +174,17 @@ void Window::SetTitle(const std::string& title) {
   glfwSetWindowTitle(screen_->window.get(), title.c_str());
 }
 
-void Window::Show(const RgbImage& picture) {
-  Upload(picture);
+void Window::Show(const RgbImage& image) {
+  Upload(image);
   Draw();
   glfwSwapBuffers(screen_->window.get());
 }
 
-void Window::Upload(const RgbImage& picture) {
-  screen_->picture_width = picture.width;
-  screen_->picture_height = picture.height;
-  screen_->gl.TexImage2D(GL_TEXTURE_2D, 0, GL_RGBA8, picture.width, picture.height, 0, GL_RGB,
-                         GL_UNSIGNED_BYTE, picture.pixels.data());
+void Window::Upload(const RgbImage& image) {
+  screen_->image_width = image.width;
+  screen_->image_height = image.height;
+  screen_->gl.TexImage2D(GL_TEXTURE_2D, 0, GL_RGBA8, image.width, image.height, 0, GL_RGB,
+                         GL_UNSIGNED_BYTE, image.pixels.data());
 }
 
 void Window::Draw() {
@@ -193,16 +193,16 @@ void Window::Draw() {
   glfwGetFramebufferSize(screen_->window.get(), &width, &height);
   if (width < 1 || height < 1) return;
 
-  // OpenGL counts rows from the bottom: the picture's first row goes to the top
+  // OpenGL counts rows from the bottom: the image's first row goes to the top
   const Gl& gl = screen_->gl;
-  const Placement place = FitInto(screen_->picture_width, screen_->picture_height, width, height);
+  const Placement place = FitInto(screen_->image_width, screen_->image_height, width, height);
   const auto left = static_cast<GLint>(std::lround(place.left));
   const auto right = static_cast<GLint>(std::lround(place.left + place.width));
   const auto top = static_cast<GLint>(height - std::lround(place.top));
   const auto bottom = static_cast<GLint>(height - std::lround(place.top + place.height));
   gl.Clear(GL_COLOR_BUFFER_BIT);
-  gl.BlitFramebuffer(0, 0, screen_->picture_width, screen_->picture_height, left, top, right,
-                     bottom, GL_COLOR_BUFFER_BIT, GL_LINEAR);
+  gl.BlitFramebuffer(0, 0, screen_->image_width, screen_->image_height, left, top, right, bottom,
+                     GL_COLOR_BUFFER_BIT, GL_LINEAR);
 }
 
 RgbImage Window::Capture() {

@@ -24,11 +24,11 @@ struct Placement {
 };
 
 /// All sizes are positive, in any unit.
-inline Placement FitInto(double picture_width, double picture_height, double window_width,
+inline Placement FitInto(double image_width, double image_height, double window_width,
                          double window_height) {
-  const double scale = std::min(window_width / picture_width, window_height / picture_height);
-  const double width = scale * picture_width;
-  const double height = scale * picture_height;
+  const double scale = std::min(window_width / image_width, window_height / image_height);
+  const double width = scale * image_width;
+  const double height = scale * image_height;
   return {.left = 0.5 * (window_width - width),
           .top = 0.5 * (window_height - height),
           .width = width,
@@ -37,9 +37,9 @@ inline Placement FitInto(double picture_width, double picture_height, double win
 
 /// Converts a position in the window to one on the image. Outside the image it is clamped to
 /// the edge.
-inline Pointer PointerOn(const Placement& picture, double window_x, double window_y, bool is_down) {
-  return {.x = std::clamp((window_x - picture.left) / picture.width, 0.0, 1.0),
-          .y = std::clamp((window_y - picture.top) / picture.height, 0.0, 1.0),
+inline Pointer PointerOn(const Placement& image, double window_x, double window_y, bool is_down) {
+  return {.x = std::clamp((window_x - image.left) / image.width, 0.0, 1.0),
+          .y = std::clamp((window_y - image.top) / image.height, 0.0, 1.0),
           .is_down = is_down};
 }
 
@@ -69,7 +69,7 @@ class Window {
   void SetTitle(const std::string& title);
 
   /// Shows an image. Call it again after the window was resized or uncovered.
-  void Show(const RgbImage& picture);
+  void Show(const RgbImage& image);
 
   /// What the window shows, read back from OpenGL.
   RgbImage Capture();
@@ -77,7 +77,7 @@ class Window {
  private:
   struct Screen;
 
-  void Upload(const RgbImage& picture);
+  void Upload(const RgbImage& image);
   void Draw();
 
   std::unique_ptr<Screen> screen_;

@@ -51,7 +51,7 @@ TEST(DepthScale, NoMeasurementIsZeroAndTooFarIsTheLargestNumber) {
               ElementsAre(0, 0, 65535, 65535));
 }
 
-TEST(DepthScale, PicturesWithOtherBitsAreRefused) {
+TEST(DepthScale, ImagesWithOtherBitsAreRefused) {
   const auto refusal = [](const DepthScale& scale, int bits) {
     return MessageOf(ErrorCode::kData, [&] { Convert(scale, bits, {1.0F}); });
   };

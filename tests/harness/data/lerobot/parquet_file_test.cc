@@ -45,7 +45,7 @@ std::shared_ptr<arrow::Array> ListsOf(const std::vector<std::vector<float>>& lis
 }
 
 // {bytes, path}, as Hugging Face's datasets store images.
-std::shared_ptr<arrow::Array> PicturesOf(const std::vector<std::optional<std::string>>& files) {
+std::shared_ptr<arrow::Array> ImagesOf(const std::vector<std::optional<std::string>>& files) {
   const auto bytes = ArrayOf<arrow::BinaryBuilder>(files);
   const auto paths =
       ArrayOf<arrow::StringBuilder>(std::vector<std::optional<std::string>>(files.size(), "a.png"));
@@ -159,31 +159,30 @@ TEST_F(ParquetFileTest, AColumnThatNeedsMoreMemoryIsRefused) {
       HasSubstr("a.parquet"));
 }
 
-TEST_F(ParquetFileTest, PicturesAreReadInAnyOrder) {
+TEST_F(ParquetFileTest, ImagesAreReadInAnyOrder) {
   std::vector<std::optional<std::string>> files;
   for (int i = 0; i < 50; ++i) {
     files.emplace_back(
         std::string(static_cast<std::size_t>(1 + i * 137 % 5000), static_cast<char>('a' + i % 26)));
   }
-  ParquetPictures pictures(Write(PicturesOf(files), 8), "a.b", kMaxFileBytes);
+  ParquetImages images(Write(ImagesOf(files), 8), "a.b", kMaxFileBytes);
   for (int i = 0; i < 150; ++i) {
     const std::size_t row = static_cast<std::size_t>(i < 50 ? i : i * 7 % 50);
-    const std::span<const std::byte> bytes = pictures.Read(static_cast<std::int64_t>(row));
+    const std::span<const std::byte> bytes = images.Read(static_cast<std::int64_t>(row));
     EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), files[row]);
   }
 }
 
-TEST_F(ParquetFileTest, APictureThatIsMissingIsRefused) {
-  ParquetPictures pictures(Write(PicturesOf({"one", std::nullopt, "three"}), 8), "a.b",
-                           kMaxFileBytes);
-  EXPECT_EQ(pictures.Read(0).size(), 3U);
+TEST_F(ParquetFileTest, AnImageThatIsMissingIsRefused) {
+  ParquetImages images(Write(ImagesOf({"one", std::nullopt, "three"}), 8), "a.b", kMaxFileBytes);
+  EXPECT_EQ(images.Read(0).size(), 3U);
   const auto refusal = [&](std::int64_t row) {
-    return MessageOf(ErrorCode::kData, [&] { pictures.Read(row); });
+    return MessageOf(ErrorCode::kData, [&] { images.Read(row); });
   };
   EXPECT_THAT(refusal(1), AllOf(HasSubstr("row 1"), HasSubstr("found null")));
-  EXPECT_EQ(pictures.Read(2).size(), 5U);
+  EXPECT_EQ(images.Read(2).size(), 5U);
   EXPECT_THAT(refusal(3), HasSubstr("the file has 3 rows"));
-  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ParquetPictures(path(), "else", kMaxFileBytes); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ParquetImages(path(), "else", kMaxFileBytes); }),
               HasSubstr("column 'else' holds no images"));
 }
 

@@ -31,13 +31,13 @@ std::vector<double> ManyNumbers(int n_frames, int offset) {
   return values;
 }
 
-FeatureStatistics OfPictures(int n_frames, int height, int width) {
-  PictureSummary summary({.n_frames = n_frames,
-                          .width = width,
-                          .height = height,
-                          .n_channels = 3,
-                          .n_levels = 256,
-                          .scale = 255.0});
+FeatureStatistics OfImages(int n_frames, int height, int width) {
+  ImageSummary summary({.n_frames = n_frames,
+                        .width = width,
+                        .height = height,
+                        .n_channels = 3,
+                        .n_levels = 256,
+                        .scale = 255.0});
   std::vector<std::uint8_t> pixels;
   for (int frame = 0; frame < n_frames; ++frame) {
     pixels.clear();
@@ -64,8 +64,8 @@ void ExpectNear(const json& found, const json& wanted, const std::string& where)
   for (std::size_t i = 0; i < wanted.size(); ++i) ExpectNear(found[i], wanted[i], where);
 }
 
-void ExpectStatistics(const FeatureStatistics& found, bool is_picture, const json& wanted) {
-  const json values = ToJson(found, is_picture);
+void ExpectStatistics(const FeatureStatistics& found, bool is_image, const json& wanted) {
+  const json values = ToJson(found, is_image);
   ASSERT_EQ(values.size(), wanted.size());
   for (const auto& [name, value] : wanted.items()) ExpectNear(values.at(name), value, name);
 }
@@ -99,23 +99,23 @@ TEST(LeRobotStatistics, NumbersThatAreNotFiniteDoNotCount) {
   EXPECT_EQ(found.count, 4);
 }
 
-TEST(LeRobotStatistics, PicturesOfAShortEpisodeAllCount) {
-  ExpectStatistics(OfPictures(12, 6, 8), true, StatisticsGolden().at("small_pictures"));
+TEST(LeRobotStatistics, ImagesOfAShortEpisodeAllCount) {
+  ExpectStatistics(OfImages(12, 6, 8), true, StatisticsGolden().at("small_images"));
 }
 
 TEST(LeRobotStatistics, LongEpisodesAreSampledAsInLeRobot) {
-  const FeatureStatistics found = OfPictures(1000, 6, 8);
+  const FeatureStatistics found = OfImages(1000, 6, 8);
   EXPECT_EQ(found.count, 177);
-  ExpectStatistics(found, true, StatisticsGolden().at("sampled_pictures"));
+  ExpectStatistics(found, true, StatisticsGolden().at("sampled_images"));
 }
 
-TEST(LeRobotStatistics, LargePicturesAreReducedAsInLeRobot) {
-  ExpectStatistics(OfPictures(3, 20, 320), true, StatisticsGolden().at("large_pictures"));
-  ExpectStatistics(OfPictures(2, 480, 300), true, StatisticsGolden().at("high_pictures"));
+TEST(LeRobotStatistics, LargeImagesAreReducedAsInLeRobot) {
+  ExpectStatistics(OfImages(3, 20, 320), true, StatisticsGolden().at("large_images"));
+  ExpectStatistics(OfImages(2, 480, 300), true, StatisticsGolden().at("high_images"));
 }
 
 TEST(LeRobotStatistics, DepthKeepsItsUnit) {
-  PictureSummary summary(
+  ImageSummary summary(
       {.n_frames = 1, .width = 2, .height = 1, .n_channels = 1, .n_levels = 65536, .scale = 1.0});
   const std::vector<std::uint16_t> millimetres = {1000, 3000};
   summary.Add(std::span<const std::uint16_t>(millimetres));

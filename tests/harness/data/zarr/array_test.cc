@@ -215,7 +215,7 @@ TEST(ReadSteps, EveryLayoutAndFillValuesAsTheyAreLoaded) {
   });
 }
 
-TEST(ReadSteps, EveryPictureBecomesWhatItIsLoadedAs) {
+TEST(ReadSteps, EveryImageBecomesWhatItIsLoadedAs) {
   const std::vector<std::uint8_t> pixels = Count<std::uint8_t>(9 * 5 * 7 * 3);
   const std::vector<float> as_float(pixels.begin(), pixels.end());
   const std::vector<std::uint16_t> depth = Count<std::uint16_t>(9 * 50 * 70);

@@ -210,7 +210,7 @@ TEST_P(HealthyTraining, RaisesNoProblem) { ExpectNoProblem(GetParam()); }
 INSTANTIATE_TEST_SUITE_P(
     Trainings, HealthyTraining,
     testing::Values(
-        Case{"AConfig", "", Nothing}, Case{"Pictures", "", Nothing, true},
+        Case{"AConfig", "", Nothing}, Case{"Images", "", Nothing, true},
         Case{"GaussianWithRoom", "",
              Overrides({"normalizer.action=gaussian", kScheduler + "clip_sample_range=5"})},
         Case{"PredictsTheSample", "", Overrides({kScheduler + "prediction_type=sample"})},

@@ -86,14 +86,14 @@ TEST(VisionPipeline, WithoutASizeResizingFirstChangesNothing) {
                            Prepare(R"({"crop_shape": [6, 5]})", images)));
 }
 
-TEST(VisionPipeline, AFractionIsOfTheResizedPicture) {
+TEST(VisionPipeline, AFractionIsOfTheResizedImage) {
   const torch::Tensor found =
       Prepare(R"({"resize_first": true, "resize_shape": [10, 20], "crop_shape": [0.5, 0.5]})",
               Golden("images"));
   EXPECT_EQ(found.sizes(), (std::vector<std::int64_t>{2, 3, 5, 10}));
 }
 
-TEST(VisionPipeline, RandomCropsAreCutFromTheResizedPicture) {
+TEST(VisionPipeline, RandomCropsAreCutFromTheResizedImage) {
   const char* params = R"({"resize_first": true, "resize_shape": [9, 8], "crop_shape": [6, 5]})";
   const torch::Tensor whole =
       Prepare(R"({"resize_first": true, "resize_shape": [9, 8]})", Golden("images"));
@@ -108,7 +108,7 @@ TEST(VisionPipeline, RandomCropsAreCutFromTheResizedPicture) {
   EXPECT_EQ(n_places, 1);
 }
 
-TEST(VisionPipeline, ACropLargerThanTheResizedPictureIsRefused) {
+TEST(VisionPipeline, ACropLargerThanTheResizedImageIsRefused) {
   const auto make = [] {
     const VisionPipeline pipeline(
         Config::FromJson(

@@ -38,18 +38,18 @@ RgbImage Quarters(int width, int height) {
   return image;
 }
 
-TEST(Window, ShowsThePictureTheRightWayUpAndPixelForPixel) {
+TEST(Window, ShowsTheImageTheRightWayUpAndPixelForPixel) {
   const VirtualDisplay display;
   Window window(320, 200, "test");
-  const RgbImage picture = Quarters(320, 200);
-  window.Show(picture);
+  const RgbImage image = Quarters(320, 200);
+  window.Show(image);
   const RgbImage capture = window.Capture();
   ASSERT_EQ(capture.width, 320);
   ASSERT_EQ(capture.height, 200);
-  EXPECT_EQ(capture.pixels, picture.pixels);
+  EXPECT_EQ(capture.pixels, image.pixels);
 }
 
-TEST(Window, ScalesAPictureOfAnotherShapeIntoTheMiddle) {
+TEST(Window, ScalesAnImageOfAnotherShapeIntoTheMiddle) {
   const VirtualDisplay display;
   Window window(400, 200, "test");
   window.Show(Quarters(50, 50));
@@ -65,9 +65,9 @@ TEST(Window, ScalesAPictureOfAnotherShapeIntoTheMiddle) {
 TEST(Window, OddSizesAreShownWhole) {
   const VirtualDisplay display;
   Window window(97, 61, "test");
-  const RgbImage picture = Quarters(97, 61);
-  window.Show(picture);
-  EXPECT_EQ(window.Capture().pixels, picture.pixels);
+  const RgbImage image = Quarters(97, 61);
+  window.Show(image);
+  EXPECT_EQ(window.Capture().pixels, image.pixels);
 }
 
 TEST(Window, OpensAgainAfterItWasClosed) {
@@ -93,7 +93,7 @@ TEST(Window, ADisplayThatDoesNotExistIsNamed) {
   unsetenv("DISPLAY");
 }
 
-TEST(Placement, AWidePictureHasBarsAboveAndBelow) {
+TEST(Placement, AWideImageHasBarsAboveAndBelow) {
   const Placement place = FitInto(200, 100, 400, 400);
   EXPECT_EQ(place.left, 0);
   EXPECT_EQ(place.top, 100);
@@ -101,7 +101,7 @@ TEST(Placement, AWidePictureHasBarsAboveAndBelow) {
   EXPECT_EQ(place.height, 200);
 }
 
-TEST(Placement, ThePointerIsOnThePictureOrOnItsEdge) {
+TEST(Placement, ThePointerIsOnTheImageOrOnItsEdge) {
   const Placement place = FitInto(200, 100, 400, 400);
   const Pointer middle = PointerOn(place, 100, 200, true);
   EXPECT_EQ(middle, (Pointer{.x = 0.25, .y = 0.5, .is_down = true}));

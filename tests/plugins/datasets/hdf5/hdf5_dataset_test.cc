@@ -82,7 +82,7 @@ TEST(Hdf5Keys, AKeyWithoutAnArrayHasTheOneThatItHasWithoutAMap) {
               HasSubstr("its keys are: action, depth, grid"));
 }
 
-TEST(Hdf5Keys, AnArrayThatIsNoPictureIsRefusedAsOne) {
+TEST(Hdf5Keys, AnArrayThatIsNoImageIsRefusedAsOne) {
   EXPECT_THAT(MessageOf(ErrorCode::kData,
                         [] {
                           const Hdf5Dataset dataset(
@@ -93,7 +93,7 @@ TEST(Hdf5Keys, AnArrayThatIsNoPictureIsRefusedAsOne) {
               HasSubstr("/data/demo_1/obs/pose: expected an array for the key 'pose'"));
 }
 
-TEST(Hdf5Memory, PicturesThatDoNotFitAreReadAgain) {
+TEST(Hdf5Memory, ImagesThatDoNotFitAreReadAgain) {
   const Hdf5Dataset roomy({.path = SmallData("robomimic.hdf5")});
   Hdf5Config config{.path = SmallData("robomimic.hdf5"), .memory_limit_mb = 0.002};  // 2097 bytes
   const Hdf5Dataset tight(config);

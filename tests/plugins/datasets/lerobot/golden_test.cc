@@ -86,7 +86,7 @@ int SpreadOf(const Case& which, const std::string& feature) {
       Golden(which.golden).metadata.at(std::string(which.golden_name) + "/" + feature + "/spread"));
 }
 
-TEST_P(GoldenTest, PicturesAreWithinTheSpreadOfLeRobotsDecoders) {
+TEST_P(GoldenTest, ImagesAreWithinTheSpreadOfLeRobotsDecoders) {
   const auto dataset = Open();
   for (const std::string& feature : Features("/frames")) {
     const KeySpec& spec =

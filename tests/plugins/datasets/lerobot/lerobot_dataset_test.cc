@@ -114,7 +114,7 @@ TEST(LeRobot, TasksSelectEpisodesByTheirText) {
               AllOf(HasSubstr("no task 'fly'"), HasSubstr("push the block; lift the tray")));
 }
 
-TEST(LeRobot, ASmallLimitKeepsFewPicturesAndReadsTheSame) {
+TEST(LeRobot, ASmallLimitKeepsFewImagesAndReadsTheSame) {
   for (const char* name : {"v30_av1", "v30_images"}) {
     LeRobotConfig small{.path = SmallFolder(name)};
     small.memory_limit_mb = name == std::string("v30_av1") ? 2.5 : 13.0;
@@ -128,14 +128,14 @@ TEST(LeRobot, ASmallLimitKeepsFewPicturesAndReadsTheSame) {
   }
 }
 
-TEST(LeRobot, ALimitThatHoldsNoPictureSaysWhatIsNeeded) {
+TEST(LeRobot, ALimitThatHoldsNoImageSaysWhatIsNeeded) {
   LeRobotConfig config{.path = SmallFolder("v30_av1")};
   config.memory_limit_mb = 1.0;
   EXPECT_THAT(Refusal(config), AllOf(HasSubstr("memory_limit_mb is 1"), HasSubstr("or more")));
 }
 
 // Random access from several threads: files are opened, jumped in and closed.
-TEST(LeRobot, ThreadsThatJumpReadTheSamePictures) {
+TEST(LeRobot, ThreadsThatJumpReadTheSameImages) {
   for (const char* name : {"v30_av1", "v30_h264", "v30_hevc", "v30_images", "v21_av1"}) {
     LeRobotConfig config{.path = SmallFolder(name)};
     const LeRobotDataset whole(config);
@@ -149,11 +149,11 @@ TEST(LeRobot, ThreadsThatJumpReadTheSamePictures) {
     std::vector<std::jthread> threads;
     for (std::int64_t thread = 0; thread < 4; ++thread) {
       threads.emplace_back([&, thread] {
-        std::vector<std::byte> picture(n_bytes);
+        std::vector<std::byte> image(n_bytes);
         for (std::int64_t i = 0; i < 33; ++i) {
           const std::int64_t step = (i * 10 + thread * 7) % 33;  // 10 and 33 have no common factor
-          dataset.Read(key, step, step + 1, picture);
-          EXPECT_EQ(std::memcmp(picture.data(),
+          dataset.Read(key, step, step + 1, image);
+          EXPECT_EQ(std::memcmp(image.data(),
                                 wanted.data() + static_cast<std::size_t>(step) * n_bytes, n_bytes),
                     0)
               << name << ", step " << step;
@@ -164,18 +164,18 @@ TEST(LeRobot, ThreadsThatJumpReadTheSamePictures) {
 }
 
 // LeRobot compares times after it has chosen the nearest frame.
-TEST(LeRobot, ALargeToleranceGivesTheSamePictures) {
+TEST(LeRobot, ALargeToleranceGivesTheSameImages) {
   for (const char* name : {"v30_av1", "v30_h264", "v30_hevc", "v21_av1"}) {
     const LeRobotDataset exact({.path = SmallFolder(name)});
     const std::vector<std::uint8_t> wanted = ReadAll<std::uint8_t>(exact, "top");
     const LeRobotDataset loose({.path = SmallFolder(name), .tolerance_s = 1.0});
     const std::size_t n_bytes = 3 * 24 * 32;
-    std::vector<std::byte> picture(n_bytes);
+    std::vector<std::byte> image(n_bytes);
     for (std::int64_t i = 0; i < 66; ++i) {
       const std::int64_t step = i * 10 % 33;
-      loose.Read(loose.KeyIndex("top"), step, step + 1, picture);
-      EXPECT_EQ(std::memcmp(picture.data(),
-                            wanted.data() + static_cast<std::size_t>(step) * n_bytes, n_bytes),
+      loose.Read(loose.KeyIndex("top"), step, step + 1, image);
+      EXPECT_EQ(std::memcmp(image.data(), wanted.data() + static_cast<std::size_t>(step) * n_bytes,
+                            n_bytes),
                 0)
           << name << ", step " << step;
     }

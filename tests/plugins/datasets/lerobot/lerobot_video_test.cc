@@ -297,7 +297,7 @@ TEST(LeRobotVideo, CopiesKeepTheNamesAsTheyWere) {
 }
 
 // Rows at other times have the images nearest to them, which are not the frames in their order.
-TEST(LeRobotVideo, RowsAtOtherTimesHaveTheNearestPicturesAndCannotBeCopied) {
+TEST(LeRobotVideo, RowsAtOtherTimesHaveTheNearestImagesAndCannotBeCopied) {
   const testing::CopiedFolder moved("v30_h264");
   moved.Replace("meta/info.json", "\"fps\": 7,\n    \"features\"",
                 "\"fps\": 14,\n    \"features\"");
@@ -393,10 +393,10 @@ TEST(LeRobotVideo, EpisodesOfSeveralFilesAreJoined) {
   EXPECT_TRUE(fs::exists(videos / "file-000.mp4"));
   EXPECT_FALSE(fs::exists(videos / "file-001.mp4"));
   const LeRobotDataset twice({.path = folder.path() / "data"});
-  const auto pictures = ReadAll<std::uint8_t>(twice, "top");
+  const auto images = ReadAll<std::uint8_t>(twice, "top");
   const auto once = ReadAll<std::uint8_t>(LeRobotDataset({.path = source}), "top");
-  EXPECT_TRUE(std::equal(once.begin(), once.end(), pictures.begin()));
-  EXPECT_TRUE(std::equal(once.begin(), once.end(), pictures.begin() + std::ssize(once)));
+  EXPECT_TRUE(std::equal(once.begin(), once.end(), images.begin()));
+  EXPECT_TRUE(std::equal(once.begin(), once.end(), images.begin() + std::ssize(once)));
 }
 
 TEST(LeRobotVideo, VideosThatCannotBeCopiedAreRefusedUnlessTheyMayBeEncoded) {

@@ -166,7 +166,7 @@ KeySpec KeyOf(const Shape& shape, double value = 7.0) {
 }
 
 // Images as diffusion_policy stores them; read as numbers, each pixel would be a dimension.
-TEST(KeysWithoutAConfig, WholeFloat32PicturesAreRgb) {
+TEST(KeysWithoutAConfig, WholeFloat32ImagesAreRgb) {
   EXPECT_EQ(KeyOf<float>({10, 16, 16, 3}).type, KeyType::kRgb);
   EXPECT_EQ(KeyOf<float>({10, 16, 4, 3}).type, KeyType::kLowDim);
   EXPECT_EQ(KeyOf<float>({10, 16, 16, 3}, 0.5).type, KeyType::kLowDim) << "no bytes";
@@ -180,7 +180,7 @@ TEST(KeysWithoutAConfig, ChannelsMayComeFirst) {
   EXPECT_EQ(KeyOf<std::uint8_t>({10, 3, 4, 4}).type, KeyType::kLowDim) << "too small for a guess";
 }
 
-TEST(KeysWithoutAConfig, DepthIsGuessedOnlyFromPicturesOfUInt16) {
+TEST(KeysWithoutAConfig, DepthIsGuessedOnlyFromImagesOfUInt16) {
   EXPECT_EQ(KeyOf<std::uint16_t>({10, 16, 16}).type, KeyType::kDepth);
   EXPECT_EQ(KeyOf<std::uint16_t>({10, 16, 16, 1}).type, KeyType::kDepth);
   EXPECT_EQ(KeyOf<std::uint16_t>({10, 6}).type, KeyType::kLowDim);

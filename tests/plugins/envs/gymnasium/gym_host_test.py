@@ -24,7 +24,7 @@ gym_world.draw_without_display()
 sys.modules["gym_host_test"] = sys.modules[__name__]  # where the tests name classes of this file
 MEMORY = 8 << 20
 BULK = 4 << 20
-PICTURE = np.arange(16 * 20 * 3, dtype=np.uint8).reshape(16, 20, 3)
+IMAGE = np.arange(16 * 20 * 3, dtype=np.uint8).reshape(16, 20, 3)
 
 
 class Given(gymnasium.Env):
@@ -53,7 +53,7 @@ class Given(gymnasium.Env):
                 self.given.get("truncated", False), last(infos))
 
     def render(self):
-        return self.given.get("frame", PICTURE)
+        return self.given.get("frame", IMAGE)
 
 
 def pushes(observation):
@@ -260,10 +260,10 @@ class GymHost(unittest.TestCase):
         driver = Driver(space=space, observation=observation, obs={"pos": {"path": "pos", "layout": "auto"}}).reset()
         self.assertEqual(driver.read("pos"), [1.0])
 
-    def test_pictures_are_read_in_every_declared_layout(self):
-        grey, alpha = PICTURE[:, :, 0], np.concatenate([PICTURE, PICTURE[:, :, :1]], 2)
+    def test_images_are_read_in_every_declared_layout(self):
+        grey, alpha = IMAGE[:, :, 0], np.concatenate([IMAGE, IMAGE[:, :, :1]], 2)
         grey_rgb = np.repeat(grey[:, :, None], 3, 2)
-        for layout, given, wanted in (("HWC", PICTURE, PICTURE), ("CHW", PICTURE.transpose(2, 0, 1), PICTURE), ("RGBA", alpha, PICTURE),
+        for layout, given, wanted in (("HWC", IMAGE, IMAGE), ("CHW", IMAGE.transpose(2, 0, 1), IMAGE), ("RGBA", alpha, IMAGE),
                                       ("HW", grey, grey_rgb), ("HW", grey[None], grey_rgb), ("HW", grey[:, :, None], grey_rgb)):
             space = Box(0, 255, given.shape, np.uint8)
             driver = Driver(space=space, observation=given, obs={"top": {"path": "", "layout": layout}}).reset()
@@ -272,7 +272,7 @@ class GymHost(unittest.TestCase):
             driver = Driver(space=Box(0, 255, given.shape, given.dtype.type), observation=given, obs={"d": {"path": "", "layout": "depth"}}).reset()
             self.assertEqual((driver.shapes(), driver.read("d")), ({"d": [1, 16, 20]}, grey.tolist()))
         self.refuses("params.obs.top.layout: expected a uint8 Box [height, width, 3] for 'HWC', found float32 [16, 20, 3]",
-                     space=Box(0, 1, (16, 20, 3)), observation=PICTURE, obs={"top": {"path": "", "layout": "HWC"}})
+                     space=Box(0, 1, (16, 20, 3)), observation=IMAGE, obs={"top": {"path": "", "layout": "HWC"}})
 
     def test_a_key_may_take_some_numbers_of_a_vector(self):
         given = {"space": Box(-9, 9, (5,)), "observation": [0, 1, 2, 3, np.nan]}
@@ -280,8 +280,8 @@ class GymHost(unittest.TestCase):
         self.assertEqual((driver.shapes(), driver.read("hand"), driver.read("rest")), ({"hand": [2], "rest": [2]}, [0.0, 1.0], [2.0, 3.0]))
         self.refuses("params.obs.rest: begin and end: expected a part of its 5 numbers, found 3 to 6",
                      obs={"rest": {"path": "", "layout": "auto", "begin": 3, "end": 6}}, **given)
-        self.refuses("params.obs.top: begin and end: expected the layout 'vector', found 0 to 2 and 'HWC'", space=Box(0, 255, PICTURE.shape, np.uint8),
-                     observation=PICTURE, obs={"top": {"path": "", "layout": "HWC", "end": 2}})
+        self.refuses("params.obs.top: begin and end: expected the layout 'vector', found 0 to 2 and 'HWC'", space=Box(0, 255, IMAGE.shape, np.uint8),
+                     observation=IMAGE, obs={"top": {"path": "", "layout": "HWC", "end": 2}})
 
     def test_a_text_of_info_becomes_a_one_hot(self):
         part = {"path": "goal", "layout": "auto", "source": "info", "values": ["cube", "drawer"]}
@@ -303,7 +303,7 @@ class GymHost(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "expected the expert of 'door', which is 'goal' in info; found those of"):
             driver.ask(gym_host.BEGIN)
 
-    def test_what_may_be_a_picture_or_numbers_must_be_declared(self):
+    def test_what_may_be_a_image_or_numbers_must_be_declared(self):
         for shape, likely in (((16, 20), "HW"), ((16, 20, 1), "HW"), ((16, 20, 4), "RGBA"), ((4, 16, 20), "vector"), ((2, 16, 20, 3), "vector")):
             space = Box(0, 255, shape, np.uint8)
             self.refuses(f"params.obs.state.layout: expected {likely}", space=space, observation=space.sample())
@@ -339,7 +339,7 @@ class GymHost(unittest.TestCase):
             self.refuses("which float32 holds exactly, found 16777217 at 0", space=Box(0, 1 << 30, (1,), dtype), observation=np.array([16777217], dtype))
             driver = Driver(space=Box(0, 1 << 30, (1,), dtype), observation=np.array([16777216], dtype)).reset()
             self.assertEqual(driver.read("state"), [16777216.0])
-        self.refuses("expected uint8 numbers as in its space, found int64", space=Box(0, 255, (16, 20, 3), np.uint8), observation=PICTURE.astype(np.int64))
+        self.refuses("expected uint8 numbers as in its space, found int64", space=Box(0, 255, (16, 20, 3), np.uint8), observation=IMAGE.astype(np.int64))
 
     def test_flags_are_true_false_zero_or_one(self):
         given = {"space": Box(-1, 1, (1,)), "observation": [0]}
@@ -444,8 +444,8 @@ class GymHost(unittest.TestCase):
         self.refuses("params.obs.goal.path: expected one of ['goal.place']", obs={"goal": {**obs["goal"], "path": "no"}}, **given)
 
     def test_images_are_resized_as_pillow_does(self):
-        # what PIL.Image.fromarray(PICTURE).resize((5, 4), PIL.Image.Resampling.BILINEAR) returns
-        driver = Driver(space=Box(0, 255, (16, 20, 3), np.uint8), observation=PICTURE, obs={"top": {"path": "", "layout": "HWC", "size": [4, 5]}})
+        # what PIL.Image.fromarray(IMAGE).resize((5, 4), PIL.Image.Resampling.BILINEAR) returns
+        driver = Driver(space=Box(0, 255, (16, 20, 3), np.uint8), observation=IMAGE, obs={"top": {"path": "", "layout": "HWC", "size": [4, 5]}})
         self.assertEqual(driver.shapes(), {"top": [3, 4, 5]})
         flat = np.full((16, 20, 3), 7, np.uint8)
         driver = Driver(space=Box(0, 255, (16, 20, 3), np.uint8), observation=flat, obs={"top": {"path": "", "layout": "HWC", "size": [4, 5]}})
@@ -536,8 +536,8 @@ class GymHost(unittest.TestCase):
         self.assertAlmostEqual(turned_row, 23 - row)
         self.assertAlmostEqual(turned_column, 23 - column)
 
-    def test_a_frame_is_a_uint8_picture(self):
-        for frame, found in ((None, "NoneType"), ([PICTURE], "list"), (PICTURE / 255.0, "float64"), (PICTURE[:, :, 0], "uint8 (16, 20)")):
+    def test_a_frame_is_a_uint8_image(self):
+        for frame, found in ((None, "NoneType"), ([IMAGE], "list"), (IMAGE / 255.0, "float64"), (IMAGE[:, :, 0], "uint8 (16, 20)")):
             driver = Driver(space=Box(-1, 1, (1,)), observation=[0], frame=frame).reset()
             with self.assertRaises(AssertionError) as caught:
                 driver.ask(gym_host.RENDER, width=4, height=4)

@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(Of, PushtEpisodes,
                                          EpisodeKind{"wall_force", 4, 100.0, 9.0}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
-TEST(PushtEpisode, EndsInGymPushtsPictureUpToMarksAtWalls) {
+TEST(PushtEpisode, EndsInGymPushtsImageUpToMarksAtWalls) {
   constexpr int kPixelsOfWallMarks = 1;  // measured; the peer marks contacts of block and wall
   std::size_t n_cases = 0;
   for (const auto& [key, array] : Episodes()) {

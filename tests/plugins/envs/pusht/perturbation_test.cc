@@ -53,7 +53,7 @@ TEST(PushtPerturbation, OfStrengthZeroChangesNoBit) {
   }
 }
 
-TEST(PushtPerturbation, LightColoursPicturesAlone) {
+TEST(PushtPerturbation, LightColoursImagesAlone) {
   PushtEnv plain = Make(kPlain);
   PushtEnv lit = Make(kLight);
   const View as_it_is = AfterPush(plain, 3);

@@ -147,7 +147,7 @@ TEST(PushtEnv, TheAgentIsDrawnAtItsMark) {
   EXPECT_GT(pixel[2], pixel[0] + 100) << "the agent is blue";
 }
 
-TEST(PushtEnv, AnActionBesideThePictureHasNoMark) {
+TEST(PushtEnv, AnActionBesideTheImageHasNoMark) {
   PushtEnv env = Make();
   env.Reset(0);
   std::vector<float> mark(2);

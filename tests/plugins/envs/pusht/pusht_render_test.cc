@@ -47,7 +47,7 @@ PushtState AnyState() {
   return state;
 }
 
-TEST(PushtObservation, EqualsThePeersPicturesToTheLastBit) {
+TEST(PushtObservation, EqualsThePeersImagesToTheLastBit) {
   const ArrayMap& golden = Golden("pusht_render").tensors;
   const auto states = golden.at("state").as<double>();
   const auto images = golden.at("image").as<std::uint8_t>();
@@ -107,7 +107,7 @@ TEST(PushtObservation, MarksContactsOfAgentAndBlock) {
   EXPECT_GT(red_when_touching, 10);
 }
 
-TEST(PushtObservation, CutsOffWhatLeavesThePicture) {
+TEST(PushtObservation, CutsOffWhatLeavesTheImage) {
   PushtRenderer renderer;
   PushtState far = AnyState();
   far.agent = {-1e30, 1e30};
@@ -144,7 +144,7 @@ TEST(PushtObservation, EqualsTheDemonstrationsUpToWallContacts) {
   if (demonstrations.empty()) GTEST_SKIP() << kNoPushtDemonstrations;
   const std::filesystem::path data = demonstrations / "data";
   // both arrays have chunks of this many steps; the last chunk is padded
-  constexpr std::size_t kPictureChunk = 161;
+  constexpr std::size_t kImageChunk = 161;
   constexpr std::size_t kSteps = 25650;
   const char* all = std::getenv("DPB_ALL_RECORDED_IMAGES");
   const std::size_t stride = all != nullptr && std::string(all) == "1" ? 1 : 10;
@@ -160,13 +160,13 @@ TEST(PushtObservation, EqualsTheDemonstrationsUpToWallContacts) {
   double total = 0.0;
   std::size_t count = 0;
   std::size_t equal = 0;
-  for (std::size_t chunk = 0; chunk * kPictureChunk < kSteps; chunk += stride) {
+  for (std::size_t chunk = 0; chunk * kImageChunk < kSteps; chunk += stride) {
     const std::vector<float> recorded =
         ReadChunk(data / "img" / (std::to_string(chunk) + ".0.0.0"));
-    ASSERT_EQ(recorded.size(), kPictureChunk * kImageBytes) << "image chunk " << chunk;
-    const std::size_t n = std::min(kPictureChunk, kSteps - chunk * kPictureChunk);
+    ASSERT_EQ(recorded.size(), kImageChunk * kImageBytes) << "image chunk " << chunk;
+    const std::size_t n = std::min(kImageChunk, kSteps - chunk * kImageChunk);
     for (std::size_t i = 0; i < n; ++i) {
-      const auto row = std::span<const float>(states).subspan(5 * (chunk * kPictureChunk + i), 5);
+      const auto row = std::span<const float>(states).subspan(5 * (chunk * kImageChunk + i), 5);
       const Image image = Observe(&renderer, StateFromRow(row));
       double error = 0.0;
       for (std::size_t b = 0; b < kImageBytes; ++b) {
@@ -179,7 +179,7 @@ TEST(PushtObservation, EqualsTheDemonstrationsUpToWallContacts) {
   }
   const double mean = total / static_cast<double>(count * kImageBytes);
   const double share = static_cast<double>(equal) / static_cast<double>(count);
-  RecordProperty("pictures", static_cast<int>(count));
+  RecordProperty("images", static_cast<int>(count));
   std::printf("%zu images: mean absolute error %.6f of 255, %.2f %% equal\n", count, mean,
               100.0 * share);
   EXPECT_LE(mean, kMaxRecordedError);
@@ -242,7 +242,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, PushtFrame,
                                          std::pair{512, 512}, std::pair{320, 240},
                                          std::pair{240, 321}));
 
-TEST(PushtFrame, MirroredStatesGiveMirroredPictures) {
+TEST(PushtFrame, MirroredStatesGiveMirroredImages) {
   // the goal is rotated and the walls are not centred, so compare only around the block
   PushtState state;
   state.agent = {400.0, 400.0};

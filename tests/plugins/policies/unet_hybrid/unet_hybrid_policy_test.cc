@@ -148,18 +148,18 @@ constexpr const char* kImage = R"({"down_dims": [16], "diffusion_step_embed_dim"
   "noise_scheduler": {"num_train_timesteps": 4}})";
 
 // The same image of noise in every row and step.
-torch::Tensor Pictures(std::int64_t rows) {
+torch::Tensor Images(std::int64_t rows) {
   RandomStream stream(0, StreamId::kAugment);
-  torch::Tensor picture = torch::empty({3, 72, 72}, torch::kUInt8);
-  for (std::int64_t i = 0; i < picture.numel(); ++i) {
-    picture.mutable_data_ptr<std::uint8_t>()[i] = static_cast<std::uint8_t>(stream.UniformInt(256));
+  torch::Tensor image = torch::empty({3, 72, 72}, torch::kUInt8);
+  for (std::int64_t i = 0; i < image.numel(); ++i) {
+    image.mutable_data_ptr<std::uint8_t>()[i] = static_cast<std::uint8_t>(stream.UniformInt(256));
   }
-  return picture.expand({rows, 2, 3, 72, 72}).contiguous();
+  return image.expand({rows, 2, 3, 72, 72}).contiguous();
 }
 
 TEST(UnetHybridPolicy, TrainsAndPredictsFromImages) {
   const auto policy = CreateSmallDiffusion(kImage, SmallSpec(kImageSize));
-  const Batch batch = {.obs = {{"agent_pos", torch::zeros({2, 2, 2})}, {"image", Pictures(2)}},
+  const Batch batch = {.obs = {{"agent_pos", torch::zeros({2, 2, 2})}, {"image", Images(2)}},
                        .action = torch::zeros({2, 8, 2}),
                        .is_pad = torch::zeros({2, 8}, torch::kBool)};
   NoiseSource noise = NoiseOfRows(2);
@@ -173,7 +173,7 @@ TEST(UnetHybridPolicy, TrainsAndPredictsFromImages) {
 
 TEST(UnetHybridPolicy, CropsAtRandomInTrainingAndAtTheCentreInEvaluation) {
   const auto policy = CreateSmallDiffusion(kImage, SmallSpec(kImageSize));
-  const TensorMap obs = {{"agent_pos", torch::zeros({4, 2, 2})}, {"image", Pictures(4)}};
+  const TensorMap obs = {{"agent_pos", torch::zeros({4, 2, 2})}, {"image", Images(4)}};
   const torch::NoGradGuard no_grad;
   const torch::Tensor centre = policy->EncodeObs(obs, nullptr);
   EXPECT_TRUE(torch::equal(centre[0], centre[1]));
@@ -185,14 +185,14 @@ TEST(UnetHybridPolicy, CropsAtRandomInTrainingAndAtTheCentreInEvaluation) {
   EXPECT_TRUE(torch::equal(random, policy->EncodeObs(obs, &again)));
 }
 
-TEST(UnetHybridPolicy, CropsInPixelsOrFractionsOfThePicture) {
+TEST(UnetHybridPolicy, CropsInPixelsOrFractionsOfTheImage) {
   const auto features = [](const char* crop) {
     torch::manual_seed(0);
     const std::string params = std::string(R"({"down_dims": [16], "n_groups": 4, "crop_shape": )") +
                                crop + R"(, "obs_encoder": {"spatial_softmax_num_keypoints": 4}})";
     const auto policy = CreateSmallDiffusion(params, SmallSpec(kImageSize));
     const torch::NoGradGuard no_grad;
-    return policy->EncodeObs({{"agent_pos", torch::zeros({1, 2, 2})}, {"image", Pictures(1)}},
+    return policy->EncodeObs({{"agent_pos", torch::zeros({1, 2, 2})}, {"image", Images(1)}},
                              nullptr);
   };
   const torch::Tensor in_pixels = features("[63, 45]");  // of 72 x 72
@@ -206,7 +206,7 @@ TEST(UnetHybridPolicy, BatchNormKeepsItsStatisticsDuringPrediction) {
   const char* params = R"({"down_dims": [16], "diffusion_step_embed_dim": 16, "n_groups": 4,
     "obs_encoder": {"use_group_norm": false}, "noise_scheduler": {"num_train_timesteps": 4}})";
   const auto policy = CreateSmallDiffusion(params, SmallSpec(kImageSize));
-  const TensorMap obs = {{"agent_pos", torch::zeros({2, 2, 2})}, {"image", Pictures(2)}};
+  const TensorMap obs = {{"agent_pos", torch::zeros({2, 2, 2})}, {"image", Images(2)}};
   const torch::Tensor mean =
       policy->module().named_buffers()["diffusion.rgb_encoder.backbone.1.running_mean"];
   const torch::Tensor before = mean.clone();

@@ -87,7 +87,7 @@ TEST(KuavoMarks, TheHandIsDrawnAtItsMark) {
   }
 }
 
-TEST(KuavoMarks, AHandBesideThePictureIsHidden) {
+TEST(KuavoMarks, AHandBesideTheImageIsHidden) {
   KuavoEnv env = MakeEnv(R"({"render": "scene"})");
   env.Reset(0);
   Marks xy(2 * kNumSides);

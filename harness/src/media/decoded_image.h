@@ -11,12 +11,12 @@ struct AVFrame;
 namespace dp_bench::media {
 
 /// An image as its codec delivers it. It belongs to the decoder that returned it.
-class DecodedPicture {
+class DecodedImage {
  public:
-  DecodedPicture();
-  DecodedPicture(const DecodedPicture&) = delete;
-  DecodedPicture& operator=(const DecodedPicture&) = delete;
-  ~DecodedPicture();
+  DecodedImage();
+  DecodedImage(const DecodedImage&) = delete;
+  DecodedImage& operator=(const DecodedImage&) = delete;
+  ~DecodedImage();
 
   int width() const;   // [px]
   int height() const;  // [px]
@@ -38,7 +38,7 @@ class DecodedPicture {
   void ToGrey(std::span<float> out);
 
  private:
-  friend class PictureDecoder;
+  friend class ImageDecoder;
   friend class VideoFrames;
   friend class VideoReader;
   struct Conversion;
@@ -56,26 +56,26 @@ class DecodedPicture {
 };
 
 /// Decodes images one after another. Used by one thread at a time.
-class PictureDecoder {
+class ImageDecoder {
  public:
-  PictureDecoder();
-  ~PictureDecoder();
+  ImageDecoder();
+  ~ImageDecoder();
 
   /// Decodes a PNG, JPEG, JPEG 2000, JPEG XL, TIFF, BMP or WebP file in memory. Throws
   /// Error{kMedia} if it is none, is damaged, has another size, or libavcodec was built without its
   /// decoder (JPEG XL); a much larger size is refused before pixels are allocated. Width 0: any
   /// size of at most 64 megapixels. The image is valid until the next call.
-  DecodedPicture& Decode(std::span<const std::byte> file, int width, int height);
+  DecodedImage& Decode(std::span<const std::byte> file, int width, int height);
 
  private:
   struct Codecs;
 
   std::unique_ptr<Codecs> codecs_;
-  DecodedPicture picture_;
+  DecodedImage image_;
 };
 
 /// Decodes an image file to RGB, [height, width, 3] bytes, with the decoder of this thread: opening
-/// a codec takes longer than a small image. Throws as PictureDecoder does.
+/// a codec takes longer than a small image. Throws as ImageDecoder does.
 void DecodeRgb(std::span<const std::byte> file, int width, int height, std::span<std::byte> out);
 
 }  // namespace dp_bench::media

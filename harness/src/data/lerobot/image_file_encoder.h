@@ -23,12 +23,12 @@ struct VideoOptions;
 namespace dp_bench::lerobot {
 
 /// As PNG files, several at once. Used by one thread. `pool` must outlive it.
-class PictureEncoder {
+class ImageFileEncoder {
  public:
-  PictureEncoder(const WrittenFeature& camera, core::ThreadPool& pool);
+  ImageFileEncoder(const WrittenFeature& camera, core::ThreadPool& pool);
 
   /// Takes a copy of an image in storage order. Waits if many images are still in memory.
-  void Add(std::span<const std::byte> picture);
+  void Add(std::span<const std::byte> pixels);
 
   /// The files of all images since the last call. Throws Error{kMedia} if one cannot be encoded.
   std::vector<std::string> Take();
@@ -41,15 +41,15 @@ class PictureEncoder {
 
 /// As a video, in the order in which they arrive. Several cameras are encoded at once. Used by one
 /// thread.
-class PictureVideo {
+class ImageVideo {
  public:
   /// Throws Error{kMedia} if there is no encoder for the codec and the size.
-  PictureVideo(const std::filesystem::path& file, const media::VideoOptions& options);
-  ~PictureVideo();
+  ImageVideo(const std::filesystem::path& file, const media::VideoOptions& options);
+  ~ImageVideo();
 
   /// Takes a copy of an RGB image [height, width, 3]. Waits if many are still in memory. Throws
   /// Error{kMedia} if an earlier one could not be encoded.
-  void Add(std::span<const std::byte> picture);
+  void Add(std::span<const std::byte> pixels);
 
   /// Makes the file durable and gives it its name; without this, there is none. No function may be
   /// called afterwards.

@@ -1,4 +1,4 @@
-#include "media/decoded_picture.h"
+#include "media/decoded_image.h"
 
 extern "C" {
 #include <libavutil/pixdesc.h>
@@ -247,7 +247,7 @@ void CopyStrips(const FloatTiff& tiff, AVFrame* frame) {
 
 }  // namespace
 
-struct DecodedPicture::Conversion {
+struct DecodedImage::Conversion {
   // What the scaler depends on: size, formats, colour space, colour range.
   using Settings = std::tuple<int, int, int, int, int, int>;
 
@@ -258,29 +258,29 @@ struct DecodedPicture::Conversion {
   std::vector<std::uint8_t> rgb;  // of ToGrey
 };
 
-DecodedPicture::DecodedPicture() : conversion_(std::make_unique<Conversion>()) {
+DecodedImage::DecodedImage() : conversion_(std::make_unique<Conversion>()) {
   conversion_->frame.reset(AvCheckNotNull(av_frame_alloc(), "av_frame_alloc"));
 }
 
-DecodedPicture::~DecodedPicture() = default;
+DecodedImage::~DecodedImage() = default;
 
-void DecodedPicture::InterpolateChroma() {
+void DecodedImage::InterpolateChroma() {
   conversion_->quality = SWS_BICUBIC | SWS_FULL_CHR_H_INT | SWS_ACCURATE_RND;
 }
 
-void DecodedPicture::ConvertExactly() {
+void DecodedImage::ConvertExactly() {
   conversion_->quality = SWS_BICUBIC | SWS_ACCURATE_RND | SWS_BITEXACT;
 }
 
-AVFrame* DecodedPicture::frame() const { return conversion_->frame.get(); }
-int DecodedPicture::width() const { return frame()->width; }
-int DecodedPicture::height() const { return frame()->height; }
-int DecodedPicture::grey_bits() const { return Describe(*frame()).comp[0].depth; }
+AVFrame* DecodedImage::frame() const { return conversion_->frame.get(); }
+int DecodedImage::width() const { return frame()->width; }
+int DecodedImage::height() const { return frame()->height; }
+int DecodedImage::grey_bits() const { return Describe(*frame()).comp[0].depth; }
 
-void DecodedPicture::ToRgb(std::span<std::uint8_t> out) { Convert(AV_PIX_FMT_RGB24, 3, out); }
-void DecodedPicture::ToRgba(std::span<std::uint8_t> out) { Convert(AV_PIX_FMT_RGBA, 4, out); }
+void DecodedImage::ToRgb(std::span<std::uint8_t> out) { Convert(AV_PIX_FMT_RGB24, 3, out); }
+void DecodedImage::ToRgba(std::span<std::uint8_t> out) { Convert(AV_PIX_FMT_RGBA, 4, out); }
 
-void DecodedPicture::Convert(int format, int n_channels, std::span<std::uint8_t> out) {
+void DecodedImage::Convert(int format, int n_channels, std::span<std::uint8_t> out) {
   Conversion& c = *conversion_;
   const AVFrame& in = *c.frame;
   DPB_ASSERT(out.size() == static_cast<std::size_t>(n_channels) *
@@ -309,7 +309,7 @@ void DecodedPicture::Convert(int format, int n_channels, std::span<std::uint8_t>
       "sws_scale");
 }
 
-void DecodedPicture::ToGrey(std::span<float> out) {
+void DecodedImage::ToGrey(std::span<float> out) {
   const AVFrame& in = *conversion_->frame;
   const AVPixFmtDescriptor& format = Describe(in);
   const bool is_swapped =
@@ -337,7 +337,7 @@ void DecodedPicture::ToGrey(std::span<float> out) {
   }
 }
 
-struct PictureDecoder::Codecs {
+struct ImageDecoder::Codecs {
   std::map<AVCodecID, AvCodecPtr> decoders;
   AvPacketPtr packet;
 
@@ -355,19 +355,19 @@ struct PictureDecoder::Codecs {
   }
 };
 
-PictureDecoder::PictureDecoder() : codecs_(std::make_unique<Codecs>()) {
+ImageDecoder::ImageDecoder() : codecs_(std::make_unique<Codecs>()) {
   QuietLibav();
-  picture_.InterpolateChroma();
+  image_.InterpolateChroma();
   codecs_->packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
 }
 
-PictureDecoder::~PictureDecoder() = default;
+ImageDecoder::~ImageDecoder() = default;
 
-DecodedPicture& PictureDecoder::Decode(std::span<const std::byte> file, int width, int height) {
+DecodedImage& ImageDecoder::Decode(std::span<const std::byte> file, int width, int height) {
   if (const std::optional<FloatTiff> tiff = ParseFloatTiff(file)) {
     RequireSize("tiff", tiff->width, tiff->height, width, height);
-    CopyStrips(*tiff, picture_.frame());
-    return picture_;
+    CopyStrips(*tiff, image_.frame());
+    return image_;
   }
   const AVCodecID id = CodecOf(file);
   const char* name = avcodec_get_name(id);
@@ -387,18 +387,18 @@ DecodedPicture& PictureDecoder::Decode(std::span<const std::byte> file, int widt
   packet->flags |= AV_PKT_FLAG_KEY;  // or else PNG adds the pixels of the image before
   int result = avcodec_send_packet(decoder, packet);
   av_packet_unref(packet);
-  if (result >= 0) result = avcodec_receive_frame(decoder, picture_.frame());
+  if (result >= 0) result = avcodec_receive_frame(decoder, image_.frame());
   if (result < 0) {
     avcodec_flush_buffers(decoder);
     AvCheck(result, fmt::format("decoding a {} file of {} bytes to {} x {} pixels", name,
                                 file.size(), width, height));
   }
-  if (width > 0) RequireSize(name, picture_.width(), picture_.height(), width, height);
-  return picture_;
+  if (width > 0) RequireSize(name, image_.width(), image_.height(), width, height);
+  return image_;
 }
 
 void DecodeRgb(std::span<const std::byte> file, int width, int height, std::span<std::byte> out) {
-  thread_local PictureDecoder decoder;
+  thread_local ImageDecoder decoder;
   decoder.Decode(file, width, height)
       .ToRgb({reinterpret_cast<std::uint8_t*>(out.data()), out.size()});
 }

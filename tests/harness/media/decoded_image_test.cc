@@ -1,4 +1,4 @@
-#include "media/decoded_picture.h"
+#include "media/decoded_image.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,16 +29,15 @@ RgbImage Gradient(int width, int height, int offset) {
   return image;
 }
 
-std::vector<std::uint8_t> Rgb(DecodedPicture& picture) {
-  std::vector<std::uint8_t> pixels(
-      static_cast<std::size_t>(3 * picture.width() * picture.height()));
-  picture.ToRgb(pixels);
+std::vector<std::uint8_t> Rgb(DecodedImage& image) {
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(3 * image.width() * image.height()));
+  image.ToRgb(pixels);
   return pixels;
 }
 
-std::vector<float> Grey(DecodedPicture& picture) {
-  std::vector<float> values(static_cast<std::size_t>(picture.width() * picture.height()));
-  picture.ToGrey(values);
+std::vector<float> Grey(DecodedImage& image) {
+  std::vector<float> values(static_cast<std::size_t>(image.width() * image.height()));
+  image.ToGrey(values);
   return values;
 }
 
@@ -100,21 +99,21 @@ Tiff FloatTiffOf(const std::vector<float>& values, bool is_big_endian = false) {
   return tiff;
 }
 
-TEST(DecodedPicture, OpacityIsFullIfTheImageHasNone) {
+TEST(DecodedImage, OpacityIsFullIfTheImageHasNone) {
   const RgbImage image = Gradient(5, 3, 1);
-  PictureDecoder decoder;
+  ImageDecoder decoder;
   const std::string png = EncodePng(image);
-  DecodedPicture& picture = decoder.Decode(Bytes(png), 5, 3);
-  const std::vector<std::uint8_t> rgb = Rgb(picture);
+  DecodedImage& image = decoder.Decode(Bytes(png), 5, 3);
+  const std::vector<std::uint8_t> rgb = Rgb(image);
   std::vector<std::uint8_t> rgba(std::size_t{4} * 5 * 3);
-  picture.ToRgba(rgba);
+  image.ToRgba(rgba);
   for (std::size_t i = 0; i < rgba.size(); ++i) {
     EXPECT_EQ(rgba[i], i % 4 == 3 ? 255 : rgb[i / 4 * 3 + i % 4]) << i;
   }
 }
 
-TEST(DecodedPicture, PngIsLossless) {
-  PictureDecoder decoder;
+TEST(DecodedImage, PngIsLossless) {
+  ImageDecoder decoder;
   // one after another: the second must not depend on the first
   for (const int offset : {0, 100, 200}) {
     const RgbImage image = Gradient(5, 3, offset);
@@ -122,12 +121,12 @@ TEST(DecodedPicture, PngIsLossless) {
   }
 }
 
-TEST(DecodedPicture, GreyOfColoursIsTheirMean) {
+TEST(DecodedImage, GreyOfColoursIsTheirMean) {
   const RgbImage image = Gradient(4, 4, 0);
-  PictureDecoder decoder;
-  DecodedPicture& picture = decoder.Decode(Bytes(EncodePng(image)), 4, 4);
-  EXPECT_EQ(picture.grey_bits(), 8);
-  const std::vector<float> grey = Grey(picture);
+  ImageDecoder decoder;
+  DecodedImage& image = decoder.Decode(Bytes(EncodePng(image)), 4, 4);
+  EXPECT_EQ(image.grey_bits(), 8);
+  const std::vector<float> grey = Grey(image);
   for (std::size_t i = 0; i < grey.size(); ++i) {
     EXPECT_FLOAT_EQ(grey[i], static_cast<float>(image.pixels[3 * i] + image.pixels[3 * i + 1] +
                                                 image.pixels[3 * i + 2]) /
@@ -136,11 +135,11 @@ TEST(DecodedPicture, GreyOfColoursIsTheirMean) {
 }
 
 // Pillow's decoder (libjpeg-turbo) interpolates chroma with another filter.
-TEST(DecodedPicture, JpegIsCloseToPillow) {
+TEST(DecodedImage, JpegIsCloseToPillow) {
   constexpr double kMeanTolerance = 1.5;  // [levels]
   const Array& file = Golden("lerobot_v30").tensors.at("jpeg/file");
   const auto wanted = Golden("lerobot_v30").tensors.at("jpeg/pixels").as<std::uint8_t>();
-  PictureDecoder decoder;
+  ImageDecoder decoder;
   const std::vector<std::uint8_t> found = Rgb(decoder.Decode(file.bytes(), 32, 24));
   ASSERT_EQ(found.size(), wanted.size());
   double sum = 0.0;
@@ -153,44 +152,43 @@ TEST(DecodedPicture, JpegIsCloseToPillow) {
   EXPECT_LE(sum / static_cast<double>(found.size()), kMeanTolerance) << "largest: " << largest;
 }
 
-TEST(DecodedPicture, TiffOfFloatingPointNumbersIsExact) {
+TEST(DecodedImage, TiffOfFloatingPointNumbersIsExact) {
   const std::vector<float> values = {0.0F, 0.25F,    -1.5F,
                                      1e9F, 3.14159F, std::numeric_limits<float>::infinity()};
   for (const bool is_big_endian : {false, true}) {
-    PictureDecoder decoder;
-    DecodedPicture& picture =
-        decoder.Decode(Bytes(FloatTiffOf(values, is_big_endian).Write()), 3, 2);
-    EXPECT_EQ(picture.grey_bits(), 32);
-    EXPECT_EQ(Grey(picture), values);
+    ImageDecoder decoder;
+    DecodedImage& image = decoder.Decode(Bytes(FloatTiffOf(values, is_big_endian).Write()), 3, 2);
+    EXPECT_EQ(image.grey_bits(), 32);
+    EXPECT_EQ(Grey(image), values);
   }
 }
 
-TEST(DecodedPicture, TiffOf16BitsIsExact) {
+TEST(DecodedImage, TiffOf16BitsIsExact) {
   for (const bool is_big_endian : {false, true}) {
-    PictureDecoder decoder;
+    ImageDecoder decoder;
     const Tiff tiff{.n_bits = 16,
                     .sample_format = 1,
                     .is_big_endian = is_big_endian,
                     .values = {0, 1, 255, 256, 4095, 65535}};
-    DecodedPicture& picture = decoder.Decode(Bytes(tiff.Write()), 3, 2);
-    EXPECT_EQ(picture.grey_bits(), 16);
-    EXPECT_EQ(Grey(picture), (std::vector<float>{0, 1, 255, 256, 4095, 65535}));
+    DecodedImage& image = decoder.Decode(Bytes(tiff.Write()), 3, 2);
+    EXPECT_EQ(image.grey_bits(), 16);
+    EXPECT_EQ(Grey(image), (std::vector<float>{0, 1, 255, 256, 4095, 65535}));
   }
 }
 
-TEST(DecodedPicture, PngOf16BitsIsExact) {
+TEST(DecodedImage, PngOf16BitsIsExact) {
   const Array& file = Golden("lerobot_v30").tensors.at("png16/file");
   const auto wanted = Golden("lerobot_v30").tensors.at("png16/pixels").as<std::uint16_t>();
-  PictureDecoder decoder;
-  DecodedPicture& picture = decoder.Decode(file.bytes(), 32, 24);
-  EXPECT_EQ(picture.grey_bits(), 16);
-  EXPECT_EQ(Grey(picture), std::vector<float>(wanted.begin(), wanted.end()));
+  ImageDecoder decoder;
+  DecodedImage& image = decoder.Decode(file.bytes(), 32, 24);
+  EXPECT_EQ(image.grey_bits(), 16);
+  EXPECT_EQ(Grey(image), std::vector<float>(wanted.begin(), wanted.end()));
 }
 
-TEST(DecodedPicture, OtherFilesAndSizesAreRefused) {
+TEST(DecodedImage, OtherFilesAndSizesAreRefused) {
   const auto refusal = [](const std::string& file, int width = 5, int height = 3) {
     return MessageOf(ErrorCode::kMedia, [&] {
-      PictureDecoder decoder;
+      ImageDecoder decoder;
       decoder.Decode(Bytes(file), width, height);
     });
   };
@@ -203,10 +201,10 @@ TEST(DecodedPicture, OtherFilesAndSizesAreRefused) {
       << "refused before its pixels are allocated";
 }
 
-TEST(DecodedPicture, DamagedTiffFilesAreRefused) {
+TEST(DecodedImage, DamagedTiffFilesAreRefused) {
   const auto refusal = [](const std::string& file) {
     return MessageOf(ErrorCode::kMedia, [&] {
-      PictureDecoder decoder;
+      ImageDecoder decoder;
       decoder.Decode(Bytes(file), 3, 2);
     });
   };

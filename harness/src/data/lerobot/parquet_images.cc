@@ -12,7 +12,7 @@ namespace dp_bench::lerobot {
 
 namespace fs = std::filesystem;
 
-struct ParquetPictures::Reader {
+struct ParquetImages::Reader {
   explicit Reader(std::int64_t limit) : memory(limit) {}
 
   LimitedMemory memory;  // outlives what was allocated in it
@@ -24,8 +24,8 @@ struct ParquetPictures::Reader {
   std::int64_t next_row = 0;
 };
 
-ParquetPictures::ParquetPictures(const fs::path& path, const std::string& column,
-                                 std::int64_t max_bytes)
+ParquetImages::ParquetImages(const fs::path& path, const std::string& column,
+                             std::int64_t max_bytes)
     : path_(path), column_(column), reader_(std::make_unique<Reader>(max_bytes)) {
   const core::RegularFile regular(path);
   ReadErrors(path.string()).Guard([&] {
@@ -47,11 +47,11 @@ ParquetPictures::ParquetPictures(const fs::path& path, const std::string& column
   });
 }
 
-ParquetPictures::~ParquetPictures() = default;
+ParquetImages::~ParquetImages() = default;
 
-std::int64_t ParquetPictures::next_row() const { return reader_->next_row; }
+std::int64_t ParquetImages::next_row() const { return reader_->next_row; }
 
-std::span<const std::byte> ParquetPictures::Read(std::int64_t row) {
+std::span<const std::byte> ParquetImages::Read(std::int64_t row) {
   const std::string where = fmt::format("{}: column '{}', row {}", path_.string(), column_, row);
   return ReadErrors(where).Guard([&] {
     Reader& r = *reader_;
@@ -68,17 +68,17 @@ std::span<const std::byte> ParquetPictures::Read(std::int64_t row) {
     }
     r.next_row += r.column->Skip(row - r.next_row);
 
-    parquet::ByteArray picture;
+    parquet::ByteArray image;
     std::int16_t definition = 0;
     std::int64_t n_values = 0;
     const std::int64_t n_levels =
-        r.next_row == row ? r.column->ReadBatch(1, &definition, nullptr, &picture, &n_values) : 0;
+        r.next_row == row ? r.column->ReadBatch(1, &definition, nullptr, &image, &n_values) : 0;
     if (n_levels == 1) ++r.next_row;
     if (n_values != 1) {
       throw DataError("{}: expected the bytes of an image, found {}", where,
                       n_levels == 1 ? "null" : "the end of the column");
     }
-    return std::as_bytes(std::span(picture.ptr, picture.len));
+    return std::as_bytes(std::span(image.ptr, image.len));
   });
 }
 
