@@ -103,10 +103,10 @@ TEST(DecodedImage, OpacityIsFullIfTheImageHasNone) {
   const RgbImage image = Gradient(5, 3, 1);
   ImageDecoder decoder;
   const std::string png = EncodePng(image);
-  DecodedImage& image = decoder.Decode(Bytes(png), 5, 3);
-  const std::vector<std::uint8_t> rgb = Rgb(image);
+  DecodedImage& decoded = decoder.Decode(Bytes(png), 5, 3);
+  const std::vector<std::uint8_t> rgb = Rgb(decoded);
   std::vector<std::uint8_t> rgba(std::size_t{4} * 5 * 3);
-  image.ToRgba(rgba);
+  decoded.ToRgba(rgba);
   for (std::size_t i = 0; i < rgba.size(); ++i) {
     EXPECT_EQ(rgba[i], i % 4 == 3 ? 255 : rgb[i / 4 * 3 + i % 4]) << i;
   }
@@ -124,9 +124,9 @@ TEST(DecodedImage, PngIsLossless) {
 TEST(DecodedImage, GreyOfColoursIsTheirMean) {
   const RgbImage image = Gradient(4, 4, 0);
   ImageDecoder decoder;
-  DecodedImage& image = decoder.Decode(Bytes(EncodePng(image)), 4, 4);
-  EXPECT_EQ(image.grey_bits(), 8);
-  const std::vector<float> grey = Grey(image);
+  DecodedImage& decoded = decoder.Decode(Bytes(EncodePng(image)), 4, 4);
+  EXPECT_EQ(decoded.grey_bits(), 8);
+  const std::vector<float> grey = Grey(decoded);
   for (std::size_t i = 0; i < grey.size(); ++i) {
     EXPECT_FLOAT_EQ(grey[i], static_cast<float>(image.pixels[3 * i] + image.pixels[3 * i + 1] +
                                                 image.pixels[3 * i + 2]) /
