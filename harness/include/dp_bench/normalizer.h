@@ -33,7 +33,7 @@ class DPB_API Normalizer {
     torch::Tensor offset;  // same shape
     KeyStats stats;        // it was fitted to these; empty for image
     NormalizeMode mode = NormalizeMode::kIdentity;
-    std::vector<int> zero_range_dims;  // dimensions without range, centred and not scaled
+    std::vector<int> zero_range_dims;  // dimensions whose range is below 1e-4 (limits) or 1e-4 std
   };
 
   using Fields = std::map<std::string, Field, std::less<>>;  // by key

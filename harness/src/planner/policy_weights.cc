@@ -246,7 +246,7 @@ Normalizer NormalizerFromState(const TensorMap& state) {
     }
     field.stats.count = Require(state, key + ".count").item<std::int64_t>();
     if (field.stats.min.size() == field.stats.max.size()) {
-      field.zero_range_dims = policy::FindZeroRangeDims(field);
+      field.zero_range_dims = policy::FindZeroRangeDims(field.stats, field.mode);
     }
     fields[key] = std::move(field);
   }

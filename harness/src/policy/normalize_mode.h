@@ -25,12 +25,10 @@ NormalizeMode ParseNormalizeMode(std::string_view name);
 inline constexpr double kOutputMin = -1.0;
 inline constexpr double kOutputMax = 1.0;
 
-/// A dimension whose range (for gaussian its deviation) is below this has none, unless the config
-/// says otherwise.
+/// A dimension whose range (for gaussian its deviation) is below this has none.
 inline constexpr double kRangeEps = 1e-4;
 
-/// The dimensions without a range, which are centred and not scaled: those whose scale does not
-/// bring their range (for gaussian their deviation) to what the mode maps to.
-std::vector<int> FindZeroRangeDims(const Normalizer::Field& field);
+/// The dimensions without a range, which are centred and not scaled.
+std::vector<int> FindZeroRangeDims(const KeyStats& stats, NormalizeMode mode);
 
 }  // namespace dp_bench::policy

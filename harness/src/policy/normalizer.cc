@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 
 #include "core/errors.h"
 #include "dp_bench/array.h"
@@ -25,20 +25,15 @@ NormalizeMode ParseNormalizeMode(std::string_view name) {
                     fmt::join(kNormalizeModeNames, ", "));
 }
 
-std::vector<int> FindZeroRangeDims(const Normalizer::Field& field) {
-  constexpr double kTolerance = 1e-4;  // of a scale in float32
-  const bool is_gaussian =
-      field.mode == NormalizeMode::kGaussian || field.mode == NormalizeMode::kImageGaussian;
-  if (!is_gaussian && field.mode != NormalizeMode::kLimits) return {};
-  const KeyStats& stats = field.stats;
-  const double target = is_gaussian ? 1.0 : kOutputMax - kOutputMin;
-  const std::size_t n_stats = is_gaussian ? stats.std.size() : stats.max.size();
-  const std::size_t n_dims = std::min(n_stats, static_cast<std::size_t>(field.scale.numel()));
+std::vector<int> FindZeroRangeDims(const KeyStats& stats, NormalizeMode mode) {
+  std::vector<double> spread;
+  if (mode == NormalizeMode::kLimits) {
+    std::ranges::transform(stats.max, stats.min, std::back_inserter(spread), std::minus());
+  }
+  if (mode == NormalizeMode::kGaussian || mode == NormalizeMode::kImageGaussian) spread = stats.std;
   std::vector<int> dims;
-  for (std::size_t i = 0; i < n_dims; ++i) {
-    const double spread = is_gaussian ? stats.std[i] : stats.max[i] - stats.min[i];
-    const double mapped = field.scale[static_cast<std::int64_t>(i)].item<double>() * spread;
-    if (!(std::abs(mapped - target) <= kTolerance * target)) dims.push_back(static_cast<int>(i));
+  for (std::size_t i = 0; i < spread.size(); ++i) {
+    if (spread[i] < kRangeEps) dims.push_back(static_cast<int>(i));
   }
   return dims;
 }

@@ -12,7 +12,7 @@ namespace dp_bench::run {
 namespace {
 
 constexpr double kMargin = 0.05;          // of the range
-constexpr double kConstantRange = 1e-4;   // as normalizer.range_eps by default
+constexpr double kConstantRange = 1e-4;   // as for the normalizer's zero_range_dims
 constexpr double kConstantMargin = 1e-3;  // of the size; rounding and contact change it by less
 
 double Margin(double low, double high) {

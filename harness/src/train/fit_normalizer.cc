@@ -50,23 +50,30 @@ struct ScaleAndOffset {
   Numbers offset;
 };
 
-ScaleAndOffset FitLimits(const KeyStats& stats, double range_eps) {
+ScaleAndOffset FitLimits(const KeyStats& stats, double min_range) {
+  constexpr double kOutputMiddle = (kOutputMax + kOutputMin) / 2.0;
   ScaleAndOffset result;
   const Numbers range = Range(stats);
   for (std::size_t i = 0; i < range.size(); ++i) {
-    const bool has_range = range[i] >= range_eps;
-    const double scale = has_range ? (kOutputMax - kOutputMin) / range[i] : 1.0;
+    double scale = 1.0;
+    double offset = kOutputMiddle - stats.min[i];
+    if (range[i] < min_range) {
+      scale = (kOutputMax - kOutputMin) / min_range;
+      offset = kOutputMiddle - scale * (stats.min[i] + range[i] / 2.0);
+    } else if (range[i] >= kRangeEps) {
+      scale = (kOutputMax - kOutputMin) / range[i];
+      offset = kOutputMin - scale * stats.min[i];
+    }
     result.scale.push_back(scale);
-    result.offset.push_back(has_range ? kOutputMin - scale * stats.min[i]
-                                      : (kOutputMax + kOutputMin) / 2.0 - stats.min[i]);
+    result.offset.push_back(offset);
   }
   return result;
 }
 
-ScaleAndOffset FitGaussian(const KeyStats& stats, double range_eps) {
+ScaleAndOffset FitGaussian(const KeyStats& stats) {
   ScaleAndOffset result;
   for (std::size_t i = 0; i < stats.mean.size(); ++i) {
-    const double scale = stats.std[i] < range_eps ? 1.0 : 1.0 / stats.std[i];
+    const double scale = stats.std[i] < kRangeEps ? 1.0 : 1.0 / stats.std[i];
     result.scale.push_back(scale);
     result.offset.push_back(-stats.mean[i] * scale);
   }
@@ -125,6 +132,15 @@ NormalizeMode ModeOf(const KeySpec& key, const NormalizerConfig& config) {
       key.name, name, Name(key.type));
 }
 
+// 0: none.
+double MinRangeOf(const KeySpec& key, NormalizeMode mode, const NormalizerConfig& config) {
+  const auto found = config.min_range.find(key.name);
+  if (found == config.min_range.end()) return 0.0;
+  if (mode == NormalizeMode::kLimits) return found->second;
+  throw ConfigError("normalizer.min_range.{} is for the mode limits; normalizer.{} is {}", key.name,
+                    key.name, policy::NameOf(mode));
+}
+
 KeyStats StatsFor(NormalizeMode mode, const Dataset& dataset, const KeySpec& key,
                   const NormalizerConfig& config) {
   switch (mode) {
@@ -142,12 +158,13 @@ KeyStats StatsFor(NormalizeMode mode, const Dataset& dataset, const KeySpec& key
 void RequireKnownKeys(const std::vector<KeySpec>& keys, const NormalizerConfig& config) {
   std::vector<std::string> names;
   for (const KeySpec& key : keys) names.push_back(key.name);
-  for (const auto& [name, mode] : config.modes) {
-    if (std::ranges::find(names, name) == names.end()) {
-      throw ConfigError("normalizer.{} names no key of shape_meta; it has: {}", name,
-                        fmt::join(names, ", "));
-    }
-  }
+  const auto require = [&](const std::string& name, std::string_view where) {
+    if (std::ranges::find(names, name) != names.end()) return;
+    throw ConfigError("{}.{} names no key of shape_meta; it has: {}", where, name,
+                      fmt::join(names, ", "));
+  };
+  for (const auto& [name, mode] : config.modes) require(name, "normalizer");
+  for (const auto& [name, range] : config.min_range) require(name, "normalizer.min_range");
 }
 
 // All normalized keys: the observations and the action.
@@ -161,19 +178,19 @@ std::vector<KeySpec> KeysOf(const ShapeMeta& shape_meta, const NormalizerConfig&
 }  // namespace
 
 Normalizer::Fields::value_type FitKey(const std::string& key, const KeyStats& stats,
-                                      NormalizeMode mode, double range_eps) {
+                                      NormalizeMode mode, double min_range) {
   ScaleAndOffset fit;
   switch (mode) {
     case NormalizeMode::kLimits:
       RequireUsable(key, "min", stats.min, stats.min.size());
       RequireUsable(key, "max", stats.max, stats.min.size());
-      fit = FitLimits(stats, range_eps);
+      fit = FitLimits(stats, min_range);
       break;
     case NormalizeMode::kGaussian:
     case NormalizeMode::kImageGaussian:
       RequireUsable(key, "mean", stats.mean, stats.mean.size());
       RequireUsable(key, "std", stats.std, stats.mean.size());
-      fit = FitGaussian(stats, range_eps);
+      fit = FitGaussian(stats);
       break;
     case NormalizeMode::kIdentity:
       RequireUsable(key, "min", stats.min, stats.min.size());
@@ -188,12 +205,12 @@ Normalizer::Fields::value_type FitKey(const std::string& key, const KeyStats& st
       fit = {{kOutputMax - kOutputMin}, {kOutputMin}};
       break;
   }
-  Normalizer::Field field{.scale = torch::tensor(fit.scale, torch::kFloat32),
-                          .offset = torch::tensor(fit.offset, torch::kFloat32),
-                          .stats = mode == NormalizeMode::kImage ? KeyStats{} : stats,
-                          .mode = mode};
-  field.zero_range_dims = policy::FindZeroRangeDims(field);
-  return {key, std::move(field)};
+  return {key,
+          {.scale = torch::tensor(fit.scale, torch::kFloat32),
+           .offset = torch::tensor(fit.offset, torch::kFloat32),
+           .stats = mode == NormalizeMode::kImage ? KeyStats{} : stats,
+           .mode = mode,
+           .zero_range_dims = policy::FindZeroRangeDims(stats, mode)}};
 }
 
 Normalizer FitNormalizer(const Dataset& dataset, const ShapeMeta& shape_meta,
@@ -201,14 +218,12 @@ Normalizer FitNormalizer(const Dataset& dataset, const ShapeMeta& shape_meta,
   Normalizer::Fields fields;
   for (const KeySpec& key : KeysOf(shape_meta, config)) {
     const NormalizeMode mode = ModeOf(key, config);
-    const auto [field, is_new] = fields.insert(
-        FitKey(key.name, StatsFor(mode, dataset, key, config), mode, config.range_eps));
+    const auto [field, is_new] = fields.insert(FitKey(
+        key.name, StatsFor(mode, dataset, key, config), mode, MinRangeOf(key, mode, config)));
     const std::vector<int>& flat = field->second.zero_range_dims;
     if (!flat.empty()) {
-      core::LogWarning(
-          "'{}' changes by less than normalizer.range_eps = {} in dimensions [{}]: they are "
-          "centred, not scaled",
-          key.name, config.range_eps, fmt::join(flat, ", "));
+      core::LogWarning("'{}' never changes in dimensions [{}]: they are centred", key.name,
+                       fmt::join(flat, ", "));
     }
   }
   return Normalizer(std::move(fields));
@@ -230,7 +245,7 @@ Normalizer NeutralNormalizer(const ShapeMeta& shape_meta, const NormalizerConfig
     if (mode == NormalizeMode::kDepth) {
       stats = {.min = {config.depth_range[0]}, .max = {config.depth_range[1]}};
     }
-    fields.insert(FitKey(key.name, stats, mode));
+    fields.insert(FitKey(key.name, stats, mode, MinRangeOf(key, mode, config)));
   }
   return Normalizer(std::move(fields));
 }

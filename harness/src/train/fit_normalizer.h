@@ -6,17 +6,17 @@
 #include "dp_bench/dataset.h"
 #include "dp_bench/normalizer.h"
 #include "dp_bench/spec.h"
-#include "policy/normalize_mode.h"
 #include "train/train_config.h"
 
 namespace dp_bench::train {
 
 /// A field of a Normalizer under its key. `stats`: per dimension; for image_gaussian per channel,
-/// of values in [0, 1]; for depth the range [m] in min[0] and max[0]. A dimension whose range (for
-/// gaussian its deviation) is below `range_eps` gets scale 1 and the offset that centres it, as
-/// upstream does, and is listed in zero_range_dims so that the caller can name it.
+/// of values in [0, 1]; for depth the range [m] in min[0] and max[0]. A dimension without range
+/// gets scale 1 and the offset that centres it, as upstream does, and is listed in zero_range_dims
+/// so that the caller can name it. With limits, a dimension whose range is below `min_range` is
+/// centred and scaled as if it had this range.
 Normalizer::Fields::value_type FitKey(const std::string& key, const KeyStats& stats,
-                                      NormalizeMode mode, double range_eps = policy::kRangeEps);
+                                      NormalizeMode mode, double min_range = 0.0);
 
 /// Fits every key of `shape_meta` over all episodes, including those of the validation set, as
 /// upstream does. Dimensions without range are named in a warning. Throws Error{kConfig} for a mode

@@ -286,15 +286,19 @@ NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
                                    "to mean 0 and deviation 1 per channel of the dataset");
   keys("depth_range", &c.depth_range,
        "[nearest, farthest] depth in metres, mapped to [0, 1]; values outside are clipped");
-  keys("range_eps", &c.range_eps, 1e-9, 1e9,
-       "a number whose range (for gaussian its deviation) in the dataset is below this is centred "
-       "and not scaled, because scaling would make noise as large as a signal");
   if (c.depth_range[0] < 0.0 || c.depth_range[0] >= c.depth_range[1]) {
     throw ConfigError("{} is {}; expected [nearest, farthest] in metres",
                       config.Where("depth_range"), c.depth_range);
   }
+  const Config min_range = config.Sub("min_range");
+  for (const std::string& key : min_range.Keys()) {
+    c.min_range[key] = min_range.GetInRange(
+        key, 0.0, 0.0, 1e9,
+        "mode limits: what changes by less in the dataset is centred and scaled as if it changed "
+        "by this much, in the units of the data");
+  }
   for (const std::string& key : config.Keys()) {
-    if (key == "default" || key == "default_rgb" || key == "depth_range" || key == "range_eps") {
+    if (key == "default" || key == "default_rgb" || key == "depth_range" || key == "min_range") {
       continue;
     }
     c.modes[key] =

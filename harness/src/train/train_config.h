@@ -169,8 +169,8 @@ struct NormalizerConfig {
   std::string default_mode = "limits";
   std::string default_rgb = "image";
   std::array<double, 2> depth_range = {0.05, 1.5};
-  double range_eps = 1e-4;                                // diffusion_policy's
   std::map<std::string, std::string, std::less<>> modes;  // by key
+  std::map<std::string, double, std::less<>> min_range;   // by key
 
   static NormalizerConfig FromConfig(const Config& config);
 };

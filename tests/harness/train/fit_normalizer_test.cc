@@ -8,6 +8,7 @@
 #include "planner/policy_weights.h"
 #include "policy/normalize_mode.h"
 #include "support/difference.h"
+#include "support/error_of.h"
 #include "support/golden.h"
 
 namespace dp_bench::policy {
@@ -81,17 +82,27 @@ TEST_P(NormalizerModes, SurvivesTheStateDict) {
 
 INSTANTIATE_TEST_SUITE_P(Fitted, NormalizerModes, testing::Values("limits", "gaussian"));
 
-TEST(Normalizer, CentresWhatChangesByLessThanRangeEps) {
-  const KeyStats stats = {
-      .min = {0.0, -1.0}, .max = {0.004, 1.0}, .mean = {0.002, 0.0}, .std = {0.001, 1.0}};
-  for (const NormalizeMode mode : {NormalizeMode::kLimits, NormalizeMode::kGaussian}) {
-    const auto [key, scaled] = train::FitKey("state", stats, mode, 1e-4);
-    EXPECT_TRUE(scaled.zero_range_dims.empty());
-    const auto [same_key, centred] = train::FitKey("state", stats, mode, 5e-3);
-    EXPECT_EQ(centred.zero_range_dims, std::vector<int>{0});
-    EXPECT_EQ(centred.scale[0].item<float>(), 1.0F);
-    EXPECT_EQ(centred.scale[1].item<float>(), 1.0F);
-  }
+TEST(Normalizer, MinRangeLimitsTheScale) {
+  const KeyStats stats = {.min = {0.5, -1.0, 0.2}, .max = {0.6, 1.0, 0.2}};
+  const auto [key, field] = train::FitKey("state", stats, NormalizeMode::kLimits, 0.4);
+  EXPECT_TRUE(torch::allclose(field.scale, torch::tensor({5.0F, 1.0F, 5.0F})));
+  EXPECT_EQ(field.zero_range_dims, std::vector<int>{2});
+  const Normalizer normalizer({{key, field}});
+  const torch::Tensor x = torch::tensor({{0.5F, -1.0F, 0.2F}, {0.6F, 1.0F, 0.2F}});
+  const torch::Tensor expected = torch::tensor({{-0.25F, -1.0F, 0.0F}, {0.25F, 1.0F, 0.0F}});
+  EXPECT_TRUE(torch::allclose(normalizer.Normalize(key, x), expected, 0.0, 1e-6));
+}
+
+TEST(Normalizer, MinRangeIsForNumbersWithLimits) {
+  const ShapeMeta meta = {.obs = {{.name = "state", .shape = {3}}},
+                          .action = {.name = "action", .shape = {2}}};
+  const auto refused = [&](const train::NormalizerConfig& config) {
+    return MessageOf(ErrorCode::kConfig, [&] { train::NeutralNormalizer(meta, config); });
+  };
+  EXPECT_EQ(refused({.min_range = {{"stat", 0.4}}}),
+            "normalizer.min_range.stat names no key of shape_meta; it has: state, action");
+  EXPECT_EQ(refused({.modes = {{"state", "gaussian"}}, .min_range = {{"state", 0.4}}}),
+            "normalizer.min_range.state is for the mode limits; normalizer.state is gaussian");
 }
 
 TEST(Normalizer, LimitsMapTheRangeToMinusOneAndOne) {
