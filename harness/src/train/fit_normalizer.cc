@@ -70,10 +70,12 @@ ScaleAndOffset FitLimits(const KeyStats& stats, double min_range) {
   return result;
 }
 
-ScaleAndOffset FitGaussian(const KeyStats& stats) {
+ScaleAndOffset FitGaussian(const KeyStats& stats, double min_range) {
+  const double min_std = min_range / std::sqrt(12.0);  // of a uniform draw from such a range
   ScaleAndOffset result;
   for (std::size_t i = 0; i < stats.mean.size(); ++i) {
-    const double scale = stats.std[i] < kRangeEps ? 1.0 : 1.0 / stats.std[i];
+    const double std = std::max(stats.std[i], min_std);
+    const double scale = std < kRangeEps ? 1.0 : 1.0 / std;
     result.scale.push_back(scale);
     result.offset.push_back(-stats.mean[i] * scale);
   }
@@ -136,9 +138,10 @@ NormalizeMode ModeOf(const KeySpec& key, const NormalizerConfig& config) {
 double MinRangeOf(const KeySpec& key, NormalizeMode mode, const NormalizerConfig& config) {
   const auto found = config.min_range.find(key.name);
   if (found == config.min_range.end()) return 0.0;
-  if (mode == NormalizeMode::kLimits) return found->second;
-  throw ConfigError("normalizer.min_range.{} is for the mode limits; normalizer.{} is {}", key.name,
-                    key.name, policy::NameOf(mode));
+  if (mode == NormalizeMode::kLimits || mode == NormalizeMode::kGaussian) return found->second;
+  throw ConfigError(
+      "normalizer.min_range.{} is for the modes limits and gaussian; normalizer.{} is {}", key.name,
+      key.name, policy::NameOf(mode));
 }
 
 KeyStats StatsFor(NormalizeMode mode, const Dataset& dataset, const KeySpec& key,
@@ -190,7 +193,7 @@ Normalizer::Fields::value_type FitKey(const std::string& key, const KeyStats& st
     case NormalizeMode::kImageGaussian:
       RequireUsable(key, "mean", stats.mean, stats.mean.size());
       RequireUsable(key, "std", stats.std, stats.mean.size());
-      fit = FitGaussian(stats);
+      fit = FitGaussian(stats, min_range);
       break;
     case NormalizeMode::kIdentity:
       RequireUsable(key, "min", stats.min, stats.min.size());

@@ -13,8 +13,9 @@ namespace dp_bench::train {
 /// A field of a Normalizer under its key. `stats`: per dimension; for image_gaussian per channel,
 /// of values in [0, 1]; for depth the range [m] in min[0] and max[0]. A dimension without range
 /// gets scale 1 and the offset that centres it, as upstream does, and is listed in zero_range_dims
-/// so that the caller can name it. With limits, a dimension whose range is below `min_range` is
-/// centred and scaled as if it had this range.
+/// so that the caller can name it. With limits and gaussian, a dimension that changes by less than
+/// `min_range` is centred and scaled as if it had this range; gaussian takes the deviation of a
+/// uniform draw from it.
 Normalizer::Fields::value_type FitKey(const std::string& key, const KeyStats& stats,
                                       NormalizeMode mode, double min_range = 0.0);
 

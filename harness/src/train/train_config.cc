@@ -294,8 +294,9 @@ NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
   for (const std::string& key : min_range.Keys()) {
     c.min_range[key] = min_range.GetInRange(
         key, 0.0, 0.0, 1e9,
-        "mode limits: what changes by less in the dataset is centred and scaled as if it changed "
-        "by this much, in the units of the data");
+        "what changes by less in the dataset is centred and scaled as if it changed by this much, "
+        "in "
+        "the units of the data; gaussian takes the deviation of a uniform draw from this range");
   }
   for (const std::string& key : config.Keys()) {
     if (key == "default" || key == "default_rgb" || key == "depth_range" || key == "min_range") {

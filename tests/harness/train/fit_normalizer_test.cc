@@ -93,7 +93,14 @@ TEST(Normalizer, MinRangeLimitsTheScale) {
   EXPECT_TRUE(torch::allclose(normalizer.Normalize(key, x), expected, 0.0, 1e-6));
 }
 
-TEST(Normalizer, MinRangeIsForNumbersWithLimits) {
+TEST(Normalizer, MinRangeLimitsTheScaleOfDeviationsToo) {
+  const KeyStats stats = {.mean = {0.5, 1.0}, .std = {0.01, 2.0}};
+  const auto [key, field] = train::FitKey("state", stats, NormalizeMode::kGaussian, 0.12);
+  EXPECT_TRUE(torch::allclose(field.scale, torch::tensor({28.867513F, 0.5F})));  // sqrt(12) / 0.12
+  EXPECT_TRUE(torch::allclose(field.offset, torch::tensor({-14.433757F, -0.5F})));
+}
+
+TEST(Normalizer, MinRangeIsForScaledNumbers) {
   const ShapeMeta meta = {.obs = {{.name = "state", .shape = {3}}},
                           .action = {.name = "action", .shape = {2}}};
   const auto refused = [&](const train::NormalizerConfig& config) {
@@ -101,8 +108,9 @@ TEST(Normalizer, MinRangeIsForNumbersWithLimits) {
   };
   EXPECT_EQ(refused({.min_range = {{"stat", 0.4}}}),
             "normalizer.min_range.stat names no key of shape_meta; it has: state, action");
-  EXPECT_EQ(refused({.modes = {{"state", "gaussian"}}, .min_range = {{"state", 0.4}}}),
-            "normalizer.min_range.state is for the mode limits; normalizer.state is gaussian");
+  EXPECT_EQ(refused({.modes = {{"state", "identity"}}, .min_range = {{"state", 0.4}}}),
+            "normalizer.min_range.state is for the modes limits and gaussian; normalizer.state is "
+            "identity");
 }
 
 TEST(Normalizer, LimitsMapTheRangeToMinusOneAndOne) {
