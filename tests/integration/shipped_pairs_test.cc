@@ -82,12 +82,8 @@ task::ExperimentOptions OptionsOf(const Pair& pair) {
   return options;
 }
 
-void ExpectRuns(const Pair& pair) {
-  const task::Experiment experiment(OptionsOf(pair));
-  task::RejectUnknownKeys(experiment, {.makes_policy = true});
+void ExpectPlans(const task::Experiment& experiment) {
   const ShapeMeta& shapes = experiment.shape_meta();
-  rollout::MatchObsKeys(experiment.DescribeEnv().shape_meta, shapes);
-
   const auto normalizer =
       train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"));
   const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
@@ -105,6 +101,13 @@ void ExpectRuns(const Pair& pair) {
   const torch::Tensor plan =
       policy->PredictAction(train::ObservedSteps(batch.obs, horizons.n_obs_steps), noise);
   EXPECT_EQ(plan.sizes(), torch::IntArrayRef({1, horizons.n_action_steps, shapes.action_dim()}));
+}
+
+void ExpectRuns(const Pair& pair) {
+  const task::Experiment experiment(OptionsOf(pair));
+  task::RejectUnknownKeys(experiment, {.makes_policy = true});
+  rollout::MatchObsKeys(experiment.DescribeEnv().shape_meta, experiment.shape_meta());
+  ExpectPlans(experiment);
 }
 
 void ExpectRefused(const Pair& pair, const std::string& reason) {
@@ -152,6 +155,17 @@ TEST(ShippedPairs, RunOrAreRefusedAsTheTableSays) {
   }
   EXPECT_TRUE(fs::is_empty(scratch.path()));
   fs::current_path(before);
+}
+
+// Without the package of the task, so that only the configs are compared.
+TEST(ShippedPairs, PlanForTasksInPython) {
+  for (const std::string& task : ConfigsIn(kRoot / "configs" / "task")) {
+    if (!NeedsPython(task) || task == "gymnasium") continue;  // which needs the id of an env
+    for (const char* policy : {"act", "transformer", "unet_hybrid"}) {
+      SCOPED_TRACE(policy + (" on " + task));
+      EXPECT_NO_THROW(ExpectPlans(task::Experiment(OptionsOf({policy, task}))));
+    }
+  }
 }
 
 }  // namespace
