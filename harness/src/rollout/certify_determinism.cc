@@ -90,10 +90,8 @@ std::string HashOf(const std::vector<Trace>& traces) {
 // Envs that play other seeds in threads until this object ends.
 class Neighbours {
  public:
-  Neighbours(const std::function<std::unique_ptr<Env>()>& make_env, int n, std::uint64_t seed,
-             int n_steps) {
-    errors_.resize(static_cast<std::size_t>(n));
-    for (int i = 0; i < n; ++i) envs_.push_back(make_env());
+  Neighbours(std::vector<std::unique_ptr<Env>> envs, std::uint64_t seed, int n_steps)
+      : envs_(std::move(envs)), errors_(envs_.size()) {
     for (std::size_t i = 0; i < envs_.size(); ++i) {
       threads_.emplace_back([this, i, first = seed + i, n_steps] {
         try {
@@ -145,8 +143,16 @@ run::DeterminismCertificate CertifyDeterminism(
           Compare(wanted[static_cast<std::size_t>(i)], Play(checked, seed(i), n_steps), condition);
     }
   };
+  const auto make_for_each_seed = [&] {
+    std::vector<std::unique_ptr<Env>> envs;
+    for (int i = 0; i < request.n_seeds; ++i) envs.push_back(make_env());
+    return envs;
+  };
   // each seed in an env that has played nothing yet, so that hidden state shows below
-  for (int i = 0; i < request.n_seeds; ++i) wanted.push_back(Play(*make_env(), seed(i), n_steps));
+  std::vector<std::unique_ptr<Env>> first = make_for_each_seed();
+  for (int i = 0; i < request.n_seeds; ++i) {
+    wanted.push_back(Play(*first[static_cast<std::size_t>(i)], seed(i), n_steps));
+  }
   certificate.trace_hash = HashOf(wanted);
   for (int i = 0; i < 2 && !certificate.difference; ++i) {
     certificate.difference = Compare(wanted[0], Play(*env, seed(0), n_steps),
@@ -154,11 +160,12 @@ run::DeterminismCertificate CertifyDeterminism(
   }
   if (!certificate.difference) check(*env, "after other seeds");
   if (!certificate.difference) {
-    Neighbours neighbours(make_env, request.n_neighbours, seed(request.n_seeds), n_steps);
+    const std::vector<std::unique_ptr<Env>> fresh = make_for_each_seed();
+    Neighbours neighbours(std::move(first), seed(request.n_seeds), n_steps);
     for (int i = 0; i < request.n_seeds && !certificate.difference; ++i) {
+      const auto index = static_cast<std::size_t>(i);
       certificate.difference =
-          Compare(wanted[static_cast<std::size_t>(i)], Play(*make_env(), seed(i), n_steps),
-                  "beside other processes");
+          Compare(wanted[index], Play(*fresh[index], seed(i), n_steps), "beside other processes");
     }
     neighbours.End();
   }

@@ -14,8 +14,7 @@ namespace dp_bench::rollout {
 struct CertificateRequest {
   std::uint64_t first_seed = 100000;
   int n_seeds = 3;
-  int n_steps = 100;     // fewer if the env's max_steps is less
-  int n_neighbours = 3;  // envs that run beside
+  int n_steps = 100;  // fewer if the env's max_steps is less
 };
 
 /// Plays random actions, which each seed repeats, and compares observations, rewards, flags and

@@ -304,15 +304,28 @@ def close_others(kept):
     os.closerange(first, os.sysconf("SC_OPEN_MAX"))
 
 
-def receive(channel):
-    """The next request. To sleep and be woken takes as long as a tenth of a fast step."""
-    end = time.perf_counter() + EAGER_S
-    while time.perf_counter() < end:
-        try:
-            return channel.recv(REQUEST.size, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            pass
-    return channel.recv(REQUEST.size)
+class Requests:
+    """Waits for requests. To sleep and be woken takes as long as a tenth of a fast step, so a request that is likely to come at
+    once, as the last one did, is looked for without sleeping."""
+
+    def __init__(self, channel):
+        self.channel = channel
+        self.is_eager = False
+
+    def next(self):
+        begin = time.perf_counter()
+        packet = self.look(begin + EAGER_S) if self.is_eager else None
+        packet = self.channel.recv(REQUEST.size) if packet is None else packet
+        self.is_eager = time.perf_counter() < begin + EAGER_S
+        return packet
+
+    def look(self, end):
+        while time.perf_counter() < end:
+            try:
+                return self.channel.recv(REQUEST.size, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                pass
+        return None
 
 
 def serve(socket_fd, memory_fd, parent):
@@ -322,8 +335,9 @@ def serve(socket_fd, memory_fd, parent):
     channel = socket.socket(fileno=socket_fd)
     end_with_host(channel, parent)
     host = Host(memory_fd)
+    requests = Requests(channel)
     while True:
-        packet = receive(channel)
+        packet = requests.next()
         if len(packet) != REQUEST.size:
             return
         request = REQUEST.unpack(packet)
