@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@ namespace dp_bench::rollout {
 namespace {
 
 constexpr std::size_t kPathSteps = 60;  // of the executed path, in the image
+constexpr double kMaxFps = 30.0;        // drawing may take much longer than stepping
 
 // An env may be wrong about what its image shows: hides marks outside of it.
 void HideOutside(std::span<float> marks) {
@@ -31,9 +33,11 @@ EpisodeVideo::EpisodeVideo(const RolloutPlan& plan, const run::EpisodeJob& job, 
       video_(fmt::format("media/{}_{}.mp4", job.split, job.seed)),
       notes_{.n_action_steps = plan.horizons.n_action_steps,
              .action_dim = plan.shape_meta.action_dim()},
+      steps_per_frame_(std::max(1, static_cast<int>(std::ceil(plan.env.control_hz / kMaxFps)))),
       frame_(plan.config.video_width, plan.config.video_height) {
   Guard([&] {
     notes_.n_marks = env->spec().abilities.n_marks;
+    AddState(env);
     AddFrame({}, env);  // an env that cannot be drawn leaves no file
     Open();
   });
@@ -45,7 +49,7 @@ void EpisodeVideo::Open() {
   encoder_ = std::make_unique<media::VideoEncoder>(
       path, media::VideoOptions{.width = plan_.config.video_width,
                                 .height = plan_.config.video_height,
-                                .fps = plan_.env.control_hz,
+                                .fps = plan_.env.control_hz / steps_per_frame_,
                                 .crf = plan_.config.crf});
 }
 
@@ -65,7 +69,9 @@ void EpisodeVideo::AddStep(const StepResult& result, const run::EpisodeRecord& r
   Guard([&] {
     notes_.reward.push_back(result.reward);
     notes_.success.push_back(result.success ? 1 : 0);
-    AddFrame(record, env);
+    AddState(env);
+    const bool is_last = result.terminated || record.n_steps >= plan_.max_steps;
+    if (is_last || record.n_steps % steps_per_frame_ == 0) AddFrame(record, env);
   });
 }
 
@@ -79,9 +85,12 @@ void EpisodeVideo::Finish() {
   encoder_.reset();
 }
 
-void EpisodeVideo::AddFrame(const run::EpisodeRecord& record, Env* env) {
+void EpisodeVideo::AddState(Env* env) {
   WriteFrame();
   AppendMarks({}, env, &notes_.state_marks);
+}
+
+void EpisodeVideo::AddFrame(const run::EpisodeRecord& record, Env* env) {
   env->Render(&frame_);
   moment_ = {.step = record.n_steps, .score = record.score, .success = record.success};
   is_frame_due_ = true;

@@ -16,9 +16,10 @@
 
 namespace dp_bench::rollout {
 
-/// Videos from the state after Reset: an episode of n steps has n + 1 frames. Used by the thread
-/// that uses the env. No function throws: an error in the env's drawing, in the overlay or on the
-/// disk ends the video and nothing else.
+/// Videos from the state after Reset: an episode of n steps has n + 1 frames, or fewer where there
+/// would be more than 30 in a second; the last state is always one. Used by the thread that uses
+/// the env. No function throws: an error in the env's drawing, in the overlay or on the disk ends
+/// the video and nothing else.
 class EpisodeVideo {
  public:
   /// Begins with a frame of `env`, which was just Reset. `plan` must outlive the video.
@@ -41,6 +42,7 @@ class EpisodeVideo {
 
  private:
   void Open();
+  void AddState(Env* env);
   void AddFrame(const run::EpisodeRecord& record, Env* env);
   void WriteFrame();
   void DrawMoment();
@@ -57,8 +59,9 @@ class EpisodeVideo {
   std::string error_;
   run::VideoNotes notes_;
   std::vector<float> planned_marks_;  // of the actions until the next plan, [any number, M, 2]
-  RgbImage frame_;                    // the latest; written once the plan made at it is known
-  media::VideoMoment moment_;         // of that frame, without its marks
+  const int steps_per_frame_;
+  RgbImage frame_;             // the latest; written once the plan made at it is known
+  media::VideoMoment moment_;  // of that frame, without its marks
   bool is_frame_due_ = false;
   std::unique_ptr<media::VideoEncoder> encoder_;  // null if there is no video, or it has ended
 };

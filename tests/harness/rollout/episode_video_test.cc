@@ -128,6 +128,16 @@ TEST_F(EpisodeVideoTest, NotesTellPlansPathRewardsAndSuccess) {
   EXPECT_EQ(Frames().size(), 22U);
 }
 
+TEST_F(EpisodeVideoTest, FastEnvsAreNotDrawnAtEveryStep) {
+  world_.control_hz = 80.0;  // every third step
+  world_.end_of = [](std::uint64_t) { return 7; };
+  Video();
+  EXPECT_EQ(Frames().size(), 4U);  // after 0, 3, 6 and 7 steps
+  EXPECT_NEAR(media::VideoReader(scratch_.path() / "media/test_100000.mp4").fps(), 80.0 / 3.0,
+              1e-3);
+  EXPECT_EQ(Notes().state_marks.size(), 8U * 2 * 2);
+}
+
 TEST_F(EpisodeVideoTest, WithLatencyNotesKeepThePlansAsTheyWereMade) {
   config_.realtime = 1.0;
   config_.realtime_latency_ms = 300.0;  // 3 steps

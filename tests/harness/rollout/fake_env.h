@@ -40,6 +40,7 @@ struct FakeWorld {
   std::function<int(std::uint64_t)> end_of = [](std::uint64_t) { return 1 << 30; };
   int fault_step = 5;
   int max_steps = 30;
+  double control_hz = 10.0;
   double reward_sign = 1.0;
   std::atomic<int> n_created = 0;
   std::atomic<int> n_observed = 0;
@@ -110,7 +111,7 @@ class FakeEnv : public Env {
     spec.shape_meta.action = {.name = "action", .shape = {2}};
     spec.action_low = {-1.0F, -1.0F};
     spec.action_high = {1.0F, 1.0F};
-    spec.control_hz = 10.0;
+    spec.control_hz = world.control_hz;
     spec.max_steps = world.max_steps;
     spec.metrics = {
         {"x_max", Aggregate::kMax}, {"x_mean", Aggregate::kMean}, {"x_last", Aggregate::kLast}};
