@@ -143,15 +143,11 @@ run::DeterminismCertificate CertifyDeterminism(
           Compare(wanted[static_cast<std::size_t>(i)], Play(checked, seed(i), n_steps), condition);
     }
   };
-  const auto make_for_each_seed = [&] {
-    std::vector<std::unique_ptr<Env>> envs;
-    for (int i = 0; i < request.n_seeds; ++i) envs.push_back(make_env());
-    return envs;
-  };
   // each seed in an env that has played nothing yet, so that hidden state shows below
-  std::vector<std::unique_ptr<Env>> first = make_for_each_seed();
+  std::vector<std::unique_ptr<Env>> first;
   for (int i = 0; i < request.n_seeds; ++i) {
-    wanted.push_back(Play(*first[static_cast<std::size_t>(i)], seed(i), n_steps));
+    first.push_back(make_env());
+    wanted.push_back(Play(*first.back(), seed(i), n_steps));
   }
   certificate.trace_hash = HashOf(wanted);
   for (int i = 0; i < 2 && !certificate.difference; ++i) {
@@ -160,12 +156,11 @@ run::DeterminismCertificate CertifyDeterminism(
   }
   if (!certificate.difference) check(*env, "after other seeds");
   if (!certificate.difference) {
-    const std::vector<std::unique_ptr<Env>> fresh = make_for_each_seed();
     Neighbours neighbours(std::move(first), seed(request.n_seeds), n_steps);
     for (int i = 0; i < request.n_seeds && !certificate.difference; ++i) {
-      const auto index = static_cast<std::size_t>(i);
       certificate.difference =
-          Compare(wanted[index], Play(*fresh[index], seed(i), n_steps), "beside other processes");
+          Compare(wanted[static_cast<std::size_t>(i)], Play(*make_env(), seed(i), n_steps),
+                  "beside other processes");
     }
     neighbours.End();
   }

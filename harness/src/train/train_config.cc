@@ -295,8 +295,7 @@ NormalizerConfig NormalizerConfig::FromConfig(const Config& config) {
     c.min_range[key] = min_range.GetInRange(
         key, 0.0, 0.0, 1e9,
         "what changes by less in the dataset is centred and scaled as if it changed by this much, "
-        "in "
-        "the units of the data; gaussian takes the deviation of a uniform draw from this range");
+        "in the units of the data; gaussian takes the deviation of a uniform draw from this range");
   }
   for (const std::string& key : config.Keys()) {
     if (key == "default" || key == "default_rgb" || key == "depth_range" || key == "min_range") {
