@@ -111,6 +111,9 @@ class RepeatedWork::Recording {
     Synchronize(device);  // the recording's stream does not wait for the current one
     const auto* streams = c10::impl::getDeviceGuardImpl(device.type());
     const c10::StreamGuard stream(streams->getStreamFromGlobalPool(device));
+    // libraries allocate when a thread first uses them, which no recording may contain
+    work(inputs_);
+    Synchronize(device);
     RecordingScope scope(*graph_);
     result_ = work(inputs_);
     scope.End();

@@ -17,8 +17,8 @@ namespace dp_bench::policy {
 class RepeatedWork {
  public:
   /// Without gradient. Each call must start the same operators, which read nothing that changes but
-  /// the inputs and the values of weights. From the second call on it must copy nothing between
-  /// host and device, so it keeps what it once copied there.
+  /// the inputs and the values of weights. From a thread's second call on it must copy nothing
+  /// between host and device, so it keeps what it once copied there.
   using Work = std::function<torch::Tensor(const std::vector<torch::Tensor>& inputs)>;
 
   RepeatedWork();
@@ -27,7 +27,8 @@ class RepeatedWork {
   ~RepeatedWork();
 
   /// What `work` makes of `inputs`, which all are on one device. The first call with inputs of
-  /// these shapes runs `work`, the second records its graph. Throws what `work` throws.
+  /// these shapes runs `work`, the second runs it once more and then records its graph. Throws what
+  /// `work` throws.
   torch::Tensor Run(const std::vector<torch::Tensor>& inputs, const Work& work);
 
   /// Call it when tensors that `work` reads, other than its inputs, were replaced by others.

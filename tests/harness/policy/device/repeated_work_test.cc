@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <thread>
 #include <vector>
 
 #include "support/distant_device/distant_device.h"
@@ -39,7 +41,7 @@ Tensor RunWith(RepeatedWork& repeated, Example& example, const std::vector<Tenso
   return repeated.Run(inputs, [&](const std::vector<Tensor>& tensors) { return example(tensors); });
 }
 
-TEST(RepeatedWork, RunsOnceAndIsRecordedOnce) {
+TEST(RepeatedWork, RunsTwiceAndIsRecordedOnce) {
   const torch::NoGradGuard no_grad;
   Example example(DistantDevice());
   Example reference = example;
@@ -49,7 +51,7 @@ TEST(RepeatedWork, RunsOnceAndIsRecordedOnce) {
     const Tensor result = RunWith(repeated, example, inputs);
     EXPECT_TRUE(torch::equal(result.cpu(), reference(inputs).cpu())) << i;
   }
-  EXPECT_EQ(example.n_calls, 2);
+  EXPECT_EQ(example.n_calls, 3);
 }
 
 TEST(RepeatedWork, AResultIsNotOverwrittenByTheNext) {
@@ -104,7 +106,22 @@ TEST(RepeatedWork, OtherShapesAreRecordedAgain) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(torch::equal(RunWith(repeated, example, inputs).cpu(), reference(inputs).cpu()));
   }
-  EXPECT_EQ(example.n_calls, 4);
+  EXPECT_EQ(example.n_calls, 6);
+}
+
+TEST(RepeatedWork, AThreadThatHasNotRunItBeforePreparesItselfBeforeTheRecording) {
+  RepeatedWork repeated;
+  const std::vector<Tensor> inputs = Inputs(DistantDevice());
+  std::set<std::thread::id> prepared;
+  const auto run = [&] {
+    const torch::NoGradGuard no_grad;
+    return repeated.Run(inputs, [&](const std::vector<Tensor>& tensors) {
+      if (prepared.insert(std::this_thread::get_id()).second) torch::ones(1).to(DistantDevice());
+      return tensors[0] * 2;
+    });
+  };
+  std::thread(run).join();
+  EXPECT_TRUE(torch::equal(run().cpu(), inputs[0].cpu() * 2));
 }
 
 TEST(RepeatedWork, OnTheCpuItRunsEachTime) {
