@@ -353,7 +353,8 @@ TensorMap UniformObs(int n_steps) {
 }
 
 // The predicted sequence begins at the oldest observation, so the steps to execute begin at index
-// To - 1. Here these have other actions than the rest.
+// To - 1. Here these have other actions than the rest. A policy that has learned only half of them
+// may fit another beginning better: it learns on.
 TEST_F(PolicyConformance, TheChunkBeginsAtTheCurrentStep) {
   const Horizons horizons = MakeSpec().horizons;
   const int current = horizons.n_obs_steps - 1;
@@ -377,7 +378,8 @@ TEST_F(PolicyConformance, TheChunkBeginsAtTheCurrentStep) {
       const torch::Tensor expected = sequence.index({chunk_from(begin)});
       errors[begin] = (chunk - expected).abs().mean().item<double>();
     }
-    if (std::ranges::any_of(errors, [](const auto& e) { return e.second < kLearned; })) break;
+    const bool is_best = errors[current] < std::min(errors[current - 1], errors[current + 1]);
+    if (is_best && errors[current] < kLearned) break;
   }
   for (const int wrong : {current - 1, current + 1}) {
     EXPECT_FALSE(errors[wrong] < kLearned && errors[wrong] < errors[current])
