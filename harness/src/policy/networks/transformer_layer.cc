@@ -2,8 +2,6 @@
 // adds it at no extra cost.
 #include "dp_bench/policy/networks/transformer_layer.h"
 
-#include <cmath>
-
 #include "core/errors.h"
 #include "dp_bench/policy/kernels/row_product.h"
 #include "policy/kernels/feed_forward.h"
@@ -15,12 +13,7 @@ namespace {
 
 using torch::Tensor;
 
-// Initial weights that leave the scale of their inputs as it is, at any width (LeCun et al. 1998).
-// Upstream's TransformerForDiffusion has a standard deviation of 0.02 at any width. Narrow networks
-// learn slowly from that: docs/results.md compares the two.
-void InitializeWeights(const Tensor& weight) {
-  torch::nn::init::normal_(weight, 0.0, 1.0 / std::sqrt(static_cast<double>(weight.size(1))));
-}
+constexpr double kInitStd = 0.02;  // of all weights, as in TransformerForDiffusion
 
 torch::nn::LayerNorm MakeNorm(std::int64_t dim) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({dim}));
@@ -47,7 +40,7 @@ Tensor DropRows(const Dropout& dropout, const Tensor& x, std::int64_t batch) {
 
 torch::nn::Linear MakeLinear(std::int64_t in, std::int64_t out) {
   torch::nn::Linear linear(in, out);
-  InitializeWeights(linear->weight);
+  torch::nn::init::normal_(linear->weight, 0.0, kInitStd);
   torch::nn::init::zeros_(linear->bias);
   return linear;
 }
@@ -56,7 +49,7 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(const TransformerLayerConfig& con
     : n_head_(config.n_head) {
   const std::int64_t d = config.n_emb;
   in_proj_weight_ = register_parameter("in_proj_weight", torch::empty({3 * d, d}));
-  InitializeWeights(in_proj_weight_);
+  torch::nn::init::normal_(in_proj_weight_, 0.0, kInitStd);
   if (config.has_qkv_bias) {
     in_proj_bias_ = register_parameter("in_proj_bias", torch::zeros({3 * d}));
   }

@@ -29,7 +29,7 @@ struct TransformerLayerConfig {
   bool has_relu = false;            // in the feed-forward network; otherwise GELU
 };
 
-/// A linear layer whose initial weights have a standard deviation of 1 / sqrt(in); bias 0.
+/// A linear layer with a transformer's initialization: weights N(0, 0.02), bias 0.
 torch::nn::Linear MakeLinear(std::int64_t in, std::int64_t out);
 
 /// A layer's attention weights: self [B, n_head, T, T], cross [B, n_head, T, S].
