@@ -43,7 +43,7 @@ pair() {  # pair NAME TOLERANCE VERB ARGUMENTS...: the same curves on both devic
 echo "training, validation, rollouts, EMA and checkpoints"
 pair plain 1e-4 run "${small[@]}"
 pair bf16 2e-2 train "${small[@]}" training.mixed_precision=bf16 training.rollout_every=0 training.sample_every=0
-pair images 2e-2 train "${images[@]}" training.rollout_every=0 policy.params.gradient_checkpointing=true
+pair images 1e-3 train "${images[@]}" training.rollout_every=0 policy.params.gradient_checkpointing=true
 
 echo "an evaluation of the checkpoint gives the run's own episodes"
 far eval --checkpoint plain.far/checkpoints/latest --device "$device" --output eval >out.txt 2>&1 || fail "$(cat out.txt)"

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 
 #include "harness/policy/denoiser_check.h"
 
@@ -101,8 +102,9 @@ TEST(DiffusionTransformer, TheTaskScalesAndShiftsTheObservationTokens) {
   EXPECT_FALSE(torch::equal(answer(in.cond), answer(other)));
 }
 
-TEST(DiffusionTransformer, ALayerBeginsWithWeightsThatKeepTheScaleOfItsInputs) {
-  const MadeDenoiser made = MakeDenoiserFrom(MakeTransformerDenoiser, "{}", kObs);
+// `std_of`: standard deviation of the initial weights of a layer with that number of inputs.
+void ExpectInitialWeights(const char* params, const std::function<double(double)>& std_of) {
+  const MadeDenoiser made = MakeDenoiserFrom(MakeTransformerDenoiser, params, kObs);
   for (const auto& item : made.module->named_parameters()) {
     const std::string& name = item.key();
     const bool is_norm = name.find("norm") != std::string::npos || name.find("ln_f") != name.npos;
@@ -112,11 +114,18 @@ TEST(DiffusionTransformer, ALayerBeginsWithWeightsThatKeepTheScaleOfItsInputs) {
       EXPECT_EQ((item.value() - 1.0).abs().max().item<float>(), 0.0F) << name;
     } else {
       const bool is_position = name.find("pos_emb") != name.npos;
-      const double std =
-          is_position ? 0.02 : 1.0 / std::sqrt(static_cast<double>(item.value().size(1)));
+      const double std = is_position ? 0.02 : std_of(static_cast<double>(item.value().size(1)));
       EXPECT_NEAR(item.value().std().item<double>(), std, 0.1 * std) << name;
     }
   }
+}
+
+TEST(DiffusionTransformer, StartsAsUpstreamDoes) {
+  ExpectInitialWeights("{}", [](double) { return 0.02; });
+}
+
+TEST(DiffusionTransformer, WithFanInALayerKeepsTheScaleOfItsInputs) {
+  ExpectInitialWeights(R"({"weight_init": "fan_in"})", [](double n) { return 1.0 / std::sqrt(n); });
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ struct TransformerConfig {
   bool is_pre_norm = true;    // otherwise post-norm, as in Vaswani et al. 2017
   bool has_qkv_bias = true;
   bool is_position_learned = true;  // otherwise sinusoidal
+  bool has_fan_in_init = false;     // otherwise N(0, 0.02^2), whatever the width
 };
 
 void CheckConfig(const TransformerConfig& config) {
@@ -71,13 +72,13 @@ void CheckConfig(const TransformerConfig& config) {
   }
 }
 
-// A linear layer before the first norm. Its initial weights keep the scale of its inputs at any
-// width (LeCun et al. 1998). With upstream's standard deviation of 0.02, a narrow network hardly
-// sees the observations and learns slowly: docs/results.md compares the two.
-torch::nn::Linear MakeEmbedding(std::int64_t in, std::int64_t out) {
-  torch::nn::Linear linear = MakeLinear(in, out);
-  torch::nn::init::normal_(linear->weight, 0.0, 1.0 / std::sqrt(static_cast<double>(in)));
-  return linear;
+// Weights that answer at the scale of what they read, at any width (LeCun et al. 1998): N(0, 1/in).
+void InitializeByFanIn(torch::nn::Module& network) {
+  for (Tensor& parameter : network.parameters()) {
+    if (parameter.dim() != 2) continue;  // biases, norms, positions
+    const auto n_inputs = static_cast<double>(parameter.size(1));
+    torch::nn::init::normal_(parameter, 0.0, 1.0 / std::sqrt(n_inputs));
+  }
 }
 
 // 0 where `allowed`, else -inf.
@@ -191,10 +192,10 @@ DiffusionTransformer::DiffusionTransformer(const TransformerConfig& config) : co
       config.action_dim + (config.obs_as_cond ? 0 : config.obs_feature_dim);
   if (config.has_time_mlp) {  // names as in Sequential(SinusoidalPosEmb, Linear, Mish, Linear)
     const auto mlp = register_module("time_emb", std::make_shared<torch::nn::Module>());
-    time_mlp1_ = mlp->register_module("1", MakeEmbedding(d, 4 * d));
-    time_mlp2_ = mlp->register_module("3", MakeEmbedding(4 * d, d));
+    time_mlp1_ = mlp->register_module("1", MakeLinear(d, 4 * d));
+    time_mlp2_ = mlp->register_module("3", MakeLinear(4 * d, d));
   }
-  input_emb_ = register_module("input_emb", MakeEmbedding(input_dim, d));
+  input_emb_ = register_module("input_emb", MakeLinear(input_dim, d));
   pos_emb_ = AddPositions("pos_emb", config.horizon + (has_memory() ? 0 : 1));
   if (has_memory()) MakeCondition();
 
@@ -210,13 +211,14 @@ DiffusionTransformer::DiffusionTransformer(const TransformerConfig& config) : co
   ln_f_ = register_module("ln_f", torch::nn::LayerNorm(torch::nn::LayerNormOptions({d})));
   head_ = register_module("head", MakeLinear(d, config.action_dim));
   if (config.causal_attn) MakeMasks();
+  if (config.has_fan_in_init) InitializeByFanIn(*this);
 }
 
 void DiffusionTransformer::MakeCondition() {
   const std::int64_t d = config_.n_emb;
   cond_pos_emb_ = AddPositions("cond_pos_emb", 1 + (config_.obs_as_cond ? config_.n_obs_steps : 0));
   if (config_.obs_as_cond) {
-    cond_obs_emb_ = register_module("cond_obs_emb", MakeEmbedding(config_.obs_feature_dim, d));
+    cond_obs_emb_ = register_module("cond_obs_emb", MakeLinear(config_.obs_feature_dim, d));
     if (config_.task_dim > 0) {
       task_film_ = register_module("task_film", MakeLinear(config_.task_dim, 2 * d));
     }
@@ -232,8 +234,8 @@ void DiffusionTransformer::MakeCondition() {
                                  .p_drop = config_.p_drop_attn});
     return;
   }
-  encoder_mlp1_ = encoder->register_module("0", MakeEmbedding(d, 4 * d));
-  encoder_mlp2_ = encoder->register_module("2", MakeEmbedding(4 * d, d));
+  encoder_mlp1_ = encoder->register_module("0", MakeLinear(d, 4 * d));
+  encoder_mlp2_ = encoder->register_module("2", MakeLinear(4 * d, d));
 }
 
 // Upstream's masks: a token does not see later tokens; action t sees the timestep and the
@@ -499,6 +501,9 @@ TransformerConfig ReadTransformerConfig(const Config& params, const PolicySpec& 
   keys("qkv_bias", &c.has_qkv_bias, "queries, keys and values have a bias");
   keys.Choice("position", &c.is_position_learned, {{"learned", true}, {"sinusoidal", false}},
               "embedding of the place in the sequence");
+  keys.Choice("weight_init", &c.has_fan_in_init, {{"normal", false}, {"fan_in", true}},
+              "initial weights: a standard deviation of 0.02, as in TransformerForDiffusion, or of "
+              "1/sqrt(inputs), with which narrow networks learn small differences faster");
   return c;
 }
 

@@ -70,8 +70,8 @@ std::shared_ptr<Denoiser> MakeUnetDenoiser(const Config& params, const PolicySpe
                                            torch::nn::Module& parent);
 
 /// The transformer. Reads n_layer, n_head, n_emb, n_cond_layers, p_drop_emb, p_drop_attn,
-/// causal_attn, time_as_cond, obs_as_cond, time_embedding, norm, position and qkv_bias from
-/// `params`; registers `transformer` with `parent`. Throws as MakeUnetDenoiser.
+/// causal_attn, time_as_cond, obs_as_cond, time_embedding, norm, position, qkv_bias and weight_init
+/// from `params`; registers `transformer` with `parent`. Throws as MakeUnetDenoiser.
 std::shared_ptr<Denoiser> MakeTransformerDenoiser(const Config& params, const PolicySpec& spec,
                                                   const DenoiserChannels& channels,
                                                   torch::nn::Module& parent);
