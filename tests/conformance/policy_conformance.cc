@@ -353,8 +353,8 @@ TensorMap UniformObs(int n_steps) {
 }
 
 // The predicted sequence begins at the oldest observation, so the steps to execute begin at index
-// To - 1. Here these have other actions than the rest. A policy that has learned only half of them
-// may fit another beginning better: it learns on.
+// To - 1. Here these have other actions than the rest. A policy that has only half learned them may
+// fit another beginning better, so it learns on.
 TEST_F(PolicyConformance, TheChunkBeginsAtTheCurrentStep) {
   const Horizons horizons = MakeSpec().horizons;
   const int current = horizons.n_obs_steps - 1;
