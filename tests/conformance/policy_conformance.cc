@@ -353,8 +353,8 @@ TensorMap UniformObs(int n_steps) {
 }
 
 // The predicted sequence begins at the oldest observation, so the steps to execute begin at index
-// To - 1. Any other eight steps of this one differ from those eight in four or more, a mean error of
-// 175, so a chunk with an error below kLearned fits one beginning only.
+// To - 1. Any other eight steps of this one differ from those eight in four or more, a mean error
+// of 175, so a chunk with an error below kLearned fits one beginning only.
 TEST_F(PolicyConformance, TheChunkBeginsAtTheCurrentStep) {
   const Horizons horizons = MakeSpec().horizons;
   const int current = horizons.n_obs_steps - 1;
