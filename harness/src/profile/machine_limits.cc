@@ -52,12 +52,16 @@ double ProductRate(torch::Device device, torch::ScalarType type) {
 MachineLimits MeasureMachineLimits(c10::Device device) {
   const torch::NoGradGuard no_grad;
   MachineLimits limits = {.n_threads = at::get_num_threads()};
-  const auto raise = [](double* limit, double found) { *limit = std::max(*limit, found); };
   // in rounds, so that a short burst of other load does not hit only one of them
   for (int round = 0; round < kRounds; ++round) {
-    raise(&limits.float32_flops, ProductRate(device, torch::kFloat32));
-    raise(&limits.bfloat16_flops, ProductRate(device, torch::kBFloat16));
-    if (device.is_cpu()) raise(&limits.int8_flops, ProductRate(device, torch::kInt8));
+    const auto raise = [&](double* limit, torch::ScalarType type) {
+      // Without instructions for it, a type can take 100 times as long as float32.
+      if (round > 0 && *limit < limits.float32_flops) return;
+      *limit = std::max(*limit, ProductRate(device, type));
+    };
+    raise(&limits.float32_flops, torch::kFloat32);
+    raise(&limits.bfloat16_flops, torch::kBFloat16);
+    if (device.is_cpu()) raise(&limits.int8_flops, torch::kInt8);
   }
   return limits;
 }
