@@ -8,6 +8,8 @@
 
 #include "harness/policy/gradient_check.h"
 #include "policy/kernels/loop_tensors.h"
+#include "policy/kernels/product_cache.h"
+#include "policy/kernels/product_kernels.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -83,6 +85,26 @@ TEST_P(ProductSizes, TheNumberOfThreadsAndTheLayoutChangeNoBit) {
   ColumnProduct(weight, x.t().contiguous(), /*accumulates=*/false, columns);
   EXPECT_TRUE(torch::equal(columns.t(), one));
   at::set_num_threads(n_threads);
+}
+
+// A convolution with three taps: a few columns use the weight in panels, more use it in rows.
+TEST_P(ProductSizes, WeightsThatAreLaidOutOnceChangeNoBit) {
+  const auto [columns, inner, out] = GetParam();
+  const Tensor x = torch::randn({inner, columns});
+  const Tensor weight = torch::randn({out, 3 * inner});
+  const auto* const data = x.const_data_ptr<float>();
+  const std::vector<ShiftedRows> sources = {
+      {.x = data, .shift = -1}, {.x = data, .shift = 0}, {.x = data, .shift = 1}};
+  Tensor expected = torch::empty({out, columns});
+  ColumnProduct(weight, sources, /*scale_period=*/1, expected);
+  ProductCache cache(ProductType::kFloat32);
+  const ProductScope scope(&cache);
+  Tensor whole = torch::zeros({out, columns + 2});  // the result is a block of a larger matrix
+  Tensor found = whole.narrow(1, 1, columns);
+  ColumnProduct(weight, sources, /*scale_period=*/1, found);
+  EXPECT_TRUE(torch::equal(found, expected));
+  EXPECT_EQ(whole.select(1, 0).abs().sum().item<float>(), 0.0F);
+  EXPECT_EQ(whole.select(1, columns + 1).abs().sum().item<float>(), 0.0F);
 }
 
 TEST_P(ProductSizes, InTrainingItHasTheGradientsOfAMatrixProduct) {

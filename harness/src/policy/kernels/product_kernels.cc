@@ -135,6 +135,25 @@ void RunFloat(const WeightByColumns& args, const PackedWeight& w, int n_threads)
       });
 }
 
+// The right-hand side of a product, transposed: [columns, K].
+std::shared_ptr<float[]> TransposeSources(const WeightByColumns& args, std::int64_t n_inner) {
+  const std::int64_t n_rows = n_inner / std::ssize(args.sources);
+  std::shared_ptr<float[]> transposed = Allocate<float>(args.n_columns * n_inner);
+  float* to = transposed.get();
+  for (std::int64_t column = 0; column < args.n_columns; ++column) {
+    for (const ShiftedRows& source : args.sources) {
+      const std::int64_t from = column + source.shift;
+      if (from < 0 || from >= args.n_columns) {
+        std::fill_n(to, n_rows, 0.0F);
+      } else {
+        for (std::int64_t k = 0; k < n_rows; ++k) to[k] = source.x[k * args.x_stride + from];
+      }
+      to += n_rows;
+    }
+  }
+  return transposed;
+}
+
 void RunBf16(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
   const std::int64_t inner = RoundUp(w.n_inner, kBf16Inner);
   const std::int64_t n_panels = Ceiling(w.n_rows, kBf16Width);
@@ -385,6 +404,22 @@ void MultiplyByWeight(const RowsByWeight& args, const PackedWeight& w, int n_thr
 
 void MultiplyWeight(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
   Multiply(args, args.n_columns, w, n_threads);
+}
+
+void MultiplyWeightInPanels(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
+  const std::shared_ptr<float[]> x = TransposeSources(args, w.n_inner);
+  const std::shared_ptr<float[]> c = Allocate<float>(args.n_columns * w.n_rows);
+  MultiplyByWeight({.n_rows = args.n_columns,
+                    .x = x.get(),
+                    .x_stride = w.n_inner,
+                    .c = c.get(),
+                    .c_stride = w.n_rows},
+                   w, n_threads);
+  for (std::int64_t row = 0; row < w.n_rows; ++row) {
+    for (std::int64_t column = 0; column < args.n_columns; ++column) {
+      args.c[row * args.c_stride + column] = c[column * w.n_rows + row];
+    }
+  }
 }
 
 }  // namespace dp_bench::policy

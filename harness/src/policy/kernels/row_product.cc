@@ -213,7 +213,10 @@ void ColumnProduct(const Tensor& weight, std::span<const ShiftedRows> sources,
                                 .scale_period = scale_period,
                                 .c = out.mutable_data_ptr<float>(),
                                 .c_stride = out.stride(0)};
-  if (ProductCache* const cache = ProductScope::Current()) {
+  ProductCache* const cache = ProductScope::Current();
+  if (cache != nullptr && cache->type() == ProductType::kFloat32 && args.n_columns <= kFewColumns) {
+    MultiplyWeightInPanels(args, cache->InPanels(weight), at::get_num_threads());
+  } else if (cache != nullptr) {
     MultiplyWeight(args, cache->InRows(weight, n_sources), at::get_num_threads());
   } else {
     MultiplyWeight(args, PackedWeight::InRows(ViewOf(weight), n_sources, ProductType::kFloat32),
