@@ -61,8 +61,8 @@ cmp <(outcomes own) <(outcomes vla_eval) || fail "vla_eval: other episodes"  # a
 stop_server INT
 
 echo "delays of a remote policy: repeatable, and those of its checkpoint if no samples are drawn"
-grid=("${runner[@]}" --delays 0,2 --execute 4 --chunking naive,bid,state_roll_forward env_runner.chunking.n_samples=3
-      'env_runner.chunking.followed_actions={"agent_pos":[0,1]}')
+grid=("${runner[@]}" env_runner.max_steps=60 --delays 0,2 --execute 4 --chunking naive,bid,state_roll_forward
+      env_runner.chunking.n_samples=3 'env_runner.chunking.followed_actions={"agent_pos":[0,1]}')
 "$dp_bench" eval --checkpoint "$model" --output own_grid "${grid[@]}" >eval.txt 2>&1 || fail "$(cat eval.txt)"
 start_server --checkpoint "$model"
 for i in 1 2; do
