@@ -54,8 +54,10 @@ echo "a single dataset has the task of the config"
 
 echo "each task's expert collects a dataset"
 "$dp_bench" run --config-dir "$configs" --policy act --env kuavo_dualarm --task pick_place \
-  'shape_meta.obs={"observation.state": {"shape": [16]}}' 'task_key.tasks=["pick_place","weigh_relay"]' 'dataset.mixture.tasks=["weigh_relay","pick_place"]' policy.params.dim_model=24 \
-  --dry-run >out.txt 2>&1 || fail "$(cat out.txt)"
+  'shape_meta.obs={"observation.state": {"shape": [16]}}' 'task_key.tasks=["pick_place","weigh_relay"]' \
+  'dataset.mixture.tasks=["weigh_relay","pick_place"]' policy.params.dim_model=24 horizon=8 n_action_steps=8 \
+  temporal_ensemble_coeff=null env_runner.max_steps=20 dataloader.batch_size=8 val_dataloader.batch_size=8 --dry-run \
+  >out.txt 2>&1 || fail "$(cat out.txt)"
 grep -q "collecting 2 episodes of kuavo_dualarm_weigh_relay with its expert" out.txt || fail "$(cat out.txt)"
 grep -q "every part works" out.txt || fail "$(cat out.txt)"
 
