@@ -13,7 +13,7 @@ import time
 MISSING = 3
 LEAST_CALLS = 3
 WARM_UP_CALLS = 3
-HOPELESS = 3
+MOST_TIMES_SLOWER = 3  # than the fastest way, of a way that is measured
 
 
 def load(path):
@@ -51,7 +51,7 @@ def promising(ways):
         start = time.perf_counter()
         call()
         times[way] = time.perf_counter() - start
-    return {way: call for way, call in ways.items() if times[way] <= HOPELESS * min(times.values())}
+    return {way: call for way, call in ways.items() if times[way] <= MOST_TIMES_SLOWER * min(times.values())}
 
 
 def run_ours(program, ours, seconds, device):

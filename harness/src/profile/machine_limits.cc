@@ -15,7 +15,7 @@ namespace dp_bench::profile {
 namespace {
 
 // Rows and columns of a product. On a GPU, a small one takes less time than its launch.
-constexpr std::int64_t kProbeSize = 256;
+constexpr std::int64_t kProbeSize = 256;  // tells whether a type is slow on this processor
 constexpr std::int64_t kProductSize = 1024;
 constexpr std::int64_t kProductSizeOnGpu = 4096;
 constexpr int kRounds = 4;
@@ -52,20 +52,20 @@ double ProductRate(torch::Device device, torch::ScalarType type, std::int64_t si
 MachineLimits MeasureMachineLimits(c10::Device device) {
   const torch::NoGradGuard no_grad;
   MachineLimits limits = {.n_threads = at::get_num_threads()};
+  const std::int64_t size = device.is_cuda() ? kProductSizeOnGpu : kProductSize;
   const auto size_for = [&](torch::ScalarType type) {
-    if (device.is_cuda()) return kProductSizeOnGpu;
     // Without instructions for it, a type can take 100 times as long as float32.
-    const bool is_slow = ProductRate(device, type, kProbeSize) <
-                         0.5 * ProductRate(device, torch::kFloat32, kProbeSize);
-    return is_slow ? kProbeSize : kProductSize;
+    const bool is_slow =
+        device.is_cpu() && ProductRate(device, type, kProbeSize) <
+                               0.5 * ProductRate(device, torch::kFloat32, kProbeSize);
+    return is_slow ? kProbeSize : size;
   };
-  const std::int64_t float32_size = size_for(torch::kFloat32);
   const std::int64_t bfloat16_size = size_for(torch::kBFloat16);
   const std::int64_t int8_size = size_for(torch::kInt8);
   const auto raise = [](double* limit, double found) { *limit = std::max(*limit, found); };
   // in rounds, so that a short burst of other load does not hit only one of them
   for (int round = 0; round < kRounds; ++round) {
-    raise(&limits.float32_flops, ProductRate(device, torch::kFloat32, float32_size));
+    raise(&limits.float32_flops, ProductRate(device, torch::kFloat32, size));
     raise(&limits.bfloat16_flops, ProductRate(device, torch::kBFloat16, bfloat16_size));
     if (device.is_cpu()) {
       raise(&limits.int8_flops, ProductRate(device, torch::kInt8, int8_size));
