@@ -62,7 +62,7 @@ outcomes b fsssssssff
 outcomes c ffffffffff
 expect_exit 0 "success rate  +0.300  95 % interval" "${compare[@]}" a b
 for line in "^A  *0.400  0.168 to 0.687 *4/10" "both succeed 3, only A 1, only B 4, neither 2" \
-            "McNemar       p = 0.3750 (exact, two-sided)$" \
+            "McNemar       p = 0.375 (exact, two-sided)$" \
             "only A succeeds  seed 100000  a/media/test_100000.mp4  b/media/test_100000.mp4" \
             "only B succeeds  seed 100004  no video  no video" "a difference of 5 points takes about .* more"; do
   grep -q -- "$line" out.txt || fail "no line '$line': $(cat out.txt)"
@@ -95,8 +95,10 @@ expect_exit 4 "env_runner.max_steps is 20 in a, 25 in other" "${compare[@]}" a o
 expect_exit 0 "NOT COMPARABLE: env_runner.max_steps" "${compare[@]}" a other --force
 outcomes fewer ssssssssss
 sed -i '1,3d' fewer/episodes.jsonl
-expect_exit 4 "test seeds is 10 from 100000 to 100009 in a, 7 from 100003 to 100009 in fewer" "${compare[@]}" a fewer
-expect_exit 0 "B did not run: 100000, 100001, 100002" "${compare[@]}" a fewer --force
+expect_exit 0 "B did not run: 100000, 100001, 100002" "${compare[@]}" a fewer
+cp -r a elsewhere
+sed -i -E 's/("seed": *)10000/\120000/' elsewhere/episodes.jsonl
+expect_exit 4 "the list of test seeds is 10 from 100000 to 100009 in a, 10 from 200000 to 200009 in elsewhere" "${compare[@]}" a elsewhere
 
 echo "episodes.jsonl alone is enough, with a note"
 mkdir bare

@@ -188,7 +188,9 @@ int Diff(const DiffVerbOptions& options) {
   if (ReportMismatches(compare::FindTaskMismatches(a, b), a, b)) return core::kExitNotComparable;
   const std::vector<compare::EpisodePair> pairs = PairAll(a, b);
   if (pairs.empty()) {
-    throw UsageError("'{}' and '{}' share no seed", options.a.string(), options.b.string());
+    core::PrintStatus("not comparable: '{}' and '{}' share no seed\n", options.a.string(),
+                      options.b.string());
+    return core::kExitNotComparable;
   }
   const compare::EpisodePair* chosen = nullptr;
   int n_different = 0;

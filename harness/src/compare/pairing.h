@@ -33,7 +33,7 @@ std::string WhyUnpaired(const run::RunFolder& a, const run::RunFolder& b);
 /// For a user who knows that equal seeds mean equal starts, or equal places where a file has none.
 void AssumeSameSeeds(std::vector<run::RunFolder>* folders);
 
-/// FindTaskMismatches, and the seeds of the split "test" if the two can be paired.
+/// FindTaskMismatches, and the seeds of the split "test" if the two can be paired and share none.
 std::vector<Mismatch> FindMismatches(const run::RunFolder& a, const run::RunFolder& b);
 
 /// Facts that do not forbid a comparison but that the user should know: missing files, or an env or

@@ -83,11 +83,13 @@ TEST_F(Comparability, ComparesTheVersionOfTheEnvAndNotesAnotherBuild) {
 
 TEST_F(Comparability, ComparesTheSeeds) {
   b_.episodes.pop_back();
+  EXPECT_THAT(FindMismatches(a_, b_), IsEmpty()) << "two seeds are shared";
+  for (run::EpisodeRecord& record : b_.episodes) record.seed += 100;
   const auto mismatches = FindMismatches(a_, b_);
   ASSERT_EQ(mismatches.size(), 1U);
-  EXPECT_EQ(mismatches[0].field, "test seeds");
+  EXPECT_EQ(mismatches[0].field, "the list of test seeds");
   EXPECT_EQ(mismatches[0].a, "3 from 100000 to 100002");
-  EXPECT_EQ(mismatches[0].b, "2 from 100000 to 100001");
+  EXPECT_EQ(mismatches[0].b, "2 from 100100 to 100101");
 }
 
 TEST_F(Comparability, OutcomesThatAreNoFunctionOfTheSeedAreUnpaired) {

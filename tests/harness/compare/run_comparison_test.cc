@@ -52,7 +52,7 @@ TEST_F(CompareRunsTest, PutsTwoRunsSideBySide) {
   EXPECT_THAT(text, HasSubstr("B against A, 10 shared seeds"));
   EXPECT_THAT(text, HasSubstr("both succeed 3, only A 1, only B 4, neither 2"));
   EXPECT_THAT(text, HasSubstr("success rate  +0.300"));
-  EXPECT_THAT(text, HasSubstr("p = 0.3750 (exact, two-sided)\n"));
+  EXPECT_THAT(text, HasSubstr("p = 0.375 (exact, two-sided)\n"));
   EXPECT_THAT(text, HasSubstr("only A succeeds  seed 1  " +
                               (scratch_.path() / "p/media/test_1.mp4").string() + "  " +
                               (scratch_.path() / "q/media/test_1.mp4").string()));
@@ -187,9 +187,9 @@ TEST_F(CompareRunsTest, ListsWhatOneRunLacks) {
   const RunComparison comparison = Compare({{"ssss", 1}, {"sxss", 3}});
   const CandidateComparison& b = comparison.candidates[0];
   EXPECT_EQ(b.outcomes.counts.n(), 2);
-  EXPECT_EQ(b.mismatches.at(0).field, "test seeds");
+  EXPECT_TRUE(b.mismatches.empty());
   const std::string text = report::ComparisonText(comparison);
-  EXPECT_THAT(text, HasSubstr("NOT COMPARABLE: test seeds is 4 from 1 to 4 in A, 4 from 3 to 6"));
+  EXPECT_THAT(text, HasSubstr("B against A, 2 shared seeds"));
   EXPECT_THAT(text, HasSubstr("B did not run: 1, 2\n"));
   EXPECT_THAT(text, HasSubstr("A did not run: 5, 6\n"));
   EXPECT_THAT(text, HasSubstr("note: 1 of B's episodes broke"));

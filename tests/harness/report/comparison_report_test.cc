@@ -45,7 +45,7 @@ TEST_F(ComparisonReport, ShowsTheDifferenceAndEveryDiscordantSeed) {
   Add("b", "fsssssssff");
   const std::string page = Page();
   EXPECT_THAT(page, AllOf(HasSubstr("B against A on pusht, push"), HasSubstr("+30.0<small> points"),
-                          HasSubstr("<b>-11.8 to +60.1</b>"), HasSubstr("McNemar p = 0.3750"),
+                          HasSubstr("<b>-11.8 to +60.1</b>"), HasSubstr("McNemar p = 0.375"),
                           HasSubstr("seed 1</b><span class=\"tag success\">only A"),
                           HasSubstr("seed 5</b><span class=\"tag success\">only B"),
                           HasSubstr("5 points takes about"), HasSubstr("class=\"up\"")));

@@ -42,7 +42,7 @@ constexpr const char* kCompareDetails =
 ran: differences of success rate and score with 95 % intervals, McNemar's test, and the seeds that
 only one of the two solved. With several candidates, p-values are also given with Holm's correction.
 Three runs or more get letters and ranks: runs with a letter in common are not shown to differ. Results whose seeds are not known to be the same are compared unpaired, with Fisher's test.
-Exit code 4: env, task or seeds differ.
+Exit code 4: env or task differ, or no seed is shared.
 
 Examples:
   dp_bench compare runs/baseline runs/candidate --html comparison.html
@@ -157,8 +157,10 @@ bool AreGridsComparable(const compare::DelayGridFile& a, const compare::DelayGri
       return AreComparable(ReadRuns({point.folder, other.folder}));
     }
   }
-  throw DataError("'{}' and '{}' have no delay with the same execute in common; evaluate one",
-                  a.points.front().policy, b.points.front().policy);
+  core::PrintStatus(
+      "not comparable: '{}' and '{}' have no delay with the same execute in common; evaluate one\n",
+      a.points.front().policy, b.points.front().policy);
+  return false;
 }
 
 // The grids of `eval --delays` in these folders.
@@ -223,6 +225,10 @@ int Answer(const CompareVerbOptions& options) {
 }
 
 int Compare(const CompareVerbOptions& options) {
+  if (options.folders.size() > compare::kMaxComparedRuns) {
+    throw UsageError("expected at most {} runs, found {}", compare::kMaxComparedRuns,
+                     options.folders.size());
+  }
   if (options.n_questions() > 0) return Answer(options);
   if (options.folders.size() < 2) {
     throw UsageError("expected two runs or more, or one with --published, --real or --allocate");
@@ -268,7 +274,7 @@ Verb AddCompare(CLI::App* app) {
   app->add_option("runs", options->folders,
                   "Run folders or results; the others are compared with the first")
       ->required()
-      ->expected(1, static_cast<int>(compare::kMaxComparedRuns))
+      ->expected(-1)
       ->check(CLI::ExistingPath);
   app->add_option("--json", options->json, "Write the comparison to this file");
   app->add_option("--html", options->html,
