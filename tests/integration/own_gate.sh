@@ -43,6 +43,11 @@ evaluate damaged worse 20  # as good as none succeeds; ten lost seeds are proof
 expect_exit 1 "FAIL" "$dp_bench" gate --baseline "$policy/baseline.json" --candidate worse
 head -1 out.txt
 
+echo "a policy of another task does not run"
+expect_exit 4 "NOT COMPARABLE: env.plugin differs" "$dp_bench" gate --baseline "$policy/baseline.json" \
+  --candidate "$models/kuavo_pick_place_transformer" --output another_task
+[ ! -e another_task/episodes.jsonl ] || fail "it ran"
+
 echo "a faster policy is judged against its reference"
 verify() {  # verify CODE VERDICT OUTPUT ARGUMENTS...
   local code=$1 verdict=$2 output=$3

@@ -116,7 +116,9 @@ evaluate::CheckpointEvaluationOptions EvaluationOf(const ExportVerbOptions& opti
 int Verify(const ExportVerbOptions& options) {
   const evaluate::CheckpointEvaluationOptions evaluation = EvaluationOf(options);
   const int exit_code = evaluate::EvaluateVerified(
-      evaluation, {.reference = options.checkpoint, .margin = options.margin});
+      evaluation, {.reference = options.checkpoint,
+                   .margin = options.margin,
+                   .more_seeds = "repeat it with a larger --verify and another --output"});
   const fs::path verdict = evaluation.output / run::kVerificationFile;
   if (fs::exists(verdict)) {
     fs::copy_file(verdict, options.output / run::kVerificationFile);

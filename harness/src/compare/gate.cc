@@ -209,8 +209,8 @@ std::string ExplainDifference(const run::RunFolder& baseline, const run::RunFold
         count, now);
   }
   return fmt::format(
-      "{}; the processor may be the cause, because the baseline is of the class "
-      "\"{}\" and the candidate of \"{}\"",
+      "{}; the processor or what runs the policy on it may be the cause, because the baseline is "
+      "of the class \"{}\" and the candidate of \"{}\"",
       count, before, now);
 }
 
@@ -342,6 +342,14 @@ void Decide(const std::string& more_seeds, GateResult* result) {
                                of_what, margin, more_seeds);
 }
 
+void RequireEpisodes(const run::RunFolder& run, std::span<const run::EpisodeRecord> episodes) {
+  if (!episodes.empty()) return;
+  throw DataError(
+      "{} has no test episodes; expected the folder of a run or of an evaluation, with "
+      "episodes.jsonl",
+      run.path.string());
+}
+
 }  // namespace
 
 std::string BaselineJson(const run::RunFolder& run, std::string_view decided_by) {
@@ -416,15 +424,10 @@ double GateResult::log_fail_evidence() const {
 }
 
 GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
-                   const SequentialTestConfig& config, const GateProgress* earlier) {
+                   const SequentialTestConfig& config, const GateProgress* earlier,
+                   const std::string& more_seeds) {
   const std::vector<run::EpisodeRecord> old_episodes = TestEpisodes(baseline);
   const std::vector<run::EpisodeRecord> new_episodes = TestEpisodes(candidate);
-  if (new_episodes.empty()) {
-    throw DataError(
-        "{} has no test episodes; expected the folder of a run or of an evaluation, with "
-        "episodes.jsonl",
-        candidate.path.string());
-  }
   SequentialTestConfig fixed = config;
   fixed.decided_by = baseline.decided_by;
   GateResult result = {.title = run::RunTitle(candidate),
@@ -432,8 +435,9 @@ GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candida
                        .test = SequentialTest(fixed)};
   result.checkpoint_hash = CheckpointHash(candidate);
   result.mismatches = FindTaskMismatches(baseline, candidate);
+  if (result.mismatches.empty()) RequireEpisodes(candidate, new_episodes);
   const std::string why_unpaired = WhyUnpaired(baseline, candidate);
-  if (why_unpaired.empty()) {
+  if (why_unpaired.empty() && !new_episodes.empty()) {
     for (const Mismatch& mismatch : FindSeedMismatch(old_episodes, new_episodes)) {
       result.mismatches.push_back(mismatch);
     }
@@ -476,7 +480,9 @@ GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candida
     if (!note.empty()) result.note += (result.note.empty() ? "" : ". ") + note;
   }
   CountPairs(outcomes.pairs, changes, &result);
-  Decide(MoreSeeds(candidate, old_episodes.size(), new_episodes.size(), result), &result);
+  Decide(more_seeds.empty() ? MoreSeeds(candidate, old_episodes.size(), new_episodes.size(), result)
+                            : more_seeds,
+         &result);
   return result;
 }
 

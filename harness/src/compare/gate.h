@@ -84,9 +84,11 @@ struct GateProgress {
 /// decides, whatever `config` says. A gate that continues an `earlier`
 /// one (may be null) counts everything anew. It is kNotComparable, naming the field, if the
 /// candidate or the outcomes that were counted then differ. Throws Error{kData} if the candidate
-/// has no test episodes, Error{kConfig} for a bad `config`.
+/// has the same task and no test episodes, Error{kConfig} for a bad `config`. `more_seeds`: what
+/// the user does if the gate is inconclusive; empty: more of `dp_bench gate`.
 GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
-                   const SequentialTestConfig& config, const GateProgress* earlier = nullptr);
+                   const SequentialTestConfig& config, const GateProgress* earlier = nullptr,
+                   const std::string& more_seeds = "");
 
 /// How a checkpoint is rolled out until there is a verdict.
 struct GateRolloutPlan {

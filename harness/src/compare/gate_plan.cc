@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
@@ -95,6 +96,15 @@ void RequirePossibleDrops(const run::RunFolder& baseline, double success_rate,
             : fmt::format("the success rate is {:.3g}, so give at most that", success_rate);
     throw UsageError("--plan: a drop of {:.6g} cannot be planned: {}", drop, why);
   }
+}
+
+// All of `drops`, or of kUsualDrops those that are possible.
+std::vector<double> AskedDrops(std::vector<double> drops, double success_rate) {
+  const auto is_possible = [success_rate](double drop) { return drop <= success_rate; };
+  if (std::ranges::equal(drops, kUsualDrops) && std::ranges::any_of(drops, is_possible)) {
+    std::erase_if(drops, std::not_fn(is_possible));
+  }
+  return drops;
 }
 
 // new minus old score of a pair in which the drop was planted.
@@ -261,8 +271,9 @@ GatePlan PlanGate(const run::RunFolder& baseline, const run::RunFolder* candidat
   } else {
     recording.same_seed_share = question.correlation;
   }
-  RequirePossibleDrops(baseline, plan.success_rate, question.drops);
-  for (const double drop : question.drops) {
+  const std::vector<double> drops = AskedDrops(question.drops, plan.success_rate);
+  RequirePossibleDrops(baseline, plan.success_rate, drops);
+  for (const double drop : drops) {
     plan.drops.push_back(PlanDrop(recording, drop, plan.config));
   }
   return plan;

@@ -2,6 +2,7 @@
 // simulation: gates on recorded episodes in which the drop was planted.
 #pragma once
 
+#include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -15,8 +16,13 @@ namespace dp_bench::compare {
 /// No simulated gate gets more pairs.
 inline constexpr int kMaxPlannedPairs = 20'000;
 
+/// Drops that a gate is often asked about.
+inline constexpr std::array kUsualDrops = {0.03, 0.05, 0.1, 0.2};
+
 struct GatePlanQuestion {
-  std::vector<double> drops;  // of the success rate; each above 0 and at most the rate
+  /// Of the success rate; each above 0 and at most the rate. Of kUsualDrops, those that are larger
+  /// than the rate are left out.
+  std::vector<double> drops;
   /// Between the old and the new score of a seed, in [0, 1). Only used without a candidate.
   double correlation = 0.0;
 };

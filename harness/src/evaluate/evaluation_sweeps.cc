@@ -414,6 +414,8 @@ std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions op
   core::SingleProcess alone;
   CheckpointEvaluation evaluation(std::move(options), alone);
   run::RunFolder candidate = run::ReadRunFolder(evaluation.folder());
+  // of another task, it need not run
+  if (!compare::FindTaskMismatches(baseline, candidate).empty()) return plan.judge(candidate);
   run::RunResult all;
   std::optional<compare::GateResult> result;
   while (!result || !IsDecided(*result, plan)) {

@@ -79,7 +79,7 @@ int EvaluateVerified(const CheckpointEvaluationOptions& options,
   const compare::SequentialTestConfig config = {.margin = verification.margin,
                                                 .max_pairs = n_pairs};
   const auto judge = [&](const run::RunFolder& candidate) {
-    return compare::RunGate(reference, candidate, config);
+    return compare::RunGate(reference, candidate, config, nullptr, verification.more_seeds);
   };
   std::optional<compare::GateResult> result = GateByRollouts(
       options, reference, {.n_first = kFirstLook, .max_episodes = n_pairs, .judge = judge});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "evaluate/checkpoint_evaluation.h"
 
@@ -11,6 +12,7 @@ namespace dp_bench::evaluate {
 struct VerificationOptions {
   std::filesystem::path reference;  // a checkpoint; empty: no verification
   double margin = 0.03;             // the drop of the success rate that PASS excludes, in (0, 1)
+  std::string more_seeds = "repeat it with a larger env_runner.n_test and --overwrite";  // advice
 };
 
 /// Rolls out the reference on all test seeds into the folder OUTPUT_reference, with the overrides

@@ -95,6 +95,18 @@ TEST(GatePlan, EqualRunsShowOnlyThePlantedDrop) {
   EXPECT_EQ(plan.drops[0].fail_rate, 1.0);
 }
 
+TEST(GatePlan, LeavesOutUsualDropsAboveTheSuccessRate) {
+  const run::RunFolder baseline = RunOf(Times(15, "s") + Times(85, "f"));
+  const std::vector<double> usual(kUsualDrops.begin(), kUsualDrops.end());
+  const GatePlan plan = PlanGate(baseline, nullptr, {}, {.drops = usual});
+  ASSERT_EQ(plan.drops.size(), 3U);
+  EXPECT_EQ(plan.drops.back().drop, 0.1);
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kUsage,
+                [&] { PlanGate(RunOf(Times(99, "f") + "s"), nullptr, {}, {.drops = usual}); }),
+      HasSubstr("the success rate is 0.01"));
+}
+
 TEST(GatePlan, DecidesByTheScoreOfTheBaseline) {
   run::RunFolder baseline = RunOf(Times(80, "s") + Times(20, "f"));
   const PlannedDrop by_success = Planned(baseline, nullptr, 0.1);
