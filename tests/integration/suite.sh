@@ -151,6 +151,39 @@ assert rows["late"] != rows["late_bid"]
 PYTHON
 [ "$(grep -c ',still,late' late/suite.csv)" -eq 2 ] || fail "$(cat late/suite.csv)"
 
+# a server that is gone: the step fails, keeps its episodes, and continues when the server is back
+serve() {  # serve PORT
+  "$dp_bench" serve --checkpoint "$checkpoint" --port "$1" >server.txt 2>server_log.txt &
+  server=$!
+  until [ -s server.txt ]; do kill -0 $server || fail "$(cat server_log.txt)"; sleep 0.05; done
+}
+stop_server() { kill $server; wait $server || true; }
+serve 0
+url=$(cat server.txt)
+cat >suite.json <<JSON
+{"name": "served", "policies": [{"policy": "remote", "trained": false}], "tasks": [{"env": "point_mass"}],
+ "overrides": ["policy.params.url=$url", "env_runner.n_test=300", "env_runner.n_videos=0", "env_runner.n_envs=2"]}
+JSON
+"${run[@]}" --output served >served.txt 2>&1 &
+until compgen -G "served/cells/remote/*/*/run/episodes.part*" >/dev/null; do kill -0 $! || fail "$(cat served.txt)"; sleep 0.05; done
+sleep 0.3
+kill -INT $!
+status=0
+wait $! || status=$?
+[ "$status" -eq 75 ] || fail "interrupted, but ended with $status: $(cat served.txt)"
+rows() { cat served/cells/remote/*/*/run/episodes.part* | wc -l; }
+n_rows=$(rows)
+stop_server
+expect_exit 2 "FAILED  remote on point_mass: .*Is it running" "${run[@]}" --output served
+[ "$(rows)" -eq "$n_rows" ] || fail "the episodes of a step that failed are gone"
+serve "${url##*:}"
+"${run[@]}" --output served >served.txt 2>&1 || fail "$(cat served.txt)"
+stop_server
+
+# the seeds of the trainings are those of the suite
+echo '{"name": "a", "policies": [{"policy": "unet_hybrid"}], "tasks": [{"env": "point_mass"}], "overrides": ["training.seed=7"]}' >suite.json
+expect_exit 2 "the suite's seeds set training.seed" "${run[@]}" --output none
+
 # files that are no suite
 echo '{"name": "a", "policies": [{"polcy": "unet_hybrid"}], "tasks": [{"env": "point_mass"}]}' >suite.json
 expect_exit 2 "one of policy, config and checkpoint" "${run[@]}" --output none

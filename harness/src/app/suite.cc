@@ -315,10 +315,15 @@ int RunSuite(SuiteVerbOptions options) {
     core::PrintResult("interrupted; the same command continues\n");
     return report.exit_code;
   }
-  core::PrintResult("{}\npage: {}\n",
-                    report::SuiteText(results.Table(), results.Extras(report.states)),
+  const compare::SuiteTable table = results.Table();
+  const report::SuiteExtras extras = results.Extras(report.states);
+  core::PrintResult("{}\npage: {}\n", report::SuiteText(table, extras),
                     (options.output / "suite.html").string());
-  return report.exit_code;
+  if (report.exit_code != 0) return report.exit_code;
+  if (!extras.failed.empty()) return ExitCodeFor(ErrorCode::kData);
+  const bool has_broken = std::ranges::any_of(
+      table.cells, [](const compare::SuiteCell& cell) { return cell.n_failed > 0; });
+  return has_broken ? ExitCodeFor(ErrorCode::kEnv) : 0;
 }
 
 }  // namespace

@@ -97,16 +97,22 @@ double Power(const PowerQuestion& question, int n, CriticalWins* critical_wins) 
 }  // namespace
 
 RateInterval WilsonInterval(int n_success, int n, double confidence) {
-  RateInterval interval = WithoutBounds(n_success, n, confidence);
+  const RateInterval counts = WithoutBounds(n_success, n, confidence);
+  RateInterval interval = WilsonIntervalOf(counts.rate, n, confidence);
+  interval.n_success = n_success;
+  return interval;
+}
+
+RateInterval WilsonIntervalOf(double rate, int n, double confidence) {
+  RateInterval interval = {.n = n, .rate = rate};
   if (n == 0) return interval;
   const double z = boost::math::quantile(boost::math::normal(), 0.5 + confidence / 2.0);
-  const double p = interval.rate;
   const double shrink = 1.0 + z * z / n;
-  const double centre = (p + z * z / (2.0 * n)) / shrink;
-  const double half = z / shrink * std::sqrt(p * (1.0 - p) / n + z * z / (4.0 * n * n));
+  const double centre = (rate + z * z / (2.0 * n)) / shrink;
+  const double half = z / shrink * std::sqrt(rate * (1.0 - rate) / n + z * z / (4.0 * n * n));
   // at the ends the formula gives 0 and 1, apart from rounding
-  interval.low = n_success == 0 ? 0.0 : std::max(0.0, centre - half);
-  interval.high = n_success == n ? 1.0 : std::min(1.0, centre + half);
+  interval.low = rate == 0.0 ? 0.0 : std::max(0.0, centre - half);
+  interval.high = rate == 1.0 ? 1.0 : std::min(1.0, centre + half);
   return interval;
 }
 

@@ -23,6 +23,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RateInterval, n_success, n, rate, low, high)
 /// near 0 and 1. Without episodes it is [0, 1].
 RateInterval WilsonInterval(int n_success, int n, double confidence = 0.95);
 
+/// The same of a rate that need not be a number of successes by `n`, such as a mean of rates. The
+/// result has no n_success.
+RateInterval WilsonIntervalOf(double rate, int n, double confidence = 0.95);
+
 /// The exact interval of Clopper and Pearson (1934), for claims such as "at least". Its coverage is
 /// never below `confidence`, so it is wider. Without episodes it is [0, 1].
 RateInterval ClopperPearsonInterval(int n_success, int n, double confidence = 0.95);

@@ -33,40 +33,39 @@ CellGrid GridOf(const SuiteTable& table) {
 
 // What two policies did on a task.
 struct TaskDifferences {
-  std::vector<double> by_seed;  // A minus B, the mean over their common training seeds
+  std::vector<double> by_seed;  // A minus B, each the mean over its training seeds
   PairCounts counts;
 };
 
-// Only the test seeds that all common training seeds of both policies have.
+int CountSuccesses(std::span<const SuiteCell* const> cells, std::uint64_t seed) {
+  return static_cast<int>(std::ranges::count_if(cells, [seed](const SuiteCell* cell) {
+    return cell->successes[seed - cell->first_seed] == '1';
+  }));
+}
+
+// Only the test seeds that all cells have.
 TaskDifferences DifferencesOn(std::span<const SuiteCell* const> of_a,
                               std::span<const SuiteCell* const> of_b) {
-  std::vector<std::pair<const SuiteCell*, const SuiteCell*>> common;
-  for (const SuiteCell* a : of_a) {
-    for (const SuiteCell* b : of_b) {
-      if (a->seed == b->seed) common.emplace_back(a, b);
-    }
-  }
   TaskDifferences result;
-  if (common.empty()) return result;
+  if (of_a.empty() || of_b.empty()) return result;
   std::uint64_t begin = 0;
   std::uint64_t end = UINT64_MAX;
-  for (const auto& [a, b] : common) {
-    begin = std::max({begin, a->first_seed, b->first_seed});
-    end = std::min({end, a->first_seed + a->successes.size(), b->first_seed + b->successes.size()});
+  for (const auto& cells : {of_a, of_b}) {
+    for (const SuiteCell* cell : cells) {
+      begin = std::max(begin, cell->first_seed);
+      end = std::min(end, cell->first_seed + cell->successes.size());
+    }
   }
+  const auto n_a = static_cast<int>(of_a.size());
+  const auto n_b = static_cast<int>(of_b.size());
   for (std::uint64_t seed = begin; seed < end; ++seed) {
-    int n_a = 0;
-    int n_b = 0;
-    for (const auto& [a, b] : common) {
-      n_a += a->successes[seed - a->first_seed] == '1' ? 1 : 0;
-      n_b += b->successes[seed - b->first_seed] == '1' ? 1 : 0;
-    }
-    result.by_seed.push_back(static_cast<double>(n_a - n_b) / static_cast<double>(common.size()));
-    if (n_a == n_b) {
-      result.counts.Add(n_a > 0, n_b > 0);
-    } else {
-      result.counts.Add(n_a > n_b, n_b > n_a);
-    }
+    const int a = CountSuccesses(of_a, seed);
+    const int b = CountSuccesses(of_b, seed);
+    result.by_seed.push_back(static_cast<double>(a) / n_a - static_cast<double>(b) / n_b);
+    result.counts.Add({.both_succeed = a * b,
+                       .only_a = a * (n_b - b),
+                       .only_b = (n_a - a) * b,
+                       .neither = (n_a - a) * (n_b - b)});
   }
   return result;
 }

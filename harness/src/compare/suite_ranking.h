@@ -17,7 +17,7 @@ struct SuitePair {
   RankedPair ranked;      // indices into SuiteTable::policies
   double difference = 0;  // success rate of A minus that of B: the mean over tasks, in [-1, 1]
   int n_seeds = 0;        // test seeds of each task that both have; with several tasks, the least
-  /// Test seeds of tasks; with several training seeds, the policy that solves it with more of them.
+  /// Pairs of episodes with the same task and test seed: each training of A with each of B.
   PairCounts counts;
   std::size_t task = 0;  // of SuiteRanking::on_tasks: an index into SuiteTable::tasks
 };
@@ -39,9 +39,9 @@ struct SuiteRanking {
   const SuitePlace* PlaceOf(const std::string& policy, const std::string& task = "") const;
 };
 
-/// Two policies are compared on the tasks, training seeds and test seeds that both have. The unit
-/// is a test seed: all its episodes, of all tasks and training seeds, are one difference. So
-/// neither tasks nor trainings need to be independent. Tasks count alike: if they have different
+/// Two policies are compared on the tasks and test seeds that both have. The unit is a test seed:
+/// all its episodes, of all tasks and training seeds, are one difference. So neither tasks nor
+/// trainings need to be independent. Tasks count alike: if they have different
 /// numbers of seeds, the first ones of each are used.
 ///
 /// Letters are from e-BH at 5 %, once for the pairs over all tasks and once for all pairs on all

@@ -104,14 +104,12 @@ bool IsOutcomes(const std::string& text) {
 
 // Of the outcomes of all training seeds, which share `n_units` test seeds.
 RateInterval RateOf(const std::string& outcomes, std::size_t n_units) {
-  const auto n_success = std::ranges::count(outcomes, '1');
-  RateInterval rate = {.n_success = static_cast<int>(n_success),
-                       .n = static_cast<int>(outcomes.size())};
-  rate.rate = static_cast<double>(n_success) / rate.n;
-  const int of_units = static_cast<int>(std::lround(rate.rate * static_cast<double>(n_units)));
-  const RateInterval units = WilsonInterval(of_units, static_cast<int>(n_units));
-  rate.low = std::min(units.low, rate.rate);
-  rate.high = std::max(units.high, rate.rate);
+  const auto n_success = static_cast<int>(std::ranges::count(outcomes, '1'));
+  const auto n = static_cast<int>(outcomes.size());
+  RateInterval rate =
+      WilsonIntervalOf(static_cast<double>(n_success) / n, static_cast<int>(n_units));
+  rate.n_success = n_success;
+  rate.n = n;
   return rate;
 }
 

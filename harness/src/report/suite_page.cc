@@ -181,6 +181,8 @@ Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
   std::vector<std::string> groups = compare::GroupsOf(table);
   const compare::SuiteRanking ranking = compare::RankingOf(table);
   const std::vector<compare::SuiteRate> rates = compare::RatesOf(table);
+  int n_broken = 0;
+  for (const compare::SuiteCell& cell : table.cells) n_broken += cell.n_failed;
   Json shown = {{"title", table.name},
                 {"policies", Json::array()},
                 {"groups", Json::array()},
@@ -203,6 +205,7 @@ Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
                                                    [](const compare::SuiteCell& cell) {
                                                      return cell.n_policy_faults > 0;
                                                    })},
+                {"n_broken", n_broken > 0 ? Json(n_broken) : Json()},
                 {"has_costs", !extras.costs.empty()}};
   for (const std::string& group : groups) {
     const Json expert = ExpertMean(table, &group);
@@ -211,6 +214,10 @@ Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
                                {"expert", expert},
                                {"tasks", TaskRows(table, extras, ranking, rates, group)}});
   }
+  shown["has_videos"] = std::ranges::any_of(shown["groups"], [](const Json& group) {
+    return std::ranges::any_of(group["tasks"],
+                               [](const Json& task) { return task["has_video"].get<bool>(); });
+  });
   const bool is_grouped = groups.size() > 1;
   if (!is_grouped) groups.clear();  // the same as all tasks
   shown["is_grouped"] = is_grouped;

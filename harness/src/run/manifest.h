@@ -99,6 +99,10 @@ std::string OutcomeClass(const OutcomeConditions& conditions);
 /// The class in a manifest's text; empty if it has none.
 std::string OutcomeClassOf(const std::string& manifest);
 
+/// What the message says if a run of another manifest was to be continued, so that `suite` knows it
+/// in the output of a step.
+inline constexpr std::string_view kBegunWithAnother = "was begun with another";
+
 inline constexpr const char* kDeterminismKey = "determinism";
 inline constexpr const char* kPolicyDeterminismKey = "policy_determinism";  // of a policy of others
 

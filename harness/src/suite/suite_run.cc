@@ -228,9 +228,11 @@ class SuiteRunner {
     } catch (const Error&) {
       return true;
     }
-    const bool is_first = ended.kind == StepKind::kEvaluate && !starts_over_[step];
-    starts_over_[step] = starts_over_[step] || is_first;
-    return is_first;
+    if (ended.kind != StepKind::kEvaluate || starts_over_[step]) return false;
+    const std::string why = FailureOf(ended);
+    starts_over_[step] = why.find(run::kBegunWithAnother) != std::string::npos;
+    if (starts_over_[step]) core::PrintStatus("{}: {}\nit begins again\n", ended.title, why);
+    return starts_over_[step];
   }
 
   // What another process did; what it gave up is ours.

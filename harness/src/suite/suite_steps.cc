@@ -70,6 +70,14 @@ std::string TrialOf(const char* verb, const std::string& policy, const SuiteTask
                      fmt::join(task.overrides, " "));
 }
 
+void SetSeed(std::uint64_t seed, config::ConfigRequest* request) {
+  for (const std::string& text : request->overrides) {
+    if (!text.starts_with("training.seed=")) continue;
+    throw UsageError("{}: the suite's seeds set training.seed; give \"seeds\": [...]", text);
+  }
+  request->overrides.push_back(fmt::format("training.seed={}", seed));
+}
+
 class StepList {
  public:
   StepList(const SuiteFile& suite, const SuiteOptions& options)
@@ -100,7 +108,7 @@ class StepList {
   void AddRun(const SuitePolicy& policy, const SuiteTask& task, std::uint64_t seed) {
     config::ConfigRequest request = RequestOf(policy, task);
     const std::optional<std::size_t> collection = CollectionOf(request, task);
-    request.overrides.push_back(fmt::format("training.seed={}", seed));
+    SetSeed(seed, &request);
     if (options_.has_budget) {  // the training must not depend on how many seeds its cell gets
       const int n = run::SelectionSeeds(Resolve(request, policy.name)).n;
       request.overrides.push_back(fmt::format("env_runner.n_selection={}", n));
@@ -151,7 +159,7 @@ class StepList {
     first.overrides.clear();                                              // of that task alone
     if (!policy.config.empty()) first.env = first.obs = first.task = "";  // it has its own
     config::ConfigRequest request = RequestOf(policy, first);
-    request.overrides.push_back(fmt::format("training.seed={}", seed));
+    SetSeed(seed, &request);
     const Json config = Resolve(request, policy.name);
     if (!config.contains("/dataset/mixture"_json_pointer)) {
       throw ConfigError("{}: multi_task needs dataset.mixture, the datasets of all tasks",

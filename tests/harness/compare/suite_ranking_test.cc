@@ -44,7 +44,7 @@ TEST(SuiteRankingTest, APolicyThatLacksCellsHasNoPlaceOverAllTasks) {
   EXPECT_THAT(RankingOf(table).PlaceOf("strong"), IsNull());  // there is no other policy
 }
 
-TEST(SuiteRankingTest, PairsAreOfTheSameTaskTrainingSeedAndTestSeed) {
+TEST(SuiteRankingTest, PairsAreOfTheSameTaskAndTestSeedWithAllTrainings) {
   SuiteTable table = SmallTable();
   SuiteCell later = Cell("strong", "reach", "111");
   later.first_seed = 100002;  // shares 100002 to 100004 with the other policy
@@ -54,8 +54,23 @@ TEST(SuiteRankingTest, PairsAreOfTheSameTaskTrainingSeedAndTestSeed) {
   ASSERT_EQ(pairs.size(), 1U);
   EXPECT_EQ(pairs[0].n_seeds, 3);
   EXPECT_EQ(pairs[0].counts.both_succeed, 1);
+  EXPECT_EQ(pairs[0].counts.only_a, 1);
   EXPECT_EQ(pairs[0].counts.only_b, 2);
-  EXPECT_DOUBLE_EQ(pairs[0].difference, -2.0 / 3.0);
+  EXPECT_EQ(pairs[0].counts.neither, 2);
+  EXPECT_DOUBLE_EQ(pairs[0].difference, (0.5 - 0.5 - 0.5) / 3.0);
+}
+
+// The row of a policy that is not trained has the first training seed of the list.
+TEST(SuiteRankingTest, APolicyThatIsNotTrainedIsComparedWithAllTrainings) {
+  SuiteTable table = SmallTable();
+  for (const std::uint64_t of_untrained : {42U, 43U}) {
+    table.cells = {Cell("weak", "reach", "1100", of_untrained), Cell("strong", "reach", "1111", 42),
+                   Cell("strong", "reach", "0000", 43)};
+    const std::vector<SuitePair> pairs = RankingOf(table).pairs;
+    ASSERT_EQ(pairs.size(), 1U);
+    EXPECT_DOUBLE_EQ(pairs[0].difference, 0.0);
+    EXPECT_FALSE(pairs[0].ranked.is_different);
+  }
 }
 
 TEST(SuiteRankingTest, MoreTrainingSeedsAreNotMoreEvidenceAboutTestSeeds) {
@@ -67,7 +82,7 @@ TEST(SuiteRankingTest, MoreTrainingSeedsAreNotMoreEvidenceAboutTestSeeds) {
   }
   const std::vector<SuitePair> pairs = RankingOf(table).pairs;
   ASSERT_EQ(pairs.size(), 1U);
-  EXPECT_EQ(pairs[0].counts.only_b, 5);
+  EXPECT_EQ(pairs[0].counts.only_b, 3 * 3 * 5);
   EXPECT_EQ(pairs[0].ranked.evidence.log_b_better,
             EvidenceOf(std::vector<double>(5, -1.0)).log_b_better);
 }

@@ -59,6 +59,11 @@ TEST(SuiteTableTest, TrainingSeedsOfATaskArePooledWithTheIntervalOfTheirTestSeed
   EXPECT_EQ(rates[0].any_time.n, 8);
   EXPECT_DOUBLE_EQ(rates[0].any_time.low, WilsonInterval(3, 4).low);
   EXPECT_DOUBLE_EQ(rates[0].any_time.high, WilsonInterval(3, 4).high);
+  table.cells.back() = Cell("weak", "reach", "0111", 43);  // 2.5 of 4 test seeds
+  const RateInterval half = RatesOf(table)[0].any_time;
+  EXPECT_LT(WilsonInterval(2, 4).low, half.low);
+  EXPECT_LT(half.low, WilsonInterval(3, 4).low);
+  EXPECT_LT(half.high, WilsonInterval(3, 4).high);
 }
 
 TEST(SuiteTableTest, TasksWithoutAGroupAreNotAllTasks) {
