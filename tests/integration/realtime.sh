@@ -67,6 +67,16 @@ assert traces["hard_prefix", 0, 4] == traces["naive", 0, 4]  # nothing is execut
 assert traces["state_roll_forward", 0, 4] == traces["naive", 0, 4]
 PYTHON
 
+echo "a resumed grid gets new points and keeps the old ones; late plans are named"
+expect_exit 0 "note: plans are late at naive_delay_2_execute_8: a chunk has 8 actions" \
+  "$dp_bench" eval --resume grid_1 --delays 2 --execute 8 --chunking naive
+python3 - <<'PYTHON' || fail "$(cat grid_1/delays.json)"
+import json
+rows = json.load(open("grid_1/delays.json"))["rows"]
+assert rows[:-1] == json.load(open("grid/delays.json"))["rows"]
+assert rows[-1]["execute"] == 8 and rows[-1]["late_share"] > 0, rows[-1]
+PYTHON
+
 echo "two grids on one page: a curve for each policy and method, paired"
 "${evaluate[@]}" --output other --weights model --delays 0,2 --execute 4 --chunking naive,rtc >out.txt 2>&1 || fail "$(cat out.txt)"
 expect_exit 0 "report: both.html" "$dp_bench" compare grid other --html both.html --json both.json
@@ -82,8 +92,9 @@ links = re.findall(r'<td><a href="([^"]*)"', page)
 assert len(links) == len(rows) and all(os.path.exists(link) for link in links), links
 PYTHON
 expect_exit 0 "^other *rtc *2 *4 " "$dp_bench" compare grid other
-expect_exit 4 "not comparable: .*seed" "$dp_bench" compare curve whole
-expect_exit 6 "no delay with the same execute" "$dp_bench" compare grid curve
+"${evaluate[@]}" env_runner.test_start_seed=7 --output elsewhere --latencies 0 >out.txt 2>&1 || fail "$(cat out.txt)"
+expect_exit 4 "not comparable: the list of test seeds" "$dp_bench" compare curve elsewhere
+expect_exit 4 "no delay with the same execute" "$dp_bench" compare grid curve
 expect_exit 2 "is a grid of evaluations; expected only such, or none" "$dp_bench" compare grid plain
 mkdir empty
 echo '{"points": []}' >empty/delays.json

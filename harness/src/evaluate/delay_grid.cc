@@ -114,10 +114,12 @@ CheckpointEvaluationOptions OptionsAt(const compare::DelayPoint& point,
   return at_point;
 }
 
-// Finds what is wrong with the last point before the first one runs.
-void RequireValid(const std::vector<compare::DelayPoint>& points,
-                  const CheckpointEvaluationOptions& options, double factor, Policy& policy,
-                  torch::Device device) {
+// Finds what is wrong with the last point before the first one runs. Returns the points at which a
+// plan is there only after the old chunk has ended.
+std::vector<std::string> RequireValid(const std::vector<compare::DelayPoint>& points,
+                                      const CheckpointEvaluationOptions& options, double factor,
+                                      Policy& policy, torch::Device device) {
+  std::vector<std::string> late;
   for (const compare::DelayPoint& point : points) {
     const task::Experiment experiment(WithConfig(OptionsAt(point, options, factor)));
     const control::ChunkingConfig chunking = RunnerOf(experiment).chunking;
@@ -126,8 +128,21 @@ void RequireValid(const std::vector<compare::DelayPoint>& points,
     if (chunking.method == control::ChunkingMethod::kStateRollForward) {
       control::RequireFits(chunking.followed, experiment.spec().shape_meta);
     }
-    control::ExecuteSteps(chunking, experiment.spec().horizons.n_action_steps, chunking.delay);
+    const Horizons& horizons = experiment.spec().horizons;
+    const int n_used =
+        chunking.delay + control::ExecuteSteps(chunking, horizons.n_action_steps, chunking.delay);
+    const bool is_late = !horizons.temporal_ensemble_coeff && n_used > horizons.n_action_steps;
+    if (is_late) late.push_back(FolderOf(point));
   }
+  return late;
+}
+
+void NoteLatePoints(const std::vector<std::string>& late, const Horizons& horizons) {
+  if (late.empty()) return;
+  core::PrintResult(
+      "note: plans are late at {}: a chunk has {} actions, less than execute + delay, and its last "
+      "one is held until the next plan is there; n_action_steps may be up to {}\n",
+      fmt::join(late, ", "), horizons.n_action_steps, horizons.horizon - horizons.n_obs_steps + 1);
 }
 
 // Locks the folder of the grid.
@@ -157,15 +172,18 @@ nlohmann::json SubjectOf(const CheckpointEvaluationOptions& options) {
           {"overrides", experiment.overrides}};
 }
 
-void TakeSubject(const fs::path& folder, CheckpointEvaluationOptions* options) {
+// Takes what the grid in `folder` evaluates, and returns its points.
+std::vector<compare::DelayPoint> TakeSubject(const fs::path& folder,
+                                             CheckpointEvaluationOptions* options) {
   task::ExperimentOptions& experiment = options->experiment;
   if (!experiment.overrides.empty()) {
     throw UsageError("--resume continues a grid with its own config; found {}",
                      fmt::join(experiment.overrides, " "));
   }
   const fs::path file = folder / run::kDelaysFile;
-  const nlohmann::json grid = core::ReadJsonFile(file, kMaxGridBytes);
+  const std::string text = core::ReadTextFile(file, kMaxGridBytes);
   const std::string origin = file.string();
+  const nlohmann::json grid = core::ParseJson(text, origin);
   const core::JsonView subject = core::JsonView(grid, origin).At("of");
   options->checkpoint = subject.Get<std::string>("checkpoint");
   options->weights = subject.Get<std::string>("weights");
@@ -174,6 +192,18 @@ void TakeSubject(const fs::path& folder, CheckpointEvaluationOptions* options) {
   experiment.obs = subject.Get<std::string>("obs");
   experiment.task = subject.Get<std::string>("task");
   experiment.overrides = subject.Get<std::vector<std::string>>("overrides");
+  return compare::ReadDelayGrid(text, folder, origin).points;
+}
+
+// A resumed grid keeps its points.
+void AddMissing(const std::vector<compare::DelayPoint>& asked,
+                std::vector<compare::DelayPoint>* points) {
+  for (const compare::DelayPoint& point : asked) {
+    const bool is_there = std::ranges::any_of(*points, [&point](const compare::DelayPoint& other) {
+      return FolderOf(other) == FolderOf(point);
+    });
+    if (!is_there) points->push_back(point);
+  }
 }
 
 nlohmann::json PointJson(const compare::DelayPoint& point, const fs::path& folder) {
@@ -246,16 +276,17 @@ void ReportGrid(const fs::path& folder, const CheckpointEvaluationOptions& optio
 int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid,
                       core::Communicator& ranks) {
   RequireMethods(grid.methods);
-  const bool is_resumed = !options.resume.empty();
-  if (is_resumed) TakeSubject(options.resume, &options);
+  std::vector<compare::DelayPoint> points;
+  if (!options.resume.empty()) points = TakeSubject(options.resume, &options);
   const task::Experiment experiment(WithConfig(options));
   const control::EnvRunnerConfig runner = RunnerOf(experiment);
   const double factor = runner.realtime > 0.0 ? runner.realtime : 1.0;
-  std::vector<compare::DelayPoint> points = PointsOf(grid, runner);
+  AddMissing(PointsOf(grid, runner), &points);
   const std::unique_ptr<task::OutputFolder> output = OpenGrid(options, experiment, ranks);
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
   task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
-  RequireValid(points, options, factor, *policy, experiment.device());
+  const std::vector<std::string> late =
+      RequireValid(points, options, factor, *policy, experiment.device());
   output->Begin();
   for (compare::DelayPoint& point : points) point.folder = output->path() / FolderOf(point);
   const bool is_quasi_static = !experiment.DescribeEnv().moves_without_actions;
@@ -263,6 +294,7 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
     WriteGrid(output->path(), options, points, is_quasi_static, nlohmann::json::array());
   }
 
+  if (ranks.is_root()) NoteLatePoints(late, experiment.spec().horizons);
   if (is_quasi_static && ranks.is_root()) {
     core::PrintResult("note: env '{}' does not move without actions, so delays cost little there\n",
                       experiment.env_name());
