@@ -113,6 +113,12 @@ kill $server
 "$dp_bench" merge remote >merge.txt 2>&1 || fail "$(cat merge.txt)"
 cmp remote_whole/episodes.jsonl remote/episodes.jsonl || fail "shards that share a server have other outcomes"
 
+echo "a merge ends with the exit code of one process: here all episodes broke"
+mkdir broken
+cp -r of_2/shard_* broken
+sed -i -E 's/"failure_reason": *null/"failure_reason": "the env broke"/' broken/*/episodes*.jsonl
+expect_exit 5 "episodes failed" "$dp_bench" merge broken
+
 if [ -z "$mpirun" ]; then exit 0; fi
 echo "ranks take one episode after the other, and a shard may have several"
 ranks=("$mpirun" --oversubscribe -n)

@@ -91,39 +91,26 @@ std::string HashOf(const std::vector<Trace>& traces) {
 class Neighbours {
  public:
   Neighbours(std::vector<std::unique_ptr<Env>> envs, std::uint64_t seed, int n_steps)
-      : envs_(std::move(envs)), errors_(envs_.size()) {
+      : envs_(std::move(envs)) {
     for (std::size_t i = 0; i < envs_.size(); ++i) {
       threads_.emplace_back([this, i, first = seed + i, n_steps] {
         try {
           for (std::uint64_t k = 0; !is_over_; ++k) Play(*envs_[i], first + 7 * k, n_steps);
-        } catch (...) {  // rethrown by End
-          errors_[i] = std::current_exception();
+        } catch (...) {  // it is only there to disturb
         }
       });
     }
   }
   Neighbours(const Neighbours&) = delete;
   Neighbours& operator=(const Neighbours&) = delete;
-  ~Neighbours() { Stop(); }
-
-  void End() {
-    Stop();
-    for (const std::exception_ptr& error : errors_) {
-      if (error) std::rethrow_exception(error);
-    }
+  ~Neighbours() {
+    is_over_ = true;
+    for (std::thread& thread : threads_) thread.join();
   }
 
  private:
-  void Stop() {
-    is_over_ = true;
-    for (std::thread& thread : threads_) {
-      if (thread.joinable()) thread.join();
-    }
-  }
-
   std::atomic<bool> is_over_ = false;
   std::vector<std::unique_ptr<Env>> envs_;
-  std::vector<std::exception_ptr> errors_;
   std::vector<std::thread> threads_;
 };
 
@@ -156,13 +143,12 @@ run::DeterminismCertificate CertifyDeterminism(
   }
   if (!certificate.difference) check(*env, "after other seeds");
   if (!certificate.difference) {
-    Neighbours neighbours(std::move(first), seed(request.n_seeds), n_steps);
+    const Neighbours neighbours(std::move(first), seed(request.n_seeds), n_steps);
     for (int i = 0; i < request.n_seeds && !certificate.difference; ++i) {
       certificate.difference =
           Compare(wanted[static_cast<std::size_t>(i)], Play(*make_env(), seed(i), n_steps),
                   "beside other processes");
     }
-    neighbours.End();
   }
   return certificate;
 }

@@ -64,6 +64,7 @@ std::string WithRunId(const std::string& manifest, const std::string& config) {
   auto json = nlohmann::json::parse(WithoutRunId(manifest));
   auto of_results = json;
   of_results.erase("machine");  // outcome_class has what matters of it
+  for (const char* key : {kDeterminismKey, kPolicyDeterminismKey}) of_results.erase(key);
   if (of_results.contains("checkpoint") && of_results["checkpoint"].is_object()) {
     of_results["checkpoint"].erase("folder");
   }

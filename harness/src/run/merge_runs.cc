@@ -39,7 +39,7 @@ constexpr std::size_t kShownPlaces = 6;
 // What two runs must have in common, by place. A run's id covers the same.
 Json CommonOf(const std::string& manifest, const std::string& config) {
   Json json = core::ParseJson(WithoutRunId(manifest), kManifestFile);
-  json.erase("machine");
+  for (const char* key : {"machine", kDeterminismKey, kPolicyDeterminismKey}) json.erase(key);
   if (json.contains("checkpoint") && json["checkpoint"].is_object()) {
     json["checkpoint"].erase("folder");
   }
@@ -169,6 +169,7 @@ class RunMerger {
       TakeHead(folder, manifest, config);
     } else {
       RequireSameRun(merged_, merged_.parts.front().folder, manifest, config, folder);
+      TakeWorseCertificates(manifest);
     }
     MergedPart part = {.folder = folder, .shard = ShardOf(folder)};
     part.n_wanted = CountOf(part.shard.value_or(SeedShard{}), merged_.n_wanted);
@@ -211,6 +212,21 @@ class RunMerger {
         Config::FromJson(config, (folder / kConfigFile).string()).Sub("env_runner"));
     merged_.n_wanted = runner.n_train + runner.n_test;
     origins_.reserve(static_cast<std::size_t>(merged_.n_wanted));
+  }
+
+  // Each shard has its own. One that found a difference is enough.
+  void TakeWorseCertificates(const std::string& manifest) {
+    const auto has_difference = [](const std::string& text) {
+      const auto certificate = DeterminismOf(text);
+      return certificate && certificate->difference;
+    };
+    if (has_difference(merged_.manifest) || !has_difference(manifest)) return;
+    Json merged = Json::parse(merged_.manifest);
+    const Json other = Json::parse(manifest);
+    for (const char* key : {kDeterminismKey, kPolicyDeterminismKey}) {
+      if (other.contains(key)) merged[key] = other[key];
+    }
+    merged_.manifest = merged.dump(2) + "\n";
   }
 
   void AddEpisode(EpisodeRecord record, std::size_t part) {

@@ -202,14 +202,20 @@ std::string WithCertificate(const Experiment& experiment, const std::string& man
   if (!config.certify) return manifest;
   core::ReleaseStopSignals();  // it may take minutes, and there is nothing yet that could be
                                // resumed
-  const run::DeterminismCertificate certificate = rollout::CertifyDeterminism(
-      [&] { return experiment.CreateEnv(); }, {.first_seed = config.test_start_seed});
-  core::CatchStopSignals();
-  if (certificate.difference) {
-    core::LogWarning(run::Describe(certificate) + "; comparisons treat its episodes as unpaired");
-  }
   nlohmann::json json = nlohmann::json::parse(manifest);
-  json[run::kDeterminismKey] = run::ToJson(certificate);
+  try {
+    const run::DeterminismCertificate certificate = rollout::CertifyDeterminism(
+        [&] { return experiment.CreateEnv(); }, {.first_seed = config.test_start_seed});
+    if (certificate.difference) {
+      core::LogWarning(run::Describe(certificate) + "; comparisons treat its episodes as unpaired");
+    }
+    json[run::kDeterminismKey] = run::ToJson(certificate);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kEnv) throw;
+    core::LogWarning("the env has no certificate, because it broke while it was examined: {}",
+                     error.what());
+  }
+  core::CatchStopSignals();
   return json.dump(2) + "\n";
 }
 
@@ -267,9 +273,9 @@ std::string RequireSameManifest(const std::filesystem::path& folder, const std::
   }
   if (places.empty()) return found;
   throw UsageError(
-      "'{}' was begun with another {}; its remaining episodes would not match the others. Start "
+      "'{}' {} {}; its remaining episodes would not match the others. Start "
       "over in another --output folder.",
-      folder.string(), fmt::join(places, ", "));
+      folder.string(), run::kBegunWithAnother, fmt::join(places, ", "));
 }
 
 }  // namespace dp_bench::task

@@ -96,6 +96,23 @@ class MergeRunsTest : public testing::Test {
   fs::path dir_ = scratch_.path();
 };
 
+// Each shard examines its env; one may see a difference that the others do not.
+TEST_F(MergeRunsTest, KeepACertificateWithADifference) {
+  for (const int i : {0, 1}) {
+    const fs::path folder = AddShard({i, 2});
+    DeterminismCertificate certificate = {.trace_hash = "hash" + std::to_string(i)};
+    if (i == 1) certificate.difference = {.condition = "after other seeds", .step = 3, .key = "a"};
+    json manifest = Manifest();
+    manifest[kDeterminismKey] = ToJson(certificate);
+    WriteRunHead(folder, WithRunId(manifest.dump(), Config()), Config());
+  }
+  const MergedRun merged = Merge();
+  EXPECT_TRUE(merged.is_complete());
+  const auto certificate = DeterminismOf(merged.manifest);
+  ASSERT_TRUE(certificate.has_value());
+  EXPECT_EQ(certificate->difference->step, 3);
+}
+
 TEST_F(MergeRunsTest, GiveTheFilesOfOneProcess) {
   AddWhole(dir_ / "whole");
   for (const int n : {1, 2, 3, 7, 50}) {

@@ -1,6 +1,8 @@
 // dp_bench merge: makes one evaluation of its shards.
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -38,8 +40,8 @@ struct MergeVerbOptions {
   double watch_s = 0.0;
 };
 
-// Merges what is there. True if nothing is missing.
-bool MergeOnce(const MergeVerbOptions& options) {
+// Merges what is there. None if episodes are missing, else the exit code.
+std::optional<int> MergeOnce(const MergeVerbOptions& options) {
   fs::create_directories(options.output);
   const core::FolderLock lock(options.output);
   std::vector<fs::path> paths = options.folders;
@@ -49,11 +51,14 @@ bool MergeOnce(const MergeVerbOptions& options) {
   run::WriteMerged(merged, options.output);
   core::PrintResult("{}", report::MergeText(merged, options.output));
   if (!options.html.empty()) report::WriteMergePage(merged, options.output, options.html);
-  if (!merged.is_complete()) return false;
+  if (!merged.is_complete()) return std::nullopt;
   const run::RunFolder run = run::AsRunFolder(std::move(merged), options.output);
   report::WriteHtmlReport(run);
   core::PrintResult("report: {}\n", run.report_file().string());
-  return true;
+  const bool is_broken = std::ranges::any_of(run.episodes, [](const run::EpisodeRecord& record) {
+    return record.failure_reason.has_value();
+  });
+  return is_broken ? ExitCodeFor(ErrorCode::kEnv) : 0;
 }
 
 int Merge(MergeVerbOptions options) {
@@ -62,7 +67,8 @@ int Merge(MergeVerbOptions options) {
   }
   if (options.output.empty()) options.output = options.folders.front();
   const std::atomic<bool>& stop = core::CatchStopSignals();
-  while (!MergeOnce(options)) {
+  while (true) {
+    if (const std::optional<int> exit_code = MergeOnce(options)) return *exit_code;
     const auto until =
         std::chrono::steady_clock::now() + std::chrono::duration<double>(options.watch_s);
     if (options.watch_s <= 0.0) return core::kExitInterrupted;
@@ -71,7 +77,6 @@ int Merge(MergeVerbOptions options) {
     }
     if (stop) return core::kExitInterrupted;
   }
-  return 0;
 }
 
 }  // namespace
