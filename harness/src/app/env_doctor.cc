@@ -25,14 +25,15 @@ using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
 constexpr std::uint64_t kSeed = 100000;
-constexpr int kMostSteps = 50;
-constexpr int kWidth = 320;  // of the image [px]
+constexpr double kMostSeconds = 20.0;  // of the episode
+constexpr int kWidth = 320;            // of the image [px]
 constexpr int kHeight = 240;
 
 double MillisecondsSince(Clock::time_point start) { return 1e3 * core::SecondsSince(start); }
 
-// The mean time of a step with random actions, and of an observation after it.
-json TimeSteps(Env& env) {
+// The mean time of a step with random actions, and of an observation after it. Some envs find only
+// at the end of an episode that their params do not fit.
+json TimeEpisode(Env& env) {
   plugin::ObsMemory seen(env.spec());
   std::vector<float> action(env.spec().action_low.size());
   RandomStream random(kSeed, StreamId::kPolicyNoise);
@@ -40,7 +41,8 @@ json TimeSteps(Env& env) {
   double observe_ms = 0.0;
   int n = 0;
   bool is_over = false;
-  for (; n < std::min(kMostSteps, env.spec().max_steps) && !is_over; ++n) {
+  const auto begin = Clock::now();
+  for (; n < env.spec().max_steps && !is_over && core::SecondsSince(begin) < kMostSeconds; ++n) {
     for (std::size_t i = 0; i < action.size(); ++i) {
       action[i] = std::lerp(env.spec().action_low[i], env.spec().action_high[i], random.Uniform());
     }
@@ -97,7 +99,6 @@ int ExamineEnv(const EnvDoctorOptions& options) {
   task::ExperimentOptions asked = options.experiment;
   asked.isolate = true;  // so that a fresh process is part of the question
   const task::Task task(asked);
-  const json given = json::parse(task.config().Sub("env").ToJson());
   const inspect::EnvInspection inspection{task.name(), task.env_name(), task.DescribeEnv()};
   json found = inspect::ToJson(inspection);
 
@@ -107,14 +108,14 @@ int ExamineEnv(const EnvDoctorOptions& options) {
   start = Clock::now();
   env->Reset(kSeed);
   found["reset_ms"] = MillisecondsSince(start);
-  found.update(TimeSteps(*env));
+  found.update(TimeEpisode(*env));
   found.update(TimeImage(*env));
 
   const run::DeterminismCertificate certificate =
       rollout::CertifyDeterminism([&] { return task.CreateEnv(); });
   found["certificate"] = run::Describe(certificate);
   found["deterministic"] = !certificate.difference;
-  found["config"] = ProposeConfig(task, given, found["shape_meta"]);
+  found["config"] = ProposeConfig(task, task::ResolvedConfig(asked).at("env"), found["shape_meta"]);
   if (options.as_json) {
     core::PrintResult("{}\n", found.dump(2));
   } else {

@@ -9,8 +9,9 @@ struct EnvDoctorOptions {
   bool as_json = false;
 };
 
-/// Makes the env, resets it, steps and draws it, measures that, asks whether the seed decides, and
-/// proposes a task config. Returns 1 if the seed does not decide. Throws what the env throws.
+/// Makes the env, resets it, plays an episode of random actions for up to 20 s, draws it, measures
+/// that, asks whether the seed decides, and proposes a task config. Returns 1 if the seed does not
+/// decide. Throws what the env throws.
 int ExamineEnv(const EnvDoctorOptions& options);
 
 }  // namespace dp_bench::app

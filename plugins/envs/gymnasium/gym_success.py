@@ -1,6 +1,7 @@
 """When an episode has succeeded: the expression of env.params.success over what a step returned. Part of gym_host.py."""
 
 import ast
+import fcntl
 import math
 import operator
 import re
@@ -51,7 +52,6 @@ class Success:
     def __init__(self, rule, hold=1, when="any"):
         self.rule, self.hold, self.when = rule, hold, when
         self.keys = set()  # of info, that the rule reads
-        self.is_told = False
         try:
             tree = ast.parse(re.sub(r"\breturn\b", "return_", rule).strip(), mode="eval").body
         except SyntaxError as error:
@@ -159,18 +159,26 @@ class Success:
         self.n_held = self.n_held + 1 if self.is_true((reward, total, terminated, info)) else 0
         return self.n_held >= self.hold
 
-    def end(self, tells):
+    def end(self, told):
         """At the end of an episode. That its key never came may be right: some environments give it on success only."""
         if self.is_given:
             return
         wanted = " or ".join(f"'{key}'" for key in sorted(map(str, self.keys)))
         text = f"params.success: expected the key {wanted} in info, found {self.names} and no such key in {self.n_steps} steps"
         if any("success" in name.lower() for name in self.names):
-            raise HostError(ENV, f"{text}. {ADVICE}")
-        if tells and not self.is_told:
-            note(f"{text}. The episode counts as a failure. If the environment never gives the key: {ADVICE}")
-            self.is_told = True
+            raise HostError(CONFIG, f"{text}. {ADVICE}")
+        note(told, wanted, f"{text}. The episode counts as a failure. If the environment never gives the key: {ADVICE}")
 
 
-def note(text):
+def note(told, about, text):
+    """Prints it, unless a process of the program has: they share the file `told`, with a line for each note."""
+    line = f"{about}\n".encode()
+    try:
+        with open(told, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if line in file.readlines():
+                return
+            file.write(line)
+    except OSError:  # twice is better than never
+        pass
     print(f"gymnasium: note: {text}", file=sys.stderr, flush=True)

@@ -5,9 +5,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -200,8 +201,13 @@ Json ReadCameras(const Config& params) {
           {"camera_effects", has_effects}};
 }
 
-// `tells`: the process prints notes about what is doubtful.
-HostedEnv ReadParams(const Config& params, bool tells) {
+// A file that the processes of this program share, so that each note is printed once.
+std::string ToldFile() {
+  static const int file = memfd_create("told", MFD_CLOEXEC);
+  return fmt::format("/proc/{}/fd/{}", getpid(), file);
+}
+
+HostedEnv ReadParams(const Config& params) {
   HostedEnv hosted = {.name = "gymnasium"};
   std::string python = "python3";
   std::optional<std::string> expert;
@@ -238,7 +244,7 @@ HostedEnv ReadParams(const Config& params, bool tells) {
   request.update(ReadTask(params));
   request.update(ReadEpisode(params));
   request.update(ReadCameras(params));
-  request["tells"] = tells;
+  request["told"] = ToldFile();
   request["expert"] = Optional(expert);
   request["expert_by"] = expert_by;
   request["experts"] = names;
@@ -266,7 +272,7 @@ HostedEnv ReadParams(const Config& params, bool tells) {
 EnvSpec Describe(const Config& params) {
   static std::mutex mutex;
   static auto* const known = new std::map<std::pair<std::string, std::string>, EnvSpec>();
-  const HostedEnv hosted = ReadParams(params, /*tells=*/true);
+  const HostedEnv hosted = ReadParams(params);
   const std::pair key(hosted.command[2], hosted.request);
   const std::lock_guard lock(mutex);
   const auto found = known->find(key);
@@ -274,10 +280,7 @@ EnvSpec Describe(const Config& params) {
   return known->emplace(key, DescribeHostedEnv(hosted)).first->second;
 }
 
-std::unique_ptr<Env> Create(const Config& params) {
-  static std::atomic_flag has_created;
-  return CreateHostedEnv(ReadParams(params, /*tells=*/!has_created.test_and_set()));
-}
+std::unique_ptr<Env> Create(const Config& params) { return CreateHostedEnv(ReadParams(params)); }
 
 }  // namespace
 }  // namespace dp_bench::gymnasium

@@ -148,7 +148,7 @@ class Driver:
         os.ftruncate(self.fd, MEMORY)
         self.host = gym_host.Host(self.fd)
         wanted = {"id": env_id, "kwargs": kwargs or {}, "obs": obs or {}, "success": success, "expert": expert, "max_steps": None,
-                  "control_hz": None, "moves_without_actions": False, "instruction": instruction, "tells": True, **(more or {})}
+                  "control_hz": None, "moves_without_actions": False, "instruction": instruction, "told": os.devnull, **(more or {})}
         self.wanted = wanted
         request = gym_host.json.dumps(wanted).encode()
         self.host.map_memory(MEMORY)
