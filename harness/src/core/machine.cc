@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
+#include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "core/clock.h"
 
@@ -24,12 +27,53 @@ double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
-double CpuSeconds() {
-  double sum = 0.0;
+struct Usage {
+  double cpu_s = 0.0;
+  std::int64_t peak_bytes = 0;
+};
+
+// Of a process that is not waited for yet, and of its children that are: /proc/PID/stat, see
+// proc(5). Adds nothing if it has ended.
+void AddRunning(const fs::path& process, Usage* usage) {
+  std::string stat;
+  std::getline(std::ifstream(process / "stat"), stat);
+  std::istringstream after_name(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)));
+  std::vector<std::string> fields;
+  for (std::string field; after_name >> field;) fields.push_back(field);
+  constexpr std::size_t kUtime = 11;  // then stime, cutime, cstime
+  for (std::size_t i = kUtime; i < std::min(fields.size(), kUtime + 4); ++i) {
+    usage->cpu_s += std::stod(fields[i]) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  std::ifstream status(process / "status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) usage->peak_bytes += std::stoll(line.substr(6)) << 10;
+  }
+}
+
+// The children of a process that still run, and theirs. None on a Linux without
+// CONFIG_PROC_CHILDREN.
+void AddDescendants(const fs::path& process, Usage* usage) {
+  std::error_code none;
+  for (fs::directory_iterator it(process / "task", none), end; !none && it != end;
+       it.increment(none)) {
+    std::ifstream children(it->path() / "children");
+    for (std::string child; children >> child;) {
+      AddRunning(fs::path("/proc") / child, usage);
+      AddDescendants(fs::path("/proc") / child, usage);
+    }
+  }
+}
+
+// Of this process and of all that it started, such as envs.
+Usage ReadUsage() {
+  Usage sum;
   for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
     rusage usage{};
-    if (getrusage(who, &usage) == 0) sum += Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+    if (getrusage(who, &usage) != 0) continue;
+    sum.cpu_s += Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+    if (who == RUSAGE_SELF) sum.peak_bytes = std::int64_t{usage.ru_maxrss} << 10;
   }
+  AddDescendants("/proc/self", &sum);
   return sum;
 }
 
@@ -93,7 +137,7 @@ MachineLoad ReadMachineLoad() {
 }
 
 CostMeter::CostMeter(const fs::path& powercap, GpuEnergy gpus)
-    : start_cpu_s_(CpuSeconds()), gpus_(std::move(gpus)), start_gpu_j_(gpus_.Read()) {
+    : start_cpu_s_(ReadUsage().cpu_s), gpus_(std::move(gpus)), start_gpu_j_(gpus_.Read()) {
   std::error_code none;
   for (fs::directory_iterator it(powercap, none), end; !none && it != end; it.increment(none)) {
     if (!IsProcessor(it->path().filename().string())) continue;
@@ -106,11 +150,10 @@ CostMeter::CostMeter(const fs::path& powercap, GpuEnergy gpus)
 }
 
 Cost CostMeter::Read() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
+  const Usage usage = ReadUsage();
   Cost cost = {.wall_s = SecondsSince(start_),
-               .cpu_s = CpuSeconds() - start_cpu_s_,
-               .peak_bytes = std::int64_t{usage.ru_maxrss} << 10,
+               .cpu_s = usage.cpu_s - start_cpu_s_,
+               .peak_bytes = usage.peak_bytes,
                .energy_j = std::nullopt,
                .load = ReadMachineLoad()};
   for (EnergyCounter& counter : counters_) {

@@ -34,8 +34,9 @@ MachineLoad ReadMachineLoad();
 
 struct Cost {
   double wall_s = 0.0;
-  double cpu_s = 0.0;           // of this process and of children that have ended
-  std::int64_t peak_bytes = 0;  // resident memory of this process since its start
+  double cpu_s = 0.0;           // of this process and of those that it started
+  std::int64_t peak_bytes = 0;  // resident memory of this process and of those that run, each at
+                                // its peak
   std::optional<double>
       energy_j;      // of the machine's processors and GPUs; none if no counter can be read
   MachineLoad load;  // at the end

@@ -32,6 +32,7 @@
 namespace dp_bench::evaluate {
 namespace {
 
+constexpr std::size_t kLeastExtrapolated = 20;  // episodes; of fewer, the start takes most
 constexpr int kFramesInStrip = 6;
 
 control::EnvRunnerConfig ReadConfig(const task::Experiment& experiment, std::optional<int> n_videos,
@@ -203,7 +204,7 @@ void RecordCost(core::CostMeter& meter, const std::filesystem::path& output_dir,
   const std::string text = core::ReadTextFile(output_dir / run::kCostFile, std::size_t{1} << 20);
   const core::Cost cost = run::ParseCost(text, "cost.json");
   core::PrintStatus("cost: {}\n", run::Describe(cost));
-  if (n_episodes == 0) return;
+  if (n_episodes < kLeastExtrapolated) return;
   const double factor = 1000.0 / static_cast<double>(n_episodes);
   core::PrintStatus(
       "for 1,000 episodes: {}, CPU time {}{}\n", core::FormatDuration(factor * cost.wall_s),

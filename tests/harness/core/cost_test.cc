@@ -1,6 +1,10 @@
 // What work costs, with energy counters in a scratch folder.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -29,6 +33,26 @@ TEST(CostMeter, CountsTimeAndMemoryOfThisProcess) {
   EXPECT_GT(cost.peak_bytes, 1 << 20);
   EXPECT_GE(cost.load.n_processors, 1);
   EXPECT_FALSE(cost.energy_j.has_value());
+}
+
+TEST(CostMeter, CountsChildrenThatStillRun) {
+  const ScratchFolder scratch;
+  CostMeter meter(scratch.path() / "none", GpuEnergy("none"));
+  const std::int64_t own_bytes = meter.Read().peak_bytes;
+  const pid_t child = fork();
+  while (child == 0) {
+  }
+  const auto own_s = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+  };
+  const double before_s = own_s();
+  while (meter.Read().cpu_s < own_s() - before_s + 0.1) usleep(10'000);
+  EXPECT_GT(meter.Read().peak_bytes, own_bytes);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 TEST(CostMeter, EnergyIsOfWholeProcessorsAndCountersMayBeginAgain) {
