@@ -63,7 +63,7 @@ cp whole/episodes.jsonl unreported/episodes.partial.jsonl
 expect_whole unreported
 
 # a signal ends it soon, and it prints the command that continues
-expect_stopped stopped "continue with --resume stopped" "${evaluate[@]}"
+expect_stopped stopped "continue with dp_bench eval --resume stopped" "${evaluate[@]}"
 "$dp_bench" eval --resume stopped >stopped.txt 2>&1 || fail "$(cat stopped.txt)"
 expect_whole stopped
 "$dp_bench" eval --resume stopped >stopped.txt 2>&1 || fail "a finished one cannot be resumed: $(cat stopped.txt)"

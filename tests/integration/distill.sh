@@ -57,4 +57,8 @@ expect_exit 2 "training.use_ema: expected true" \
   "$dp_bench" distill --checkpoint elsewhere --output refused training.use_ema=false
 expect_exit 2 "expected the noise schedule of policy.params.noise_scheduler" \
   "$dp_bench" distill --checkpoint elsewhere --output refused policy.params.noise_scheduler.beta_schedule=linear
+"$dp_bench" train --config-dir "$configs" --policy act --env point_mass policy.params.dim_model=16 policy.params.n_heads=2 \
+  training.max_train_steps=1 training.rollout_every=0 --output act >out.txt 2>&1 || fail "$(cat out.txt)"
+expect_exit 2 "expected a policy with objective diffusion, found policy act" \
+  "$dp_bench" distill --checkpoint act --output refused
 [ ! -e refused ] || fail "a refused distillation left a folder"

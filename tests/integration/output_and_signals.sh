@@ -203,7 +203,7 @@ done
 echo "SIGHUP interrupts like SIGTERM, but not under nohup"
 endless=("${evaluate[@]}" env_runner.n_test=100000 env_runner.n_videos=0)
 [ "$(signalled HUP hung_up "${endless[@]}" --output hung_up)" -eq 75 ] || fail "$(cat signalled.txt)"
-grep -q "continue with --resume" signalled.txt || fail "$(cat signalled.txt)"
+grep -q "continue with dp_bench eval --resume" signalled.txt || fail "$(cat signalled.txt)"
 nohup "${endless[@]}" --output nohup >nohup.txt 2>&1 &
 child=$!
 wait_for_episode nohup "$child"

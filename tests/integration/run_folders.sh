@@ -80,6 +80,11 @@ for verb in profile diagnose train run inspect; do
   expect_bad_keys "$dp_bench" "$verb" "${small[@]}" "${fresh[@]}"
 done
 expect_unchanged 2 "env.params" "$dp_bench" collect "${task[@]}" env.params.sped=1
+expect_unchanged 2 "did you mean 'num_epochs'?" \
+  "$dp_bench" train --config-dir "$configs" --policy unet_hybrid --env pusht dataset.params.path=nowhere.zarr training.num_epoch=3
+echo "{\"include\": [\"$configs/policy/unet_hybrid.json\"]}" >policy_alone.json
+expect_unchanged 2 "the config names none: give --env" "$dp_bench" train --config policy_alone.json
+rm policy_alone.json
 expect_unchanged 2 "policy" "$dp_bench" collect "${task[@]}" "${fresh[@]}" policy.params.n_groups=4
 expect_unchanged 2 "policy.params.n_group" "$dp_bench" profile "${small[@]}" "${fresh[@]}" policy.params.n_group=4
 expect_unchanged 2 "takes no config values" "$dp_bench" inspect --checkpoint trained foo=1

@@ -162,11 +162,10 @@ void SetEvaluationAside(const fs::path& folder) {
   }
 }
 
-// Prints how the training ended; `resumed`: what continues it. Returns the exit code.
-int ReportTraining(const train::TrainReport& report, const fs::path& resumed) {
+// Prints how the training ended; `resuming`: the command that continues it. Returns the exit code.
+int ReportTraining(const train::TrainReport& report, const std::string& resuming) {
   if (report.end == train::TrainEnd::kInterrupted) {
-    core::PrintResult("interrupted at step {}; continue with --resume {}\n", report.global_step,
-                      resumed.string());
+    core::PrintResult("interrupted at step {}; continue with {}\n", report.global_step, resuming);
     return core::kExitInterrupted;
   }
   if (report.n_steps == 0) {
@@ -183,15 +182,14 @@ int ReportTraining(const train::TrainReport& report, const fs::path& resumed) {
 
 // The evaluation of a finished training. Returns the exit code.
 int EvaluateTrained(evaluate::Evaluation& evaluation, train::Workspace& workspace,
-                    torch::Device device, const fs::path& output, const fs::path& resumed,
+                    torch::Device device, const fs::path& output, const std::string& resuming,
                     core::CostMeter& meter, core::Communicator& ranks) {
   evaluation.SetNormalizer(workspace.normalizer());
   const run::RunResult result =
       evaluation.Run(workspace.eval_policy(), device, {.stop = &core::CatchStopSignals()});
   evaluate::RecordCost(meter, output, ranks);
   if (result.is_interrupted) {
-    core::PrintResult("interrupted in the evaluation; continue with --resume {}\n",
-                      resumed.string());
+    core::PrintResult("interrupted in the evaluation; continue with {}\n", resuming);
     return core::kExitInterrupted;
   }
   if (!ranks.is_root()) return 0;
@@ -223,8 +221,7 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
   std::atomic<bool>& snapshot =
       core::CatchSnapshotSignal();  // from now on, the signal must not end the program
   // collecting and reading may take hours, so check first what needs no data
-  task::TryPolicy(experiment);
-  if (experiment.is_collected()) task::RejectUnknownKeys(experiment, {.makes_policy = true});
+  task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_before_dataset = true});
   if (plan.is_resumed) RequireSameTraining(experiment, options, output);
   if (!ProvideDatasetOnce(experiment, stop, ranks)) return core::kExitInterrupted;
 
@@ -259,10 +256,12 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
   if (report.n_steps > 0 && ranks.is_root()) SetEvaluationAside(output);
   const bool is_over = !plan.with_report || !last || report.end == train::TrainEnd::kInterrupted;
   if (is_over) evaluate::RecordCost(meter, output, ranks);
-  const fs::path& resumed = plan.of_seeds.empty() ? output : plan.of_seeds;
-  const int exit_code = ReportTraining(report, resumed);
+  const std::string resuming =
+      fmt::format("dp_bench {} --resume {}", plan.with_report ? "run" : "train",
+                  (plan.of_seeds.empty() ? output : plan.of_seeds).string());
+  const int exit_code = ReportTraining(report, resuming);
   if (is_over) return exit_code;
-  return EvaluateTrained(*last, workspace, device, output, resumed, meter, ranks);
+  return EvaluateTrained(*last, workspace, device, output, resuming, meter, ranks);
 }
 
 int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
@@ -433,10 +432,12 @@ std::vector<std::string> ChangesOf(const DistillVerbOptions& options) {
   const run::Checkpoint teacher = run::Checkpoint::Open(options.checkpoint);
   const nlohmann::json config = core::ParseJson(
       teacher.config(), (options.checkpoint / run::kConfigFile).string(), ErrorCode::kCheckpoint);
+  const bool denoises = core::ValueAt(config, "/policy/params/noise_scheduler").is_object();
   const std::string objective = core::TextAt(config, "/policy/params/objective", "diffusion");
-  if (objective != "diffusion") {
-    throw UsageError("--checkpoint: expected a policy with objective diffusion, found {}",
-                     objective);
+  if (!denoises || objective != "diffusion") {
+    throw UsageError(
+        "--checkpoint: expected a policy with objective diffusion, found {}",
+        denoises ? objective : "policy " + core::TextAt(config, "/policy/plugin", "none"));
   }
   const nlohmann::json section = {{"path", fs::absolute(options.checkpoint).string()},
                                   {"weights", options.weights}};

@@ -254,6 +254,7 @@ std::vector<fs::path> EntriesOf(const fs::path& folder) {
 }
 
 fs::path NameOf(const fs::path& path) {
+  if (path.empty()) return {};  // absolute() throws
   const fs::path normal = fs::absolute(path).lexically_normal();
   return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
 }

@@ -137,6 +137,7 @@ ShapeMeta ShapeMeta::FromConfig(const Config& config) {
 Horizons Horizons::FromConfig(const Config& config) {
   Horizons h;
   const ConfigKeys keys(config);
+  const char* const given = config.Has("n_action_steps") ? "n_action_steps" : "horizon";
   keys("horizon", &h.horizon, 1, 4096, "T, predicted steps");
   keys("n_obs_steps", &h.n_obs_steps, 1, 256, "To, observed steps");
   keys("n_action_steps", &h.n_action_steps, 1, 4096,
@@ -150,9 +151,9 @@ Horizons Horizons::FromConfig(const Config& config) {
        "is 0.01; none: execute n_action_steps of each plan");
   if (h.n_action_steps > h.horizon - h.n_obs_steps + 1) {
     throw ConfigError(
-        "{} is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie at or after the "
-        "current one",
-        config.Where("n_action_steps"), h.n_action_steps, h.horizon - h.n_obs_steps + 1);
+        "{}: n_action_steps is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie at "
+        "or after the current one",
+        config.Where(given), h.n_action_steps, h.horizon - h.n_obs_steps + 1);
   }
   if (h.temporal_ensemble_coeff && h.n_action_steps == 1) {
     throw ConfigError(

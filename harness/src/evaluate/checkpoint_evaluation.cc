@@ -342,8 +342,9 @@ int CheckpointEvaluation::RunToItsEnd() {
   const run::RunResult result = Run(all);
   const RecordingOptions& recording = options_.recording;
   if (result.is_interrupted) {
-    core::PrintResult("interrupted after {} of {} episodes; continue with --resume {}{}\n",
-                      result.records.size(), all.size(), folder().string(), CommandText(recording));
+    core::PrintResult(
+        "interrupted after {} of {} episodes; continue with dp_bench eval --resume {}{}\n",
+        result.records.size(), all.size(), folder().string(), CommandText(recording));
     return core::kExitInterrupted;
   }
   if (options_.shard) return EndShard(result);
@@ -353,8 +354,9 @@ int CheckpointEvaluation::RunToItsEnd() {
                            result.records)) {
     return exit_code;
   }
-  core::PrintResult("interrupted before the dataset was written; continue with --resume {}{}\n",
-                    folder().string(), CommandText(recording));
+  core::PrintResult(
+      "interrupted before the dataset was written; continue with dp_bench eval --resume {}{}\n",
+      folder().string(), CommandText(recording));
   return core::kExitInterrupted;
 }
 

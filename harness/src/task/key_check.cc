@@ -46,12 +46,13 @@ void ReadSections(const Task& task, const KeyCheck& check) {
 }
 
 bool Counts(const KeyCheck& check, const std::string& pointer, bool is_override) {
+  const auto is_below = [&pointer](std::string_view place) { return IsBelow(pointer, place); };
+  const bool is_of_dataset = std::ranges::any_of(kDatasetParams, is_below);
+  if (is_of_dataset && check.is_before_dataset) return false;
   if (is_override) return true;
   if (check.is_of_checkpoint) return IsOfRollouts(pointer);
   if (IsBelow(pointer, kPolicyParams)) return check.makes_policy;
-  const auto is_below = [&pointer](std::string_view place) { return IsBelow(pointer, place); };
-  if (std::ranges::any_of(kDatasetParams, is_below)) return check.makes_dataset;
-  return true;
+  return !is_of_dataset || check.makes_dataset;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace dp_bench::task {
 struct KeyCheck {
   bool makes_policy = false;
   bool makes_dataset = false;
+  bool is_before_dataset = false;  // a later check sees the dataset's params
   /// The config is from a checkpoint and was checked at training, maybe by another version. Only
   /// command-line values and the keys of env, policy and env_runner are checked.
   bool is_of_checkpoint = false;

@@ -34,6 +34,7 @@ void VisitState(const core::JsonFields& fields, TrainState* c) {
   fields("train_loss_sum", &c->train_loss_sum);
   fields("ema_step", &c->ema_step);
   fields("log_position", &c->log_position);
+  fields.IfSet("dataset_sha256", &c->dataset_sha256);
   fields("topk", &c->topk);
   fields.IfSet("saved_as", &c->saved_as);
   fields.IfSet("replaced", &c->replaced);

@@ -36,7 +36,8 @@ struct TrainState {
   std::int64_t batch_in_epoch = 0;  // finished batches of that epoch
   double train_loss_sum = 0.0;      // over those batches
   std::int64_t ema_step = 0;
-  std::int64_t log_position = 0;  // size of logs.json.txt
+  std::int64_t log_position = 0;                             // size of logs.json.txt
+  std::optional<std::string> dataset_sha256 = std::nullopt;  // of its episodes and actions
   std::map<std::string, double> topk;
   // the rest of this save, so that resuming completes a save that a crash cut short: the names of
   // the same checkpoint next to `latest`, and the checkpoint that this save removes
@@ -52,7 +53,7 @@ struct TrainState {
   std::string ToJson() const;
 
   /// Throws Error{kCheckpoint} naming `origin` if a field is missing or has another type.
-  /// "saved_as", "replaced" and "last_step" may be missing.
+  /// "dataset_sha256", "saved_as", "replaced" and "last_step" may be missing.
   static TrainState FromJson(const std::string& text, const std::string& origin);
 };
 

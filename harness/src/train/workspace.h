@@ -118,7 +118,8 @@ class Workspace {
   void StartAnew();
   void LoadInitialWeights(const run::Checkpoint& checkpoint);
   void Restore(const run::Checkpoint& checkpoint);
-  bool TrainEpoch();  // false: stopped before its end
+  void RequireSameDataset(const std::string& origin);  // of the checkpoint
+  bool TrainEpoch();                                   // false: stopped before its end
   TrainStepResult TakeStep(data::HostBatch& host);
   TrainStepResult RunStep(data::HostBatch& host, const StepPlace& place);
   [[noreturn]] void EndOutOfMemory(const std::string& what);

@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/machine.h"
+#include "core/sha256.h"
 #include "planner/policy_weights.h"
 #include "run/run_checkpoint.h"
 #include "train/clip_reach.h"
@@ -68,6 +71,24 @@ void SetGradients(const TensorMap& gradients, const std::vector<ParameterGroup>&
       parameter.mutable_grad() = torch::empty_like(parameter).copy_(found->second).detach();
     }
   }
+}
+
+// Of the episodes and actions: enough to tell datasets apart, and quick to read.
+std::string HashOfDataset(const Dataset& dataset) {
+  constexpr std::int64_t kAtOnce = 1 << 16;  // steps
+  core::Sha256 hash;
+  hash.Update(std::as_bytes(dataset.episode_ends()));
+  const int key = dataset.KeyIndex("action");
+  const std::size_t size = dataset.spec().keys[static_cast<std::size_t>(key)].ByteSize();
+  const std::int64_t n_steps = dataset.episode_ends().back();
+  std::vector<std::byte> actions;
+  for (std::int64_t begin = 0; begin < n_steps; begin += kAtOnce) {
+    const std::int64_t end = std::min(n_steps, begin + kAtOnce);
+    actions.resize(static_cast<std::size_t>(end - begin) * size);
+    dataset.Read(key, begin, end, actions);
+    hash.Update(actions);
+  }
+  return hash.HexDigest();
 }
 
 }  // namespace
@@ -140,6 +161,7 @@ void Workspace::RequireSameWeights() const {
 }
 
 void Workspace::StartAnew() {
+  state_.dataset_sha256 = HashOfDataset(parts_.dataset);
   const std::string missing = checkpoint_config_.parts.MissingForResume(step_->ema() != nullptr);
   if (!missing.empty()) {
     core::LogWarning("the checkpoints of this training leave out {}: it cannot be resumed",
@@ -177,6 +199,20 @@ void Workspace::LoadInitialWeights(const run::Checkpoint& checkpoint) {
       origin);
 }
 
+// Older checkpoints have no hash.
+void Workspace::RequireSameDataset(const std::string& origin) {
+  const std::string found = HashOfDataset(parts_.dataset);
+  if (state_.dataset_sha256 && state_.dataset_sha256 != found) {
+    throw CheckpointError(
+        "'{}' was trained on another dataset: its episodes or their actions differ. Resume with "
+        "the "
+        "dataset as it was, such as dataset.params.path=DATASET, or begin a new training with the "
+        "weights: training.init_checkpoint.path={}",
+        origin, origin);
+  }
+  state_.dataset_sha256 = found;
+}
+
 void Workspace::Restore(const run::Checkpoint& checkpoint) {
   const std::string origin = checkpoint.folder().string();
   RequireResumable(checkpoint, step_->ema() != nullptr);
@@ -192,6 +228,7 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
         origin, state_.global_step, state_.batch_in_epoch, state_.epoch, batches_per_epoch_,
         origin);
   }
+  RequireSameDataset(origin);
   if (IsInWindow() != checkpoint.Has(run::kGradientsFile)) {
     throw CheckpointError(
         "'{}' was saved after batch {} of its epoch, at a place in the accumulation window that "

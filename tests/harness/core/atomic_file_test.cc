@@ -60,6 +60,12 @@ TEST(AtomicFile, NamesPathAndReasonWhenTheSystemRefuses) {
   EXPECT_THAT(message, HasSubstr("No such file or directory"));
 }
 
+TEST(NameOf, IsTheLastPartOfAPath) {
+  EXPECT_EQ(NameOf("a/b.zarr/"), "b.zarr");
+  EXPECT_EQ(NameOf("a/b/.."), "a");
+  EXPECT_EQ(NameOf(""), "");
+}
+
 TEST(Beside, IgnoresASlashAtTheEnd) {
   EXPECT_EQ(Beside("a/b", ".json"), "a/b.json");
   EXPECT_EQ(Beside("a/b/", ".json"), "a/b.json");

@@ -195,5 +195,23 @@ TEST_F(ResumePointTest, AnotherNumberOfBatchesInAnEpochIsRefused) {
       testing::AllOf(HasSubstr("was saved at step 40"), HasSubstr("the dataset changed")));
 }
 
+// With as many steps and other actions.
+TEST_F(ResumePointTest, AnotherDatasetIsRefused) {
+  class OtherDataset : public FakeDataset {
+    void DoRead(int key, std::int64_t begin, std::int64_t end,
+                std::span<std::byte> out) const override {
+      FakeDataset::DoRead(key, begin, end, out);
+      if (begin == 0) out.front() ^= std::byte{1};
+    }
+  };
+  const OtherDataset dataset;
+  EXPECT_THAT(Refusal(ErrorCode::kCheckpoint,
+                      [&] {
+                        const Config config = FakeConfig(R"("resume": true)");
+                        Workspace(FakeParts(config, dataset, run_)).Run({});
+                      }),
+              HasSubstr("was trained on another dataset"));
+}
+
 }  // namespace
 }  // namespace dp_bench::train
