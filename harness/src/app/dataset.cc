@@ -36,7 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kConvertDetails =
-    R"(Formats: lerobot (version 3.0, or 2.1 with --param version=v2.1), zarr (what `dp_bench collect` writes),
+    R"(Formats: lerobot (version 3.0, or 2.1 with --param version=v2.1), zarr (what `dp_bench collect` writes), hdf5,
 and those of other writer plugins. Numbers arrive bit for bit. In LeRobot datasets, videos of LeRobot sources
 are copied without decoding, and other images are PNG; --param codec=av1 (h264, hevc) encodes them, with loss.
 After an interruption, the same command continues.
@@ -133,6 +133,11 @@ std::vector<std::int64_t> ReadEpisodes(const std::string& text) {
 int Split(const DatasetVerbOptions& options) {
   RequireFreeFolder(options.conversion.output);
   RequireFreeFolder(options.second_output);
+  if (fs::weakly_canonical(options.conversion.output) ==
+      fs::weakly_canonical(options.second_output)) {
+    throw UsageError("expected two folders for the two datasets, found '{}' twice",
+                     options.second_output.string());
+  }
   plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   const auto n = std::ssize(options.OpenSource(catalogue)->episode_ends());
   const std::vector<bool> is_val = data::ValidationMask(n, options.val_ratio, options.seed);

@@ -227,7 +227,7 @@ Verb AddInspect(CLI::App* app) {
   app->add_option("--policy", options->experiment.policy, "Method: configs/policy/<name>.json");
   AddTaskOptions(app, &options->experiment);
   app->add_option("--dataset", options->experiment.dataset,
-                  "A dataset written by dp_bench or LeRobot");
+                  "Path of a zarr, LeRobot or HDF5 dataset");
   AddReadingOptions(app, &options->reading);
   CLI::Option* checkpoint =
       AddFolder(app, "--checkpoint", &options->checkpoint, "Checkpoint or run folder");

@@ -55,7 +55,8 @@ Verb AddKeys(CLI::App* app) {
   task::KeyRequest& request = options->request;
   app->add_option("section", request.section, "Only this section of a config");
   app->add_option("--policy", request.policy, "Only this policy plugin");
-  app->add_option("--env", request.env, "Only this env plugin");
+  app->add_option("--env", request.env,
+                  "Only this env plugin: env.plugin of a config, such as gymnasium");
   app->add_option("--dataset", request.dataset, "Only this dataset plugin");
   app->add_flag("--markdown", options->is_markdown, "Print the page docs/config_reference.md");
   AddPluginDirOption(app, &options->plugin_dirs);

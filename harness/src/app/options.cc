@@ -90,7 +90,7 @@ void AddTaskOptions(CLI::App* app, task::ExperimentOptions* options) {
 void AddExperimentOptions(CLI::App* app, task::ExperimentOptions* options) {
   app->add_option("--policy", options->policy, "Method: configs/policy/<name>.json");
   app->add_option("--dataset", options->dataset,
-                  "Path of a zarr or LeRobot dataset, or configs/dataset/<name>.json");
+                  "Path of a zarr, LeRobot or HDF5 dataset, or configs/dataset/<name>.json");
   AddDeviceOption(app, &options->device);
   AddTaskOptions(app, options);
 }

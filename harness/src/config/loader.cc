@@ -210,7 +210,7 @@ fs::path FindNamed(const ConfigRequest& request, const std::string& option,
   for (const fs::path& dir : request.config_dirs) searched.push_back((dir / folder).string());
   const auto nearest = NearestName(name, names);
   throw ConfigError("{} {}: there is no config of this name{}. Available: {} (in {})", option, name,
-                    nearest ? fmt::format("; did you mean '{}'?", *nearest) : "",
+                    nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "",
                     Joined(names, "none"), Joined(searched, "no folder"));
 }
 

@@ -155,7 +155,14 @@ std::vector<FeatureBinding> ActFeatures(const Json& settings, const ShapeMeta& s
   const Json& params = settings.at(Json::json_pointer("/policy/params"));
   const auto state = ActKeys(params, shape_meta, LerobotFeatureType::kState);
   const auto env_state = ActKeys(params, shape_meta, LerobotFeatureType::kEnv);
-  const auto add = [&](std::string_view feature, const std::vector<std::string>& keys) {
+  const auto is_mapped = [given = map](const std::string& key) {
+    return std::ranges::any_of(given, [&key](const std::string& request) {
+      const std::string keys = "," + request.substr(request.find('=') + 1) + ",";
+      return keys.find("," + key + ",") != std::string::npos;
+    });
+  };
+  const auto add = [&](std::string_view feature, std::vector<std::string> keys) {
+    std::erase_if(keys, is_mapped);
     const std::string begin = fmt::format("{}=", feature);
     const bool is_given = std::ranges::any_of(
         map, [&](const std::string& request) { return request.starts_with(begin); });

@@ -6,6 +6,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -54,8 +55,7 @@ class WebSocketClient final : public Connection {
         [ this, work ](error_code error,
                        auto... result) requires std::invocable<const Work&, decltype(result)...> {
       if (error) {
-        Break(error == websocket::error::closed ? "the server closed the connection"
-                                                : error.message());
+        Break(Explain(error));
       } else {
         work(result...);
       }
@@ -128,7 +128,7 @@ class WebSocketClient final : public Connection {
             request.set(http::field::authorization, "Api-Key " + key);
           }));
     }
-    stream_.async_handshake(url_.host + ":" + url_.port, url_.path, Then([this] {
+    stream_.async_handshake(response_, url_.host + ":" + url_.port, url_.path, Then([this] {
                               {
                                 const std::lock_guard lock(mutex_);
                                 is_open_ = true;
@@ -149,6 +149,21 @@ class WebSocketClient final : public Connection {
           changed_.notify_all();
           Read();
         }));
+  }
+
+  // After the close frame of the server, other errors may come first.
+  std::string Explain(error_code error) const {
+    if (error == websocket::error::upgrade_declined) {
+      const auto reason = response_.reason();
+      return fmt::format("the server answered with HTTP {} {}, expected a WebSocket",
+                         response_.result_int(), std::string_view(reason.data(), reason.size()));
+    }
+    const websocket::close_reason& close = stream_.reason();
+    if (error != websocket::error::closed && close.code == websocket::close_code::none) {
+      return error.message();
+    }
+    const std::string_view reason(close.reason.data(), close.reason.size());
+    return fmt::format("the server closed the connection{}{}", reason.empty() ? "" : ": ", reason);
   }
 
   void Break(const std::string& why) {
@@ -178,6 +193,7 @@ class WebSocketClient final : public Connection {
   asio::io_context io_{1};
   Tcp::resolver resolver_{io_};
   websocket::stream<beast::tcp_stream> stream_{io_};
+  websocket::response_type response_;  // to the handshake
   beast::flat_buffer incoming_;
   std::string outgoing_;
 

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include "config/dataset_format.h"
 #include "config/name.h"
 #include "core/atomic_file.h"
 #include "core/sha256.h"
@@ -245,6 +246,7 @@ const PluginCatalogue::Plugin& PluginCatalogue::FindPlugin(PluginKind kind,
 
 void PluginCatalogue::ThrowUnknown(PluginKind kind, const std::string& name) const {
   std::vector<std::string> names;
+  if (kind == PluginKind::kDatasetWriter) names.emplace_back(config::kZarrFormat);  // built in
   std::string refused;
   for (const Plugin& plugin : plugins_) {
     if (plugin.info.kind != kind) continue;

@@ -528,7 +528,10 @@ int RunEnvWorker(int socket, int memory_fd) {
 std::optional<EnvLimits> ReadIsolation(const Config& env_runner) {
   bool is_isolated = false;
   const ConfigKeys keys(env_runner);
-  keys("isolate", &is_isolated, "one process per env");
+  keys("isolate", &is_isolated,
+       "one process per env, with the limits of step_timeout, reset_timeout and memory_limit_mb; "
+       "envs "
+       "of gymnasium have one in any case, with those of env.params");
   const EnvLimits limits = EnvLimits::FromConfig(env_runner);
   return is_isolated ? std::optional(limits) : std::nullopt;
 }

@@ -154,12 +154,14 @@ std::optional<std::string> ProbeLoading(const fs::path& file, const char* symbol
 
 void RequireLoadable(const fs::path& file, const char* symbol) {
   if (dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD) != nullptr) return;  // loaded already
-  const fs::path memory = CacheFolder() / "loadable_plugins";
+  const fs::path cache = CacheFolder();
+  const fs::path memory = cache.empty() ? cache : cache / "loadable_plugins";
   const std::string hash = core::Sha256Hex(core::ReadFile(file, kMaxFile));
   if (ReadMemory(memory).find(hash) != std::string::npos) return;
   const std::optional<std::string> fault = ProbeLoading(file, symbol, kLoadLimit);
   if (!fault) return;
-  if (fault->empty()) return Remember(memory, hash);
+  if (fault->empty() && !memory.empty()) Remember(memory, hash);
+  if (fault->empty()) return;
   throw PluginError(
       "{} cannot be loaded: it {} while it was loaded in a process of its own, before any call. "
       "Look at its static constructors, which a plugin should not have, and at those of its "
