@@ -222,7 +222,7 @@ void WebSocketConnection::Take(std::size_t n_new) {
   }
   arrival_timer_.cancel();
   if (stream_.got_text()) {
-    Close({websocket::close_code::unknown_data});
+    Close(websocket::close_code::unknown_data);
     return;
   }
   std::string message = TakeAll(&incoming_);
@@ -260,7 +260,7 @@ void WebSocketConnection::WriteNext() {
                         }
                         awaits_answer_ = false;
                         if (is_ending_) {
-                          Close({websocket::close_code::going_away});
+                          Close(websocket::close_code::going_away);
                         } else if (held_) {
                           Deliver(*std::exchange(held_, std::nullopt));
                           Read();
@@ -283,7 +283,7 @@ void WebSocketConnection::Close(websocket::close_code reason) {
 
 void WebSocketConnection::EndWhenIdle() {
   is_ending_ = true;
-  if (!awaits_answer_ && outgoing_.empty()) Close({websocket::close_code::going_away});
+  if (!awaits_answer_ && outgoing_.empty()) Close(websocket::close_code::going_away);
 }
 
 void WebSocketConnection::Drop() {

@@ -40,7 +40,8 @@ TEST(CostMeter, CountsChildrenThatStillRun) {
   CostMeter meter(scratch.path() / "none", GpuEnergy("none"));
   const std::int64_t own_bytes = meter.Read().peak_bytes;
   const pid_t child = fork();
-  while (child == 0) {
+  volatile bool spins = child == 0;
+  while (spins) {
   }
   const auto own_s = [] {
     rusage usage{};
