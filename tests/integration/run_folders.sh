@@ -82,6 +82,7 @@ done
 expect_unchanged 2 "env.params" "$dp_bench" collect "${task[@]}" env.params.sped=1
 expect_unchanged 2 "did you mean 'num_epochs'?" \
   "$dp_bench" train --config-dir "$configs" --policy unet_hybrid --env pusht dataset.params.path=nowhere.zarr training.num_epoch=3
+expect_unchanged 2 "dataset.params.memory_limit_mb" "$dp_bench" train "${small[@]}" "${fresh[@]}" dataset.params.memory_limit_mb=9
 echo "{\"include\": [\"$configs/policy/unet_hybrid.json\"]}" >policy_alone.json
 expect_unchanged 2 "the config names none: give --env" "$dp_bench" train --config policy_alone.json
 rm policy_alone.json

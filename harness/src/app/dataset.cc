@@ -133,8 +133,10 @@ std::vector<std::int64_t> ReadEpisodes(const std::string& text) {
 int Split(const DatasetVerbOptions& options) {
   RequireFreeFolder(options.conversion.output);
   RequireFreeFolder(options.second_output);
-  if (fs::weakly_canonical(options.conversion.output) ==
-      fs::weakly_canonical(options.second_output)) {
+  const auto place = [](const fs::path& path) {
+    return fs::weakly_canonical(fs::absolute(path) / "");
+  };
+  if (place(options.conversion.output) == place(options.second_output)) {
     throw UsageError("expected two folders for the two datasets, found '{}' twice",
                      options.second_output.string());
   }

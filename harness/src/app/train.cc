@@ -433,11 +433,12 @@ std::vector<std::string> ChangesOf(const DistillVerbOptions& options) {
   const nlohmann::json config = core::ParseJson(
       teacher.config(), (options.checkpoint / run::kConfigFile).string(), ErrorCode::kCheckpoint);
   const bool denoises = core::ValueAt(config, "/policy/params/noise_scheduler").is_object();
-  const std::string objective = core::TextAt(config, "/policy/params/objective", "diffusion");
-  if (!denoises || objective != "diffusion") {
+  const std::string objective =
+      core::TextAt(config, "/policy/params/objective", denoises ? "diffusion" : "");
+  if (objective != "diffusion") {
     throw UsageError(
         "--checkpoint: expected a policy with objective diffusion, found {}",
-        denoises ? objective : "policy " + core::TextAt(config, "/policy/plugin", "none"));
+        objective.empty() ? "policy " + core::TextAt(config, "/policy/plugin", "none") : objective);
   }
   const nlohmann::json section = {{"path", fs::absolute(options.checkpoint).string()},
                                   {"weights", options.weights}};

@@ -151,6 +151,10 @@ DelayGridFile ReadDelayGrid(std::string_view text, const std::filesystem::path& 
   DelayGridFile file;
   file.is_quasi_static = grid.GetOptional<bool>("is_quasi_static").value_or(false);
   for (const core::JsonView& row : grid.Elements("points")) {
+    const bool has_delay = row.GetOptional<int>("delay").has_value();
+    if (has_delay == row.GetOptional<double>("delay_ms").has_value()) {
+      row.Fail("expected delay or delay_ms");
+    }
     file.points.push_back({.method = row.Get<std::string>("method"),
                            .delay = row.GetOptional<int>("delay"),
                            .delay_ms = row.GetOptional<double>("delay_ms"),

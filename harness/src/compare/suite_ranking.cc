@@ -33,14 +33,19 @@ CellGrid GridOf(const SuiteTable& table) {
 
 // What two policies did on a task.
 struct TaskDifferences {
-  std::vector<double> by_seed;  // A minus B, each the mean over its training seeds
+  std::vector<double> by_seed;   // A minus B, each the mean over its training seeds
+  std::vector<double> balanced;  // with as many trainings of each, as EvidenceOf needs it
   PairCounts counts;
 };
 
-int CountSuccesses(std::span<const SuiteCell* const> cells, std::uint64_t seed) {
-  return static_cast<int>(std::ranges::count_if(cells, [seed](const SuiteCell* cell) {
-    return cell->successes[seed - cell->first_seed] == '1';
-  }));
+// Of `n` cells. The next test seed begins with the next cell, so that all of them count.
+int CountSuccesses(std::span<const SuiteCell* const> cells, std::uint64_t seed, std::size_t n) {
+  int n_success = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const SuiteCell& cell = *cells[(seed + i) % cells.size()];
+    n_success += cell.successes[seed - cell.first_seed] == '1' ? 1 : 0;
+  }
+  return n_success;
 }
 
 // Only the test seeds that all cells have.
@@ -58,9 +63,12 @@ TaskDifferences DifferencesOn(std::span<const SuiteCell* const> of_a,
   }
   const auto n_a = static_cast<int>(of_a.size());
   const auto n_b = static_cast<int>(of_b.size());
+  const std::size_t n = std::min(of_a.size(), of_b.size());
   for (std::uint64_t seed = begin; seed < end; ++seed) {
-    const int a = CountSuccesses(of_a, seed);
-    const int b = CountSuccesses(of_b, seed);
+    const int a = CountSuccesses(of_a, seed, of_a.size());
+    const int b = CountSuccesses(of_b, seed, of_b.size());
+    const int more = CountSuccesses(of_a, seed, n) - CountSuccesses(of_b, seed, n);
+    result.balanced.push_back(static_cast<double>(more) / static_cast<double>(n));
     result.by_seed.push_back(static_cast<double>(a) / n_a - static_cast<double>(b) / n_b);
     result.counts.Add({.both_succeed = a * b,
                        .only_a = a * (n_b - b),
@@ -75,10 +83,10 @@ std::vector<double> MeanDifferences(std::span<const TaskDifferences> tasks) {
   std::vector<double> means;
   std::size_t n_tasks = 0;
   for (const TaskDifferences& task : tasks) {
-    if (task.by_seed.empty()) continue;
-    if (n_tasks++ == 0) means.assign(task.by_seed.size(), 0.0);
-    means.resize(std::min(means.size(), task.by_seed.size()));
-    for (std::size_t k = 0; k < means.size(); ++k) means[k] += task.by_seed[k];
+    if (task.balanced.empty()) continue;
+    if (n_tasks++ == 0) means.assign(task.balanced.size(), 0.0);
+    means.resize(std::min(means.size(), task.balanced.size()));
+    for (std::size_t k = 0; k < means.size(); ++k) means[k] += task.balanced[k];
   }
   for (double& mean : means) mean /= static_cast<double>(n_tasks);
   return means;
@@ -206,7 +214,7 @@ SuiteRanking RankingOf(const SuiteTable& table) {
         if (on_task.by_seed.empty()) continue;
         pair.counts.Add(on_task.counts);
         ranking.on_tasks.push_back(
-            {.ranked = {.a = a, .b = b, .evidence = EvidenceOf(on_task.by_seed)},
+            {.ranked = {.a = a, .b = b, .evidence = EvidenceOf(on_task.balanced)},
              .difference = DifferenceOfRates({&on_task, 1}),
              .n_seeds = static_cast<int>(on_task.by_seed.size()),
              .counts = on_task.counts,

@@ -41,8 +41,9 @@ struct SuiteRanking {
 
 /// Two policies are compared on the tasks and test seeds that both have. The unit is a test seed:
 /// all its episodes, of all tasks and training seeds, are one difference. So neither tasks nor
-/// trainings need to be independent. Tasks count alike: if they have different
-/// numbers of seeds, the first ones of each are used.
+/// trainings need to be independent. With different numbers of trainings, the evidence is from as
+/// many of each, in turns, because it is only valid for differences that are symmetric. Tasks count
+/// alike: if they have different numbers of seeds, the first ones of each are used.
 ///
 /// Letters are from e-BH at 5 %, once for the pairs over all tasks and once for all pairs on all
 /// tasks; ranks have 95 %, for each task by itself.

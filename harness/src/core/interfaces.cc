@@ -137,7 +137,6 @@ ShapeMeta ShapeMeta::FromConfig(const Config& config) {
 Horizons Horizons::FromConfig(const Config& config) {
   Horizons h;
   const ConfigKeys keys(config);
-  const char* const given = config.Has("n_action_steps") ? "n_action_steps" : "horizon";
   keys("horizon", &h.horizon, 1, 4096, "T, predicted steps");
   keys("n_obs_steps", &h.n_obs_steps, 1, 256, "To, observed steps");
   keys("n_action_steps", &h.n_action_steps, 1, 4096,
@@ -150,10 +149,12 @@ Horizons Horizons::FromConfig(const Config& config) {
        "it, n_action_steps of them at most, with weights exp(-coeff * i), oldest plan first; ACT's "
        "is 0.01; none: execute n_action_steps of each plan");
   if (h.n_action_steps > h.horizon - h.n_obs_steps + 1) {
+    const bool is_default = h.n_action_steps == Horizons().n_action_steps;
     throw ConfigError(
         "{}: n_action_steps is {}, but only horizon - n_obs_steps + 1 = {} predicted steps lie at "
         "or after the current one",
-        config.Where(given), h.n_action_steps, h.horizon - h.n_obs_steps + 1);
+        config.Where(is_default ? "horizon" : "n_action_steps"), h.n_action_steps,
+        h.horizon - h.n_obs_steps + 1);
   }
   if (h.temporal_ensemble_coeff && h.n_action_steps == 1) {
     throw ConfigError(

@@ -367,8 +367,6 @@ std::optional<ExpertEpisode> ExpertRunner::Run(std::uint64_t seed) {
     if (!Play(&episode)) return std::nullopt;
     episode.is_whole = true;
   } catch (const std::exception& error) {
-    const auto* const fault = dynamic_cast<const Error*>(&error);
-    if (fault != nullptr && fault->code() == ErrorCode::kConfig) throw;  // in each episode
     episode.success = false;
     episode.failure = fmt::format("step {}: {}", episode.steps.n_steps(), error.what());
     env_.reset();  // its state is unknown

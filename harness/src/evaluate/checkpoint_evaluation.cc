@@ -213,9 +213,9 @@ std::string CheckpointEvaluation::ContinueShard(const std::string& manifest) {
       core::TextAt(nlohmann::json::parse(found), fmt::format("/{}", run::kConfigHashKey));
   if (begun == core::Sha256Hex(experiment_->config().ToJson() + "\n")) return found;
   throw UsageError(
-      "'{}' was begun with another config; its remaining episodes would not match the others. "
-      "Start over in another --output folder.",
-      folder().string());
+      "'{}' {} config; its remaining episodes would not match the others. Start over in another "
+      "--output folder.",
+      folder().string(), run::kBegunWithAnother);
 }
 
 // Returns the manifest. If there are more seeds now, a kill at any moment leaves a folder that the

@@ -140,7 +140,8 @@ std::vector<std::string> RequireValid(const std::vector<compare::DelayPoint>& po
 void NoteLatePoints(const std::vector<std::string>& late, const Horizons& horizons) {
   if (late.empty()) return;
   core::PrintResult(
-      "note: plans are late at {}: a chunk has {} actions, less than execute + delay, and its last "
+      "note: plans are late at {}: a chunk has {} actions, fewer than execute + delay, and its "
+      "last "
       "one is held until the next plan is there; n_action_steps may be up to {}\n",
       fmt::join(late, ", "), horizons.n_action_steps, horizons.horizon - horizons.n_obs_steps + 1);
 }

@@ -32,7 +32,8 @@
 namespace dp_bench::evaluate {
 namespace {
 
-constexpr std::size_t kLeastExtrapolated = 20;  // episodes; of fewer, the start takes most
+constexpr std::size_t kLeastExtrapolated =
+    20;  // episodes; with fewer, most of the time is the start
 constexpr int kFramesInStrip = 6;
 
 control::EnvRunnerConfig ReadConfig(const task::Experiment& experiment, std::optional<int> n_videos,

@@ -530,8 +530,7 @@ std::optional<EnvLimits> ReadIsolation(const Config& env_runner) {
   const ConfigKeys keys(env_runner);
   keys("isolate", &is_isolated,
        "one process per env, with the limits of step_timeout, reset_timeout and memory_limit_mb; "
-       "envs "
-       "of gymnasium have one in any case, with those of env.params");
+       "envs of gymnasium have one in any case, with those of env.params");
   const EnvLimits limits = EnvLimits::FromConfig(env_runner);
   return is_isolated ? std::optional(limits) : std::nullopt;
 }

@@ -160,8 +160,10 @@ void RequireLoadable(const fs::path& file, const char* symbol) {
   if (ReadMemory(memory).find(hash) != std::string::npos) return;
   const std::optional<std::string> fault = ProbeLoading(file, symbol, kLoadLimit);
   if (!fault) return;
-  if (fault->empty() && !memory.empty()) Remember(memory, hash);
-  if (fault->empty()) return;
+  if (fault->empty()) {
+    if (!memory.empty()) Remember(memory, hash);
+    return;
+  }
   throw PluginError(
       "{} cannot be loaded: it {} while it was loaded in a process of its own, before any call. "
       "Look at its static constructors, which a plugin should not have, and at those of its "

@@ -14,7 +14,7 @@ namespace dp_bench::run {
 struct CostPrediction {
   double wall_s = 0.0;
   double cpu_s = 0.0;
-  std::int64_t peak_bytes = 0;     // memory of the process that tried
+  std::int64_t peak_bytes = 0;     // memory of the trial, with its envs
   double disk_bytes = 0.0;         // without videos
   std::optional<double> energy_j;  // none if it cannot be read
   std::string tried;               // what it follows from: "5 training steps"

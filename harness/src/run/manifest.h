@@ -21,7 +21,8 @@ inline constexpr const char* kEpisodesHashKey = "episodes_sha256";  // of eval_l
 
 /// Adds the run's id and the SHA-256 of `config`, the text of config.json, to `manifest`, a JSON
 /// object. The id does not depend on training.resume, so that a resumed training keeps it, nor on
-/// the machine and on where the checkpoint is, so that shards of one evaluation have the same.
+/// the machine, on where the checkpoint is and on certificates, so that shards of one evaluation
+/// have the same.
 std::string WithRunId(const std::string& manifest, const std::string& config);
 
 /// The inverse of WithRunId.
@@ -99,8 +100,7 @@ std::string OutcomeClass(const OutcomeConditions& conditions);
 /// The class in a manifest's text; empty if it has none.
 std::string OutcomeClassOf(const std::string& manifest);
 
-/// What the message says if a run of another manifest was to be continued, so that `suite` knows it
-/// in the output of a step.
+/// In the message that refuses to continue a run with another manifest; `suite` looks for it.
 inline constexpr std::string_view kBegunWithAnother = "was begun with another";
 
 inline constexpr const char* kDeterminismKey = "determinism";

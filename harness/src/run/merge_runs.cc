@@ -55,6 +55,7 @@ void RequireSameRun(const MergedRun& merged, const fs::path& first, const std::s
     const Json::json_pointer in_flat(change.at("path").get<std::string>());
     places.push_back(in_flat.empty() ? "" : in_flat.back().substr(1));
   }
+  if (places.empty()) return;  // older versions made the id from the certificates too
   const std::size_t n = std::min(places.size(), kShownPlaces);
   const std::size_t n_more = places.size() - n;
   places.resize(n);

@@ -46,13 +46,11 @@ void ReadSections(const Task& task, const KeyCheck& check) {
 }
 
 bool Counts(const KeyCheck& check, const std::string& pointer, bool is_override) {
-  const auto is_below = [&pointer](std::string_view place) { return IsBelow(pointer, place); };
-  const bool is_of_dataset = std::ranges::any_of(kDatasetParams, is_below);
-  if (is_of_dataset && check.is_before_dataset) return false;
   if (is_override) return true;
   if (check.is_of_checkpoint) return IsOfRollouts(pointer);
   if (IsBelow(pointer, kPolicyParams)) return check.makes_policy;
-  return !is_of_dataset || check.makes_dataset;
+  const auto is_below = [&pointer](std::string_view place) { return IsBelow(pointer, place); };
+  return check.makes_dataset || std::ranges::none_of(kDatasetParams, is_below);
 }
 
 }  // namespace
@@ -70,9 +68,14 @@ void RejectUnknownKeys(const Task& task, const KeyCheck& check) {
   const config::ConfigDocument& document = task.document();
   if (!document.DescribeUnread(std::string(kEnvParams)).empty()) task.DescribeEnv();
   if (check.makes_policy) TryPolicy(task);
+  // those that only the dataset reads; a collected one has params of its own
+  const std::string_view later = !check.is_before_dataset ? ""
+                                 : task.is_collected()    ? kDatasetParams[1]
+                                                          : "/dataset";
   config::RejectUnread(
-      document.DescribeUnread("", [&check](const std::string& pointer, bool is_override) {
-        return Counts(check, pointer, is_override);
+      document.DescribeUnread("", [&](const std::string& pointer, bool is_override) {
+        const bool is_later = !later.empty() && IsBelow(pointer, later);
+        return !is_later && Counts(check, pointer, is_override);
       }));
 }
 

@@ -211,7 +211,7 @@ std::string WithCertificate(const Experiment& experiment, const std::string& man
     }
     json[run::kDeterminismKey] = run::ToJson(certificate);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kEnv) throw;
+    if (error.code() != ErrorCode::kEnv && error.code() != ErrorCode::kNumeric) throw;
     core::LogWarning("the env has no certificate, because it broke while it was examined: {}",
                      error.what());
   }

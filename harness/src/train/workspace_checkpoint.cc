@@ -205,9 +205,8 @@ void Workspace::RequireSameDataset(const std::string& origin) {
   if (state_.dataset_sha256 && state_.dataset_sha256 != found) {
     throw CheckpointError(
         "'{}' was trained on another dataset: its episodes or their actions differ. Resume with "
-        "the "
-        "dataset as it was, such as dataset.params.path=DATASET, or begin a new training with the "
-        "weights: training.init_checkpoint.path={}",
+        "the dataset as it was, such as dataset.params.path=DATASET, or begin a new training with "
+        "the weights: training.init_checkpoint.path={}",
         origin, origin);
   }
   state_.dataset_sha256 = found;

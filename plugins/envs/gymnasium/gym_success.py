@@ -166,7 +166,7 @@ class Success:
         wanted = " or ".join(f"'{key}'" for key in sorted(map(str, self.keys)))
         text = f"params.success: expected the key {wanted} in info, found {self.names} and no such key in {self.n_steps} steps"
         if any("success" in name.lower() for name in self.names):
-            raise HostError(CONFIG, f"{text}. {ADVICE}")
+            raise HostError(ENV, f"{text}. {ADVICE}")
         note(told, wanted, f"{text}. The episode counts as a failure. If the environment never gives the key: {ADVICE}")
 
 

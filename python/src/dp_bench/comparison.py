@@ -174,11 +174,11 @@ def compare(
         interval: Of each success rate: "wilson" (the default), or "clopper-pearson" for claims such as "at least".
         difference: Of success rates, in (0, 1], for `n_to_detect`; 0.05 by default.
         same_seeds: Pair results of different programs by their seeds.
-        force: Compare even if env, task or seeds differ.
+        force: Compare even if env or task differ.
         html: Also write a page with the videos of the discordant seeds to this file.
 
     Raises:
-        NotComparableError: Env, task or seeds differ; the message names the fields.
+        NotComparableError: Env or task differ, or no seed is shared; the message names the fields.
         Error: Any other failure.
     """
     with tempfile.TemporaryDirectory() as folder:

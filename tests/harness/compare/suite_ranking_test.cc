@@ -73,6 +73,18 @@ TEST(SuiteRankingTest, APolicyThatIsNotTrainedIsComparedWithAllTrainings) {
   }
 }
 
+// The rare failures of one training against the mean of three would be a bet that grows by itself.
+TEST(SuiteRankingTest, EvidenceIsOfAsManyTrainingsOfEach) {
+  SuiteTable table = SmallTable();
+  table.cells = {Cell("weak", "reach", "100", 42), Cell("strong", "reach", "011", 42),
+                 Cell("strong", "reach", "101", 43), Cell("strong", "reach", "110", 44)};
+  const SuitePair pair = RankingOf(table).pairs.at(0);
+  EXPECT_DOUBLE_EQ(pair.difference, 1.0 / 3.0 - 2.0 / 3.0);
+  // test seed 100000 is compared with the training 100000 % 3 = 1, the next with the next
+  EXPECT_EQ(pair.ranked.evidence.log_a_better,
+            EvidenceOf(std::vector<double>{0.0, -1.0, -1.0}).log_a_better);
+}
+
 TEST(SuiteRankingTest, MoreTrainingSeedsAreNotMoreEvidenceAboutTestSeeds) {
   SuiteTable table = SmallTable();
   table.cells.clear();

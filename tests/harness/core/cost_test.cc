@@ -40,6 +40,7 @@ TEST(CostMeter, CountsChildrenThatStillRun) {
   CostMeter meter(scratch.path() / "none", GpuEnergy("none"));
   const std::int64_t own_bytes = meter.Read().peak_bytes;
   const pid_t child = fork();
+  if (child == 0) alarm(60);  // ends it if this test hangs
   volatile bool spins = child == 0;
   while (spins) {
   }
@@ -50,7 +51,10 @@ TEST(CostMeter, CountsChildrenThatStillRun) {
            1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
   };
   const double before_s = own_s();
-  while (meter.Read().cpu_s < own_s() - before_s + 0.1) usleep(10'000);
+  while (meter.Read().cpu_s < own_s() - before_s + 0.1) {
+    ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "no time of a child was seen";
+    usleep(10'000);
+  }
   EXPECT_GT(meter.Read().peak_bytes, own_bytes);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);

@@ -75,7 +75,8 @@ bool AreComparable(const std::vector<run::RunFolder>& folders) {
     const auto mismatches = compare::FindMismatches(folders[0], folders[i]);
     found = ReportMismatches(mismatches, folders[0], folders[i]) || found;
   }
-  if (found) core::PrintStatus("--force compares anyway, on the seeds that both ran\n");
+  if (found)
+    core::PrintStatus("--force compares other envs or tasks, on the seeds that both ran\n");
   return !found;
 }
 
@@ -304,7 +305,7 @@ Verb AddCompare(CLI::App* app) {
       app, "--allocate", &options->n_allocated, 1, 1'000'000'000,
       "Which policies should get the next episodes, at most N? Of a suite.json, or of runs of "
       "one task");
-  app->add_flag("--force", options->is_forced, "Compare even if env, task or seeds differ");
+  app->add_flag("--force", options->is_forced, "Compare even if env or task differ");
   return [options] { return Compare(*options); };
 }
 

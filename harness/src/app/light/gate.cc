@@ -2,6 +2,7 @@
 #include "compare/gate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -354,7 +355,7 @@ Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts) {
               "Test nothing; say how many seeds show these drops of the success rate, from the "
               "episodes of the baseline, with a --candidate from its pairs")
           ->expected(0, 100)
-          ->default_str("0.03,0.05,0.1,0.2")
+          ->default_str(fmt::format("{}", fmt::join(compare::kUsualDrops, ",")))
           ->each([options](const std::string&) { options->is_plan = true; })
           ->excludes(update, continued, junit, markdown);
   AddNumber(app, "--correlation", &options->plan.correlation, 0.0, 0.999,
