@@ -184,7 +184,7 @@ void PrintTools() {
   DPB_FIELD(KeyMeaning, text);
   DPB_FIELD(KeyMeaning, reader);
   DPB_TYPE(Error);
-  DPB_VALUE(ErrorCode::kInternal);
+  DPB_VALUE(ErrorCode::kUnavailable);
   DPB_TYPE(RandomStream);
   DPB_VALUE(StreamId::kDropout);
 }

@@ -13,7 +13,9 @@ enter_scratch_folder
 
 start_server() {  # start_server ARGUMENT...: its address in "$address", its process in "$server"
   rm -f address.txt
-  "$dp_bench" serve "$@" --micro-batch 2 --port 0 >address.txt 2>serve.txt &
+  local port=(--port 0)
+  [[ " $* " != *" --port "* ]] || port=()
+  "$dp_bench" serve "$@" --micro-batch 2 "${port[@]}" >address.txt 2>serve.txt &
   server=$!
   trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
   for ((i = 0; i < 600; i++)); do
@@ -113,17 +115,22 @@ expect_exit 1 "first difference after 0 equal plans: seed 100000, step 0, obs.ke
 expect_exit 2 "has nothing to train" "$dp_bench" train --policy remote --env point_mass --config-dir "$2" "policy.params.url=$address" \
   collect.n_episodes=2
 
-echo "a server that is lost is no failure of the policy"
+echo "without its server an evaluation stops, and no episode fails"
 "$dp_bench" eval --policy remote --env pusht --config-dir "$2" --output lost "policy.params.url=$address" \
-  policy.params.n_retries=0 policy.params.connect_timeout=1 "${runner[@]}" env_runner.n_test=50 >lost.txt 2>&1 &
+  policy.params.n_retries=0 policy.params.connect_timeout=1 "${runner[@]}" env_runner.n_test=8 env_runner.n_envs=2 >lost.txt 2>&1 &
 evaluation=$!
-for ((i = 0; i < 600; i++)); do [ -s lost/episodes.partial.jsonl ] && break; sleep 0.1; done
+for ((i = 0; i < 600; i++)); do grep -q score lost/episodes.partial.jsonl 2>/dev/null && break; sleep 0.1; done
 kill -KILL $server
 status=0
 wait $evaluation || status=$?
-[ $status -eq 5 ] || fail "it ended with $status: $(cat lost.txt)"
-grep -q "policy_disconnected" lost/episodes.jsonl || fail "$(tail -3 lost/episodes.jsonl)"
-grep -q "policy_disconnected" lost.txt || fail "$(cat lost.txt)"
+[ $status -eq 75 ] || fail "it ended with $status: $(cat lost.txt)"
+grep -q "the policy server has gone: $address" lost.txt || fail "$(cat lost.txt)"
+grep -q "continue with dp_bench eval --resume lost" lost.txt || fail "$(cat lost.txt)"
+start_server --checkpoint "$model" --port "${address##*:}"
+expect_exit 0 "" "$dp_bench" eval --resume lost
+cmp <(hashes again | head -2) <(hashes lost | head -2) || fail "other episodes: $(cat lost/episodes.jsonl)"
+[ "$(grep -c trace_hash lost/episodes.jsonl)" -eq 8 ] || fail "$(cat lost/episodes.jsonl)"
+kill -KILL $server
 
 echo "what is refused"
 expect_exit 2 "has weights: give --checkpoint" "$dp_bench" eval --policy transformer --env pusht --config-dir "$2"

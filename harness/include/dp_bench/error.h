@@ -11,21 +11,22 @@ namespace dp_bench {
 
 /// What went wrong, from the user's point of view; it decides the exit code of the program.
 enum class ErrorCode {
-  kUsage,       // the command line
-  kConfig,      // a config file or override
-  kPlugin,      // a plugin could not be loaded, or broke its contract
-  kData,        // a dataset or another input file
-  kShape,       // shapes or dtypes that do not fit together
-  kEnv,         // a simulation
-  kCheckpoint,  // a checkpoint could not be written or read
-  kMedia,       // video encoding or decoding
-  kNumeric,     // NaN, Inf or a statistic without range
-  kIo,          // a file system error
-  kInternal,    // a fault of dp_bench itself
+  kUsage,        // the command line
+  kConfig,       // a config file or override
+  kPlugin,       // a plugin could not be loaded, or broke its contract
+  kData,         // a dataset or another input file
+  kShape,        // shapes or dtypes that do not fit together
+  kEnv,          // a simulation
+  kCheckpoint,   // a checkpoint could not be written or read
+  kMedia,        // video encoding or decoding
+  kNumeric,      // NaN, Inf or a statistic without range
+  kIo,           // a file system error
+  kInternal,     // a fault of dp_bench itself
+  kUnavailable,  // a server has gone; the run stops, and can be continued when it is back
 };
 
 /// The exit code of the program for an error that ends it: 2 usage, config, plugin and shape; 5
-/// env; 6 data, checkpoint, media and I/O; 7 numeric; 70 internal.
+/// env; 6 data, checkpoint, media and I/O; 7 numeric; 70 internal; 75 unavailable.
 DPB_API int ExitCodeFor(ErrorCode code);
 
 /// A message for the user: what was expected, what was found, where, and what to do. Layers that

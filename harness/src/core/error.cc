@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/exit_code.h"
+
 namespace dp_bench {
 
 int ExitCodeFor(ErrorCode code) {
@@ -22,6 +24,8 @@ int ExitCodeFor(ErrorCode code) {
       return 6;
     case ErrorCode::kNumeric:
       return 7;
+    case ErrorCode::kUnavailable:
+      return core::kExitInterrupted;
     case ErrorCode::kInternal:
       break;
   }

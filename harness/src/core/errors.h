@@ -31,6 +31,7 @@ DPB_ERROR_OF(MediaError, ErrorCode::kMedia)
 DPB_ERROR_OF(NumericError, ErrorCode::kNumeric)
 DPB_ERROR_OF(IoError, ErrorCode::kIo)
 DPB_ERROR_OF(InternalError, ErrorCode::kInternal)
+DPB_ERROR_OF(UnavailableError, ErrorCode::kUnavailable)
 
 #undef DPB_ERROR_OF
 

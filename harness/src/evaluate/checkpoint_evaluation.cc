@@ -325,7 +325,17 @@ run::RunResult CheckpointEvaluation::Run(std::span<const int> episodes) {
       return next < missing.size() ? std::optional(static_cast<std::size_t>(next)) : std::nullopt;
     };
   }
-  run::RunResult result = evaluation_->Run(*policy_, experiment_->device(), missing, hooks);
+  run::RunResult result;
+  try {
+    result = evaluation_->Run(*policy_, experiment_->device(), missing, hooks);
+  } catch (Error& error) {
+    if (error.code() == ErrorCode::kUnavailable) {
+      error.AddContext(fmt::format(
+          "the episodes that have ended are kept; continue with dp_bench eval --resume {}",
+          folder().string()));
+    }
+    throw;
+  }
   if (ranks_.is_root()) core::RemoveAll(folder() / run::kTicketFile);
   const std::set<int> asked(episodes.begin(), episodes.end());
   std::ranges::copy_if(

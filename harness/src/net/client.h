@@ -54,6 +54,9 @@ class Connection {
   /// The next message of the server. Throws NetError.
   virtual Incoming Receive(Clock::time_point until) = 0;
 
+  /// Whether it is known that the server has gone. False over ZeroMQ, which does not tell.
+  virtual bool IsBroken() { return false; }
+
  protected:
   Connection() = default;
 };

@@ -106,6 +106,11 @@ class WebSocketClient final : public Connection {
     return message;
   }
 
+  bool IsBroken() override {
+    const std::lock_guard lock(mutex_);
+    return fault_.has_value();
+  }
+
  private:
   void Connect(const ClientOptions& options) {
     resolver_.async_resolve(

@@ -29,7 +29,8 @@ int BatchOf(const wire::Map& metadata) {
   return n == nullptr ? kConnections : static_cast<int>(std::clamp<std::int64_t>(*n, 1, kMost));
 }
 
-constexpr std::chrono::milliseconds kPause{50};  // before an overloaded server is asked again
+// Before an overloaded server is asked again, and for all connections to notice that it has gone.
+constexpr std::chrono::milliseconds kPause{50};
 
 }  // namespace
 
@@ -59,7 +60,11 @@ void PolicyClient::Open(Line& line) {
   line.connection.reset();
   line.episode.reset();
   if (options_.server != nullptr) {
-    options_.url = options_.server->Url();
+    try {
+      options_.url = options_.server->Url();
+    } catch (const Error& error) {
+      throw net::NetError(net::NetFault::kDisconnected, error.what());
+    }
     line.n_starts = options_.server->n_starts();
   }
   const auto until = Clock::now() + options_.connect_time;
@@ -70,11 +75,32 @@ void PolicyClient::Open(Line& line) {
   line.was_open = true;
 }
 
-// The server's program has ended since the line was connected.
+// The line was connected, but the server has gone since, or is another process now.
 bool PolicyClient::IsLost(const Line& line) const {
   ServerProcess* const server = options_.server;
-  if (server == nullptr || line.connection == nullptr) return false;
+  if (line.connection == nullptr) return false;
+  if (server == nullptr) return line.connection->IsBroken();
   return !server->IsRunning() || server->n_starts() != line.n_starts;
+}
+
+// Returns once the server can be asked. It may need some time to start again.
+void PolicyClient::AwaitServer() {
+  const bool is_there = std::ranges::any_of(
+      lines_, [&](const Line& line) { return line.connection != nullptr && !IsLost(line); });
+  if (is_there) return;
+  const auto until = Clock::now() + options_.connect_time;
+  while (true) {
+    try {
+      Open(lines_.front());
+      return;
+    } catch (const std::exception& error) {
+      const bool may_return = options_.server == nullptr || options_.server->IsRunning();
+      if (!may_return || Clock::now() >= until) {
+        throw UnavailableError("the policy server has gone: {}", error.what());
+      }
+    }
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 // With a stateful server, that of the episode, or for a new one that of an episode which has ended;
@@ -191,9 +217,12 @@ std::vector<std::size_t> PolicyClient::AskWave(std::span<const Question> questio
   std::vector<std::size_t> again;
   std::vector<Attempt> sent;
   std::vector<char> is_taken;
+  may_be_gone_ = false;
   const auto lose = [&](std::size_t chosen, std::size_t question, const net::NetError& error) {
     Line& line = lines_[chosen];
     if (line.connection == nullptr && !line.was_open) NoteFull();
+    may_be_gone_ =
+        may_be_gone_ || line.connection == nullptr || error.fault() == net::NetFault::kDisconnected;
     (*outcomes)[question].fault = FaultOf(error, line.connection != nullptr);
     line.connection.reset();
     line.episode.reset();
@@ -248,7 +277,8 @@ std::vector<Outcome> PolicyClient::Ask(std::span<const Question> questions) {
       ++counts_.n_retries;
       waiting.push_back(question);
     }
-    if (!again.empty() && !waiting.empty()) std::this_thread::sleep_for(kPause);
+    if (may_be_gone_ || (!again.empty() && !waiting.empty())) std::this_thread::sleep_for(kPause);
+    if (may_be_gone_) AwaitServer();
   }
   for (const Outcome& outcome : outcomes) counts_.n_faults += outcome.chunk.empty() ? 1 : 0;
   return outcomes;

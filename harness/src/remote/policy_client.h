@@ -45,7 +45,8 @@ class PolicyClient {
   /// What the server says about itself.
   const wire::Map& metadata() const { return metadata_; }
 
-  /// The questions are asked over all connections, without an order.
+  /// The questions are asked over all connections, without an order. Throws Error{kUnavailable} if
+  /// the server has gone and does not come back within connect_time.
   std::vector<Outcome> Ask(std::span<const Question> questions);
 
   const ClientCounts& counts() const { return counts_; }
@@ -73,6 +74,7 @@ class PolicyClient {
                                    std::span<const std::size_t> waiting,
                                    std::vector<Outcome>* outcomes);
   bool IsLost(const Line& line) const;
+  void AwaitServer();
   std::size_t RunningEpisodes() const;
   void NoteFull();
   std::string Ending() const;
@@ -87,6 +89,7 @@ class PolicyClient {
   std::size_t n_at_once_ = 1;
   std::size_t most_lines_ = 1024;  // a stateful server needs one for each episode that runs
   std::uint64_t clock_ = 0;
+  bool may_be_gone_ = false;  // the server, after what happened in this wave
   ClientCounts counts_;
 };
 

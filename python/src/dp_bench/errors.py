@@ -55,7 +55,7 @@ class OutOfMemoryError(Error):
 
 
 class InterruptedRunError(Error):
-    """Exit code 75: a signal stopped the program, which saved its work; the message says how to continue.
+    """Exit code 75: a signal stopped the program, or its policy server has gone. It saved its work; the message says how to continue.
 
     After Ctrl-C, KeyboardInterrupt is raised instead.
     """

@@ -254,6 +254,40 @@ TEST(PolicyClients, CountTimeouts) {
   EXPECT_EQ(client->counts().n_faults, 1U);
 }
 
+TEST(PolicyClients, GiveUpOnceTheServerHasGone) {
+  for (const bool is_stateful : {false, true}) {
+    auto server = std::make_unique<ScriptedServer>(
+        [](const wire::Map&) {
+          return Chunk({1, 2}, {2, 1});
+        },
+        wire::Map{{"dp_bench", wire::Map{{"stateful", is_stateful}, {"micro_batch", 4}}}});
+    const auto client = ClientOf(*server, {.n_retries = 0, .connect_time = 100ms});
+    client->Ask(Questions(8));
+    server.reset();
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_THAT(MessageOf(ErrorCode::kUnavailable, [&] { client->Ask(Questions(2)); }),
+                  StartsWith("the policy server has gone: ws://127.0.0.1:"));
+    }
+  }
+}
+
+TEST(PolicyClients, WaitForAServerThatStartsAgain) {
+  const auto answer = [](const wire::Map&) { return Chunk({1, 2}, {2, 1}); };
+  auto server = std::make_unique<ScriptedServer>(answer);
+  const std::string url = server->url();
+  const auto client = ClientOf(*server);
+  client->Ask(Questions(4));
+  server.reset();
+  std::unique_ptr<ScriptedServer> again;
+  const std::jthread restart([&] {
+    std::this_thread::sleep_for(300ms);
+    const int port = std::stoi(url.substr(url.rfind(':') + 1));
+    again = std::make_unique<ScriptedServer>(answer, wire::Map{},
+                                             net::MakeWebSocketServer({.port = port}));
+  });
+  for (const Outcome& outcome : client->Ask(Questions(4))) EXPECT_EQ(outcome.fault, "");
+}
+
 TEST(PolicyClients, ConnectAgainAfterWhatIsNoAnswer) {
   std::atomic<int> n = 0;
   const ScriptedServer server([&](const wire::Map&) {

@@ -121,6 +121,19 @@ TEST_F(RolloutTest, FirstObservationIsWhatTheFirstPlanIsMadeFrom) {
   EXPECT_FALSE(MakeRunner().FirstObservation(4));
 }
 
+TEST_F(RolloutTest, ARunStopsIfItsPolicyHasGone) {
+  EnvRunner runner = MakeRunner();
+  FakePlanner planner(
+      8, [](const control::ObsBatch&, std::size_t, const control::PlanRow& row, std::span<float>) {
+        if (row.env_step > 0) throw UnavailableError("the server has gone");
+      });
+  std::atomic<int> n_ended = 0;
+  const run::RunHooks hooks = {.on_episode = [&](const run::EpisodeRecord&) { ++n_ended; }};
+  EXPECT_EQ(ErrorText(ErrorCode::kUnavailable, [&] { runner.Run(planner, hooks); }),
+            "the server has gone");
+  EXPECT_EQ(n_ended, 0) << "an episode failed for that reason";
+}
+
 TEST_F(RolloutTest, WindowStartsWithTheFirstObservationRepeated) {
   horizons_ = {.horizon = 16, .n_obs_steps = 3, .n_action_steps = 2};
   world_.max_steps = 7;
