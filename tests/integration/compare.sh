@@ -98,6 +98,9 @@ sed -i '1,3d' fewer/episodes.jsonl
 expect_exit 0 "B did not run: 100000, 100001, 100002" "${compare[@]}" a fewer
 cp -r a elsewhere
 sed -i -E 's/("seed": *)10000/\120000/' elsewhere/episodes.jsonl
+many=()
+for ((i = 0; i < 26; i++)); do many+=(b); done
+expect_exit 2 "expected at most 26 runs, found 27" "${compare[@]}" a "${many[@]}"
 expect_exit 4 "the list of test seeds is 10 from 100000 to 100009 in a, 10 from 200000 to 200009 in elsewhere" "${compare[@]}" a elsewhere
 
 echo "episodes.jsonl alone is enough, with a note"

@@ -160,6 +160,7 @@ expect_exit 2 "there is no episode 300" "$dp_bench" dataset trim source.zarr oth
 expect_exit 2 "expected numbers and ranges" "$dp_bench" dataset trim source.zarr other --episodes 5-
 expect_exit 2 "none are left" "$dp_bench" dataset trim source.zarr other --drop-first 10000
 expect_exit 2 "leaves no episode" "$dp_bench" dataset split source.zarr other others --val-ratio 0
+expect_exit 2 "found 'other/../twice/' twice" "$dp_bench" dataset split source.zarr twice other/../twice/ --val-ratio 0.2
 "$dp_bench" collect --config-dir "$configs" --env pusht --episodes 1 --output pusht.zarr >collect_pusht.txt 2>&1 || fail "$(cat collect_pusht.txt)"
 expect_exit 2 "the same keys and rate" "$dp_bench" dataset merge source.zarr pusht.zarr --output other
 cp -r "$configs/../tests/data/lerobot/v30_hevc" named

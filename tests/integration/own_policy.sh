@@ -127,6 +127,37 @@ cmp <(hashes once) <(hashes never) || fail "other episodes after a restart"
 expect_faulty always "python exits.py marker always" policy.params.n_retries=1
 [ "$(reasons always | grep -c "policy_disconnected: .*its program exited with code 3: out of luck")" -eq 3 ] || fail "$(reasons always)"
 
+echo "one that cannot be started again stops the evaluation, and no episode fails"
+cat >starts_once.py <<'PYTHON'
+import os, pathlib
+import dp_bench
+
+marker = pathlib.Path("started")
+if marker.exists():
+    raise SystemExit("no second start")
+
+def policy(observation, *, step):
+    marker.touch()
+    if step == 8:
+        os._exit(3)
+    return [[100.0, 100.0]] * 8
+
+dp_bench.serve_policy(policy)
+PYTHON
+status=0
+evaluate gone "python starts_once.py" || status=$?
+[ $status -eq 75 ] || fail "it ended with $status: $(cat gone.txt)"
+grep -q "the policy server has gone" gone.txt && grep -q "no second start" gone.txt || fail "$(cat gone.txt)"
+[ ! -e gone/episodes.jsonl ] || fail "it has a result: $(cat gone/episodes.jsonl)"
+
+echo "a suite in which episodes fail says so with its exit code"
+cat >suite.json <<JSON
+{"policies": [{"policy": "remote", "trained": false, "overrides": ["policy.params.command=python $work/raises.py"]}],
+ "tasks": [{"env": "pusht"}],
+ "overrides": ["env_runner.n_train=0", "env_runner.n_test=2", "env_runner.n_videos=0", "n_action_steps=1"]}
+JSON
+expect_exit 5 "policy faults" "$dp_bench" suite --config-dir "$configs" suite.json --output suite
+
 echo "one that does not start says why"
 expect_start_error() {  # expect_start_error TEXT COMMAND OPTION...
   expect_exit 2 "$1" "$dp_bench" eval --policy remote --env pusht --config-dir "$configs" --output none \

@@ -92,6 +92,15 @@ class WebSocket : public testing::Test {
     return connection;
   }
 
+  std::string WhyNotConnected(const ClientOptions& options) const {
+    try {
+      ConnectWebSocket(url(), options, Clock::now() + 10s);
+    } catch (const NetError& error) {
+      return error.what();
+    }
+    return "it is connected";
+  }
+
   static std::string Ask(Connection& connection, const std::string& message) {
     connection.Send(message, Clock::now() + 10s);
     return *connection.Receive(Clock::now() + 10s).bytes;
@@ -168,7 +177,7 @@ TEST_F(WebSocket, EndsAConnectionWithALongerMessage) {
 TEST_F(WebSocket, TurnsAwayMoreClientsThanAllowed) {
   Start({.max_clients = 1});
   auto client = Connect();
-  EXPECT_THROW(ConnectWebSocket(url(), {}, Clock::now() + 10s), NetError);
+  EXPECT_THAT(WhyNotConnected({}), HasSubstr("the server answered with HTTP 503"));
   EXPECT_EQ(Ask(*client, "a"), "<a>");
   client.reset();
   ASSERT_TRUE(Eventually([&] { return handler_.n_closed_ == 1; }));
@@ -188,8 +197,8 @@ TEST_F(WebSocket, GivesAPlaceToTheFirstThatAsksForIt) {
 
 TEST_F(WebSocket, NeedsTheKeyIfThereIsOne) {
   Start({.api_key = "secret"});
-  EXPECT_THROW(ConnectWebSocket(url(), {}, Clock::now() + 10s), NetError);
-  EXPECT_THROW(ConnectWebSocket(url(), {.api_key = "secres"}, Clock::now() + 10s), NetError);
+  EXPECT_THAT(WhyNotConnected({}), HasSubstr("the server answered with HTTP 401"));
+  EXPECT_THAT(WhyNotConnected({.api_key = "secres"}), HasSubstr("expected a WebSocket"));
   auto client = Connect({.api_key = "secret"});
   EXPECT_EQ(Ask(*client, "a"), "<a>");
   EXPECT_THAT(HttpGet(server_->port(), "/metrics"), StartsWith("HTTP/1.1 401"));
@@ -255,7 +264,9 @@ TEST_F(WebSocket, StopsAfterItsAnswers) {
   EXPECT_THROW(idle->Receive(Clock::now() + 10s), NetError);
   handler_.Release();
   EXPECT_EQ(*waiting->Receive(Clock::now() + 10s).bytes, "released");
-  EXPECT_THROW(waiting->Receive(Clock::now() + 10s), NetError);
+  EXPECT_THAT([&] { waiting->Receive(Clock::now() + 10s); },
+              testing::ThrowsMessage<NetError>(HasSubstr("the server closed the connection")));
+  EXPECT_TRUE(waiting->IsBroken());
   stop.join();
   EXPECT_THROW(ConnectWebSocket(url(), {}, Clock::now() + 1s), NetError);
 }

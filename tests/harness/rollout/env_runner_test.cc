@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/random_streams.h"
 #include "harness/rollout/fixture.h"
 
