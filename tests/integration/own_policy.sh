@@ -152,11 +152,11 @@ grep -q "the policy server has gone" gone.txt && grep -q "no second start" gone.
 
 echo "a suite in which episodes fail says so with its exit code"
 cat >suite.json <<JSON
-{"policies": [{"policy": "remote", "trained": false, "overrides": ["policy.params.command=python $work/raises.py"]}],
+{"name": "raising", "policies": [{"policy": "remote", "trained": false, "overrides": ["policy.params.command=python $work/raises.py"]}],
  "tasks": [{"env": "pusht"}],
  "overrides": ["env_runner.n_train=0", "env_runner.n_test=2", "env_runner.n_videos=0", "n_action_steps=1"]}
 JSON
-expect_exit 5 "policy faults" "$dp_bench" suite --config-dir "$configs" suite.json --output suite
+expect_exit 5 "episodes that broke and count as not successful: 2" "$dp_bench" suite --config-dir "$configs" suite.json --output suite
 
 echo "one that does not start says why"
 expect_start_error() {  # expect_start_error TEXT COMMAND OPTION...
