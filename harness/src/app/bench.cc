@@ -68,14 +68,15 @@ void WriteBench(const fs::path& path, Json figures) {
 }
 
 // Steps with uniform actions, each held for ten steps so that an absolute target is reached, for at
-// least `seconds`. An env that draws large images makes a few steps a second. Returns seconds per
+// least `seconds`. An env that draws large images makes a few steps a second. What a step costs
+// depends on what it touches, so each round has other episodes and actions. Returns seconds per
 // step.
-double TimeSteps(Env& env, double seconds, bool with_obs) {
+double TimeSteps(Env& env, double seconds, bool with_obs, int round) {
   const EnvSpec& spec = env.spec();
   plugin::ObsMemory obs(spec);
-  RandomStream random(0, StreamId::kEnvNoise);
+  std::uint64_t seed = 1'000'000 * static_cast<std::uint64_t>(round);
+  RandomStream random(seed, StreamId::kEnvNoise);
   std::vector<float> action(spec.action_low.size());
-  std::uint64_t seed = 0;
   env.Reset(seed);
   int episode_steps = 0;
   int n_steps = 0;
@@ -109,7 +110,7 @@ int BenchEnv(const BenchVerbOptions& options) {
     const int n_rounds = options.policy.n_rounds;
     for (int i = 0; i <= n_rounds; ++i) {  // the first one warms up
       progress.Update({.done = i, .total = n_rounds + 1, .unit = "repetitions"}, shown, "");
-      seconds.push_back(TimeSteps(*env, options.policy.seconds, with_obs));
+      seconds.push_back(TimeSteps(*env, options.policy.seconds, with_obs, i));
     }
     progress.Pause();
     seconds.erase(seconds.begin());
