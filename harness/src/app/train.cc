@@ -22,6 +22,7 @@
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/json.h"
+#include "core/shell.h"
 #include "core/stop_signal.h"
 #include "evaluate/evaluation.h"
 #include "evaluate/predicted_cost.h"
@@ -258,7 +259,7 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
   if (is_over) evaluate::RecordCost(meter, output, ranks);
   const std::string resuming =
       fmt::format("dp_bench {} --resume {}", plan.with_report ? "run" : "train",
-                  (plan.of_seeds.empty() ? output : plan.of_seeds).string());
+                  core::ShellWord((plan.of_seeds.empty() ? output : plan.of_seeds).string()));
   const int exit_code = ReportTraining(report, resuming);
   if (is_over) return exit_code;
   return EvaluateTrained(*last, workspace, device, output, resuming, meter, ranks);

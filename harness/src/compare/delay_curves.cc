@@ -27,11 +27,11 @@ run::RunFolder ReadPoint(const DelayPoint& point) {
   return RequireComparable(run::ReadRunFolder(point.folder));
 }
 
-DelayPointResult Describe(const DelayPoint& point, const run::RunFolder& run) {
+DelayPointResult Describe(const DelayPoint& point, const run::RunFolder& run, int horizon) {
   DelayPointResult result = {.point = point, .test = run::Summarize(run.episodes, "test")};
   result.success_rate = WilsonInterval(result.test.n_success, result.test.n_episodes);
   if (const auto latency = run.ReadLatency()) result.control_hz = latency->control_hz;
-  result.over_time = DescribeSuccessOverTime(run.episodes, "test");
+  result.over_time = DescribeSuccessOverTime(run.episodes, "test", horizon);
   for (const run::EpisodeRecord& record : run.episodes) {
     if (record.split != "test") continue;
     result.jerk_at_seams += record.jerk_at_seams;
@@ -85,7 +85,13 @@ nlohmann::json JsonOf(const std::optional<PairedEffect>& effect) {
 
 std::vector<DelayPointResult> CompareDelays(std::span<const DelayPoint> points) {
   std::vector<DelayPointResult> results;
-  for (const DelayPoint& point : points) results.push_back(Describe(point, ReadPoint(point)));
+  int horizon = 0;
+  for (const DelayPoint& point : points) {
+    horizon = std::max(horizon, LongestEpisode(ReadPoint(point).episodes, "test"));
+  }
+  for (const DelayPoint& point : points) {
+    results.push_back(Describe(point, ReadPoint(point), horizon));
+  }
   std::map<GridPlace, std::vector<DelayPointResult*>> places;
   for (DelayPointResult& result : results) places[PlaceOf(result.point)].push_back(&result);
   for (auto& [place, members] : places) AddLetters(members);

@@ -15,6 +15,7 @@
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/sha256.h"
+#include "core/shell.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
 
@@ -298,7 +299,7 @@ std::string MoreSeeds(const run::RunFolder& candidate, std::size_t n_baseline,
   if (std::cmp_less(n_candidate, wanted)) {
     steps.push_back(
         fmt::format("evaluate more seeds: dp_bench eval --resume {} env_runner.n_test={}",
-                    candidate.path.string(), wanted));
+                    core::ShellWord(candidate.path.string()), wanted));
   }
   if (std::cmp_less(n_baseline, wanted)) {
     steps.push_back(

@@ -303,15 +303,30 @@ std::optional<int> PairsToDetect(const PowerQuestion& question) {
   return enough;
 }
 
-int EpisodesToDetect(double rate, double difference) {
-  DPB_ASSERT(rate >= 0.0 && rate <= 1.0 && difference > 0.0 && difference <= 1.0);
+namespace {
+
+// For a test whose statistic has these standard deviations with one episode, if the rates do not
+// differ and if they do.
+std::optional<int> EpisodesFor(double difference, double deviation_if_equal, double deviation) {
   const boost::math::normal normal;
-  const double other = rate >= difference ? rate - difference : std::min(1.0, rate + difference);
-  const double mean = (rate + other) / 2.0;
   const double root =
-      quantile(complement(normal, 0.025)) * std::sqrt(2.0 * mean * (1.0 - mean)) +
-      quantile(normal, 0.8) * std::sqrt(rate * (1.0 - rate) + other * (1.0 - other));
-  return static_cast<int>(std::ceil(root * root / ((rate - other) * (rate - other))));
+      quantile(complement(normal, 0.025)) * deviation_if_equal + quantile(normal, 0.8) * deviation;
+  const double n = std::ceil(root * root / (difference * difference));
+  if (!(n <= kMaxEpisodesToDetect)) return std::nullopt;
+  return static_cast<int>(n);
+}
+
+double Variance(double rate) { return rate * (1.0 - rate); }
+
+}  // namespace
+
+std::optional<int> EpisodesToDetect(double rate, double other) {
+  return EpisodesFor(rate - other, std::sqrt(2.0 * Variance((rate + other) / 2.0)),
+                     std::sqrt(Variance(rate) + Variance(other)));
+}
+
+std::optional<int> EpisodesToDetectFrom(double known, double rate) {
+  return EpisodesFor(rate - known, std::sqrt(Variance(known)), std::sqrt(Variance(rate)));
 }
 
 double EstimateDiscordantRate(const PairCounts& counts) {

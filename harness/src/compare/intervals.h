@@ -106,10 +106,15 @@ constexpr int kMaxPairsToDetect = 1'000'000;
 /// kMaxPairsToDetect.
 std::optional<int> PairsToDetect(const PowerQuestion& question);
 
-/// The number of episodes of each of two independent runs that shows a drop from `rate` by
-/// `difference` (in (0, 1]; a rise where there is no room for a drop) with power 80 % at the
-/// two-sided level 5 %, by the normal approximation (Fleiss 1981, formula 3.14).
-int EpisodesToDetect(double rate, double difference);
+constexpr double kMaxEpisodesToDetect = 1e9;
+
+/// The number of episodes of each of two independent runs that shows the difference of these rates
+/// with power 80 % at the two-sided level 5 %, by the normal approximation (Fleiss 1981, formula
+/// 3.14); nothing if it is more than kMaxEpisodesToDetect, as for equal rates.
+std::optional<int> EpisodesToDetect(double rate, double other);
+
+/// The same for a run against a rate that is known: its episodes alone.
+std::optional<int> EpisodesToDetectFrom(double known, double rate);
 
 /// For PowerQuestion: an estimate of the share of discordant seeds from `counts`. It uses the rule
 /// of succession, so a small sample without discordant seeds does not give 0.

@@ -27,13 +27,22 @@ std::optional<double> WholeNumber(std::string_view text) {
       text);
 }
 
-// ln of the probability of k successes in n episodes whose rate has the density Beta(a, b).
-double LogBetaBinomial(int k, int n, double a, double b) {
-  const auto log_beta = [](double x, double y) {
-    return boost::math::lgamma(x) + boost::math::lgamma(y) - boost::math::lgamma(x + y);
-  };
-  return -std::log(n + 1.0) - log_beta(n - k + 1.0, k + 1.0) + log_beta(k + a, n - k + b) -
-         log_beta(a, b);
+double LogBeta(double x, double y) {
+  return boost::math::lgamma(x) + boost::math::lgamma(y) - boost::math::lgamma(x + y);
+}
+
+// The number of successes in n episodes whose rate has the density Beta(a, b): the largest with at
+// most `below` of the probability under it. Each probability follows from the one before.
+int BetaBinomialQuantile(int n, double a, double b, double below) {
+  double log_p = LogBeta(a, n + b) - LogBeta(a, b);  // of 0 successes
+  double sum = std::exp(log_p);
+  int k = 0;
+  while (k < n && sum <= below) {
+    log_p += std::log((n - k) * (k + a) / ((k + 1.0) * (n - k - 1.0 + b)));
+    sum += std::exp(log_p);
+    ++k;
+  }
+  return k;
 }
 
 // 2.5 % of the probability are below the first, 2.5 % above the second.
@@ -41,23 +50,9 @@ void Predict(PublishedCheck* check) {
   const int n = check->published.n;
   const double a = check->ours.n_success + 0.5;
   const double b = check->ours.n - check->ours.n_success + 0.5;
-  double below = 0.0;
-  int low = 0;
-  int high = n;
-  bool has_low = false;
-  for (int k = 0; k <= n; ++k) {
-    below += std::exp(LogBetaBinomial(k, n, a, b));
-    if (!has_low && below > 0.025) {
-      low = k;
-      has_low = true;
-    }
-    if (below >= 0.975) {
-      high = k;
-      break;
-    }
-  }
-  check->predicted_low = static_cast<double>(low) / n;
-  check->predicted_high = static_cast<double>(high) / n;
+  check->predicted_low = static_cast<double>(BetaBinomialQuantile(n, a, b, 0.025)) / n;
+  // from the other end, where the sum of small probabilities is exact too
+  check->predicted_high = 1.0 - static_cast<double>(BetaBinomialQuantile(n, b, a, 0.025)) / n;
 }
 
 // Twice the smaller tail.
@@ -100,17 +95,17 @@ PublishedCheck CheckPublished(const PublishedRate& published, int n_success, int
     const RateInterval theirs = WilsonInterval(published.n_success, published.n);
     check.difference = NewcombeInterval(check.ours, theirs);
     check.p_exact = FisherExactP(check.ours, theirs);
+    check.n_to_detect = EpisodesToDetect(check.ours.rate, published.rate);
     Predict(&check);
   } else {
     check.difference = {.difference = published.rate - check.ours.rate,
                         .low = published.rate - check.ours.high,
                         .high = published.rate - check.ours.low};
     check.p_exact = BinomialExactP(n_success, n, published.rate);
+    check.n_to_detect = EpisodesToDetectFrom(published.rate, check.ours.rate);
     check.predicted_low = check.ours.low;
     check.predicted_high = check.ours.high;
   }
-  const double size = std::abs(check.difference.difference);
-  if (size > 0.0) check.n_to_detect = EpisodesToDetect(check.ours.rate, size);
   return check;
 }
 
@@ -126,7 +121,7 @@ nlohmann::json ToJson(const PublishedCheck& check) {
           {"p_exact", check.p_exact},
           {"predicted_low", check.predicted_low},
           {"predicted_high", check.predicted_high},
-          {"n_to_detect", check.n_to_detect}};
+          {"n_to_detect", check.n_to_detect ? nlohmann::json(*check.n_to_detect) : nullptr}};
 }
 
 }  // namespace dp_bench::compare

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
 #include "compare/intervals.h"
@@ -31,8 +32,8 @@ struct PublishedCheck {
   /// Beta(1/2, 1/2). For an exact rate the same as `ours`.
   double predicted_low = 0.0;
   double predicted_high = 1.0;
-  /// Episodes of each side that show a difference of this size with power 80 %; 0: none is seen.
-  int n_to_detect = 0;
+  /// Episodes that show this difference with power 80 %: of each side, for an exact rate of ours.
+  std::optional<int> n_to_detect;
 
   bool is_credible() const { return p_exact >= 0.05; }
 };

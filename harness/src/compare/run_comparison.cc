@@ -52,7 +52,9 @@ CandidateComparison CompareUnpaired(const run::RunFolder& a, const run::RunFolde
   result.success_rate = NewcombeInterval(rate_a, rate_b);
   result.p_exact = FisherExactP(rate_a, rate_b);
   result.score = WelchInterval(TestScores(a), TestScores(b));
-  result.n_to_detect = EpisodesToDetect(rate_a.rate, difference);
+  const double worse = rate_a.rate - difference;
+  const double better = std::min(1.0, rate_a.rate + difference);
+  result.n_to_detect = EpisodesToDetect(rate_a.rate, worse >= 0.0 ? worse : better);
   result.mismatches = FindTaskMismatches(a, b);
   return result;
 }

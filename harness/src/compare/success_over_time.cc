@@ -148,12 +148,17 @@ bool SuccessDefinitions::disagree() const {
   return lowest < at_any_time.low;
 }
 
-std::optional<SuccessOverTime> DescribeSuccessOverTime(std::span<const run::EpisodeRecord> records,
-                                                       std::string_view split) {
-  SuccessOverTime described;
+int LongestEpisode(std::span<const run::EpisodeRecord> records, std::string_view split) {
+  int n_steps = 0;
   for (const run::EpisodeRecord& record : records) {
-    if (record.split == split) described.horizon = std::max(described.horizon, record.n_steps);
+    if (record.split == split) n_steps = std::max(n_steps, record.n_steps);
   }
+  return n_steps;
+}
+
+std::optional<SuccessOverTime> DescribeSuccessOverTime(std::span<const run::EpisodeRecord> records,
+                                                       std::string_view split, int horizon) {
+  SuccessOverTime described = {.horizon = horizon};
   std::vector<ObservedTime> times;
   for (const run::EpisodeRecord& record : records) {
     if (record.split != split) continue;

@@ -62,18 +62,22 @@ struct SuccessDefinitions {
 
 struct SuccessOverTime {
   std::vector<SuccessByStep> curve;
-  int horizon = 0;               // steps; the longest episode
+  int horizon = 0;               // steps
   MeanInterval restricted_mean;  // [steps]
   Throughput throughput;
   /// None if episodes end with their success, or if rows of an older version do not say.
   std::optional<SuccessDefinitions> definitions;
 };
 
-/// Of the episodes of a split. An episode without success counts as not successful up to the
-/// horizon, also if it ended or broke earlier: more time would not have helped. None without a
-/// success, or if a success does not say its step.
+/// The steps of the longest episode of a split.
+int LongestEpisode(std::span<const run::EpisodeRecord> records, std::string_view split);
+
+/// Of the episodes of a split, up to `horizon`: at least the longest episode, and for runs that are
+/// compared the longest of all, because a mean that ends earlier is smaller. An episode without
+/// success counts as not successful up to there, also if it ended or broke earlier: more time would
+/// not have helped. None without a success, or if a success does not say its step.
 std::optional<SuccessOverTime> DescribeSuccessOverTime(std::span<const run::EpisodeRecord> records,
-                                                       std::string_view split);
+                                                       std::string_view split, int horizon);
 
 /// {horizon, restricted_mean: {mean, low, high}, per_1000_steps: {rate, low, high}, per_hour (with
 /// `control_hz` > 0, else null), curve: [{step, share, low, high}], definitions (null if none)}

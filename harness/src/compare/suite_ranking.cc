@@ -21,7 +21,8 @@ CellGrid GridOf(const SuiteTable& table) {
   std::map<std::string_view, std::size_t> tasks;
   for (std::size_t i = 0; i < table.policies.size(); ++i) policies[table.policies[i]] = i;
   for (std::size_t i = 0; i < table.tasks.size(); ++i) tasks[table.tasks[i].name] = i;
-  CellGrid grid(policies.size(), std::vector<std::vector<const SuiteCell*>>(tasks.size()));
+  CellGrid grid(table.policies.size(),
+                std::vector<std::vector<const SuiteCell*>>(table.tasks.size()));
   for (const SuiteCell& cell : table.cells) {
     const auto policy = policies.find(cell.policy);
     const auto task = tasks.find(cell.task);

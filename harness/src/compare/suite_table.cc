@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/atomic_file.h"
@@ -145,6 +147,25 @@ std::optional<SuiteMean> MeanOf(const SuiteTable& table, std::span<const SuiteRa
   return mean;
 }
 
+// Throws Error{kData} for two policies, tasks or cells of one name: their episodes would count
+// twice.
+void RequireDistinct(const SuiteTable& table, const core::JsonView& view) {
+  std::set<std::string> policies;
+  std::set<std::string> tasks;
+  std::set<std::tuple<std::string, std::string, std::uint64_t>> cells;
+  for (const std::string& policy : table.policies) {
+    if (!policies.insert(policy).second) view.Fail("the policy '{}' is there twice", policy);
+  }
+  for (const SuiteTaskName& task : table.tasks) {
+    if (!tasks.insert(task.name).second) view.Fail("the task '{}' is there twice", task.name);
+  }
+  for (const SuiteCell& cell : table.cells) {
+    if (cells.emplace(cell.policy, cell.task, cell.seed).second) continue;
+    view.Fail("the cell of {} on {} with training seed {} is there twice", cell.policy, cell.task,
+              cell.seed);
+  }
+}
+
 }  // namespace
 
 SuiteCell OutcomesOf(const run::RunFolder& run) {
@@ -251,6 +272,7 @@ SuiteTable ReadSuiteTable(const std::filesystem::path& file) {
                       .cells = ReadList<SuiteCell>(view, "cells", &VisitCell),
                       .experts = ReadList<SuiteExpert>(view, "experts", &VisitExpert),
                       .other_cells = ReadList<SuiteCell>(view, "other_cells", &VisitCell)};
+  RequireDistinct(table, view);
   std::vector<SuiteCell> all = table.cells;
   all.insert(all.end(), table.other_cells.begin(), table.other_cells.end());
   for (const SuiteCell& cell : all) {

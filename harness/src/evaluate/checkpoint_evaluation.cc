@@ -15,6 +15,7 @@
 #include "core/exit_code.h"
 #include "core/json.h"
 #include "core/sha256.h"
+#include "core/shell.h"
 #include "core/stop_signal.h"
 #include "core/ticket_file.h"
 #include "dp_bench/policy.h"
@@ -332,7 +333,7 @@ run::RunResult CheckpointEvaluation::Run(std::span<const int> episodes) {
     if (error.code() == ErrorCode::kUnavailable) {
       error.AddContext(fmt::format(
           "the episodes that have ended are kept; continue with dp_bench eval --resume {}",
-          folder().string()));
+          core::ShellWord(folder().string())));
     }
     throw;
   }
@@ -354,7 +355,8 @@ int CheckpointEvaluation::RunToItsEnd() {
   if (result.is_interrupted) {
     core::PrintResult(
         "interrupted after {} of {} episodes; continue with dp_bench eval --resume {}{}\n",
-        result.records.size(), all.size(), folder().string(), CommandText(recording));
+        result.records.size(), all.size(), core::ShellWord(folder().string()),
+        CommandText(recording));
     return core::kExitInterrupted;
   }
   if (options_.shard) return EndShard(result);
@@ -366,7 +368,7 @@ int CheckpointEvaluation::RunToItsEnd() {
   }
   core::PrintResult(
       "interrupted before the dataset was written; continue with dp_bench eval --resume {}{}\n",
-      folder().string(), CommandText(recording));
+      core::ShellWord(folder().string()), CommandText(recording));
   return core::kExitInterrupted;
 }
 
@@ -380,7 +382,7 @@ int CheckpointEvaluation::EndShard(const run::RunResult& result) {
   core::PrintResult(
       "shard {} of {}: {} episodes done, {} failed; when all shards are done: dp_bench merge {}\n",
       options_.shard->index, options_.shard->n, result.records.size(), n_failed,
-      folder().parent_path().string());
+      core::ShellWord(folder().parent_path().string()));
   return n_failed > 0 ? ExitCodeFor(ErrorCode::kEnv) : 0;
 }
 

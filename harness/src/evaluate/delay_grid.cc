@@ -20,6 +20,7 @@
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/json.h"
+#include "core/shell.h"
 #include "dp_bench/policy.h"
 #include "planner/correction_file.h"
 #include "planner/policy_planner.h"
@@ -256,7 +257,7 @@ int RunPoints(const CheckpointEvaluationOptions& options,
       runs, is_resumed ? task::DoneRuns::kSkip : task::DoneRuns::kRepeat, ranks, evaluate);
   if (exit_code == core::kExitInterrupted) {
     core::PrintResult("the other points: repeat the command with --resume {}\n",
-                      points.front().folder.parent_path().string());
+                      core::ShellWord(points.front().folder.parent_path().string()));
   }
   return exit_code;
 }

@@ -23,6 +23,7 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
+#include "core/shell.h"
 #include "core/stop_signal.h"
 #include "dp_bench/policy.h"
 #include "evaluate/checkpoint_evaluation.h"
@@ -224,8 +225,8 @@ int ArmsEvaluation::Run(const std::vector<std::string>& texts) {
                                });
   }
   if (exit_code == core::kExitInterrupted) {
-    core::PrintResult("with the arms: --resume {} --perturb {}\n", control_.string(),
-                      fmt::join(texts, ","));
+    core::PrintResult("with the arms: --resume {} --perturb {}\n",
+                      core::ShellWord(control_.string()), fmt::join(texts, ","));
     return exit_code;
   }
   if (!ranks_.is_root()) return 0;
@@ -429,7 +430,7 @@ std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions op
       core::PrintResult(
           "interrupted after {} episodes; continue with dp_bench eval --resume {}, then compare "
           "that folder with the baseline\n",
-          all.records.size(), evaluation.folder().string());
+          all.records.size(), core::ShellWord(evaluation.folder().string()));
       return std::nullopt;
     }
     candidate.episodes = all.records;

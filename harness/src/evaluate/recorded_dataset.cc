@@ -18,6 +18,7 @@
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/progress.h"
+#include "core/shell.h"
 #include "core/stop_signal.h"
 #include "data/replay_writer.h"
 #include "data/zarr/metadata.h"
@@ -271,7 +272,7 @@ void PrintRecorded(const fs::path& output, const RecordedEpisodes& episodes) {
 
 std::string CommandText(const RecordingOptions& options) {
   if (options.output.empty()) return "";
-  std::string text = " --record-dataset " + options.output.string();
+  std::string text = " --record-dataset " + core::ShellWord(options.output.string());
   if (options.format != config::kZarrFormat) text += " --format " + options.format;
   if (options.only_successes) text += " --record-successes";
   return text;
@@ -355,7 +356,8 @@ bool WriteRecordedDataset(const RecordingOptions& options, const task::Experimen
     error.AddContext(fmt::format(
         "the results are in {0}, but the dataset is not written yet. Continue with "
         "dp_bench eval --resume {0}{1}, or with another DIR (then {2} can be removed){3}",
-        folder.string(), CommandText(options), unfinished.string(), ServerNote(experiment)));
+        core::ShellWord(folder.string()), CommandText(options), unfinished.string(),
+        ServerNote(experiment)));
     throw;
   }
 }

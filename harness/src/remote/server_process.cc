@@ -23,6 +23,7 @@
 
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/shell.h"
 #include "plugin/worker_process.h"
 
 namespace dp_bench::remote {
@@ -244,9 +245,7 @@ std::string ShellCommand(std::span<const std::string> words) {
   std::string command;
   for (const std::string& word : words) {
     if (!command.empty()) command += ' ';
-    command += '\'';
-    for (const char byte : word) command += byte == '\'' ? "'\\''" : std::string(1, byte);
-    command += '\'';
+    command += core::ShellWord(word);
   }
   return command;
 }

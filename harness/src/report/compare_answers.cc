@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "core/shell.h"
 #include "report/render.h"
 
 namespace dp_bench::report {
@@ -19,7 +20,6 @@ std::string PublishedText(const compare::PublishedCheck& check, std::size_t n_ru
   shown["n_runs"] = n_runs > 1 ? nlohmann::json(n_runs) : nlohmann::json();
   shown["is_credible"] = check.is_credible();
   shown["side"] = check.difference.difference > 0.0 ? "lower" : "higher";
-  if (check.n_to_detect == 0) shown["n_to_detect"] = nullptr;
   return Render("published.txt", shown);
 }
 
@@ -40,7 +40,8 @@ std::string AllocationText(nlohmann::json allocation, const compare::SuiteRankin
     for (const nlohmann::json& cell : policy["cells"]) {
       if (cell["folder"] == "" || n_commands++ >= kMostCommands) continue;
       commands.push_back(fmt::format("dp_bench eval --resume {} env_runner.n_test={}",
-                                     cell["folder"].get<std::string>(), cell["n_test"].get<int>()));
+                                     core::ShellWord(cell["folder"].get<std::string>()),
+                                     cell["n_test"].get<int>()));
     }
   }
   allocation["commands"] = std::move(commands);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/graded_score.h"
+#include "compare/success_over_time.h"
 #include "core/output_file.h"
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
@@ -40,22 +41,23 @@ double ControlHz(const run::RunFolder& run) {
   return latency ? latency->control_hz : 0.0;
 }
 
-Json RunJson(const compare::ComparedRun& run, compare::RateMethod method) {
+Json RunJson(const compare::ComparedRun& run, compare::RateMethod method, int horizon) {
   const std::string faults = WithoutFaultsText(run.test);
   Json rate = run.success_rate;
   rate["method"] = method == compare::RateMethod::kWilson ? "wilson" : "clopper_pearson";
-  return {{"label", run.label},
-          {"folder", run.files.path.string()},
-          {"title", run::RunTitle(run.files)},
-          {"n_episodes", run.test.n_episodes},
-          {"n_success", run.test.n_success},
-          {"n_failed", run.test.n_failed},
-          {"without_faults", faults.empty() ? Json() : Json(faults)},
-          {"mean_score", run.test.mean_score},
-          {"success_rate", rate},
-          {"over_time", SuccessOverTimeJson(run.files.episodes, "test", ControlHz(run.files))},
-          {"letters", run.letters.empty() ? Json() : Json(run.letters)},
-          {"rank", run.letters.empty() ? Json() : Json(run.rank)}};
+  return {
+      {"label", run.label},
+      {"folder", run.files.path.string()},
+      {"title", run::RunTitle(run.files)},
+      {"n_episodes", run.test.n_episodes},
+      {"n_success", run.test.n_success},
+      {"n_failed", run.test.n_failed},
+      {"without_faults", faults.empty() ? Json() : Json(faults)},
+      {"mean_score", run.test.mean_score},
+      {"success_rate", rate},
+      {"over_time", SuccessOverTimeJson(run.files.episodes, "test", horizon, ControlHz(run.files))},
+      {"letters", run.letters.empty() ? Json() : Json(run.letters)},
+      {"rank", run.letters.empty() ? Json() : Json(run.rank)}};
 }
 
 Json PairsJson(const compare::RunComparison& comparison) {
@@ -263,9 +265,13 @@ std::string ComparisonText(const compare::RunComparison& comparison) {
 }
 
 Json ToJson(const compare::RunComparison& comparison) {
+  int horizon = 0;
+  for (const compare::ComparedRun& run : comparison.runs) {
+    horizon = std::max(horizon, compare::LongestEpisode(run.files.episodes, "test"));
+  }
   Json runs = Json::array();
   for (const compare::ComparedRun& run : comparison.runs) {
-    runs.push_back(RunJson(run, comparison.options.rate_method));
+    runs.push_back(RunJson(run, comparison.options.rate_method, horizon));
   }
   Json candidates = Json::array();
   for (std::size_t i = 0; i < comparison.candidates.size(); ++i) {

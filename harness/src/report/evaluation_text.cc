@@ -11,6 +11,8 @@
 
 #include "compare/failure_clusters.h"
 #include "compare/intervals.h"
+#include "compare/success_over_time.h"
+#include "core/shell.h"
 #include "report/render.h"
 #include "report/success_over_time.h"
 #include "run/run_cost.h"
@@ -81,18 +83,6 @@ Json FailedJson(std::span<const run::EpisodeRecord> records) {
   return failed;
 }
 
-// A word of a shell command.
-std::string Quoted(const std::string& text) {
-  const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("/._-=+").find(c) != std::string_view::npos;
-  };
-  if (!text.empty() && std::ranges::all_of(text, is_plain)) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 constexpr std::size_t kMostSeeds = 1000;  // of a cluster, on the page
 
 Json ClusterJson(const compare::FailureCluster& cluster, const std::string& run_path) {
@@ -124,7 +114,7 @@ Json ClusterJson(const compare::FailureCluster& cluster, const std::string& run_
 }  // namespace
 
 std::string ReplayCommand(const std::string& run_path, int episode) {
-  return fmt::format("dp_bench replay --run {} --episode {}", Quoted(run_path), episode);
+  return fmt::format("dp_bench replay --run {} --episode {}", core::ShellWord(run_path), episode);
 }
 
 std::string WithoutFaultsText(const run::SplitSummary& summary) {
@@ -147,7 +137,7 @@ Json SplitJson(std::span<const run::EpisodeRecord> records, std::string_view spl
     json["policy_faults"]["n_faults"] = summary.n_policy_faults;
     json["policy_faults"]["has_others"] = summary.n_episodes > summary.n_policy_faults;
   }
-  json["over_time"] = SuccessOverTimeJson(records, split);
+  json["over_time"] = SuccessOverTimeJson(records, split, compare::LongestEpisode(records, split));
   json["n_stale_steps"] = summary.n_stale_steps > 0 ? Json(summary.n_stale_steps) : Json();
   return json;
 }

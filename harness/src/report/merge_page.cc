@@ -11,6 +11,7 @@
 #include "compare/intervals.h"
 #include "core/output_file.h"
 #include "core/progress.h"
+#include "core/shell.h"
 #include "report/render.h"
 
 namespace dp_bench::report {
@@ -88,7 +89,7 @@ Json ShownJson(const run::MergedRun& merged, const std::filesystem::path& output
                 {"n_failed", test.n_failed > 0 ? Json(test.n_failed) : Json()},
                 {"n_policy_faults", test.n_policy_faults > 0 ? Json(test.n_policy_faults) : Json()},
                 {"rate_without_faults", RateWithoutFaults(test)},
-                {"output", output.string()},
+                {"output", core::ShellWord(output.string())},
                 {"parts", PartRows(merged)}};
   const auto n_unfinished = std::ranges::count_if(merged.parts, [](const run::MergedPart& part) {
     return part.shard && part.n_episodes < part.n_wanted;

@@ -13,9 +13,9 @@ namespace dp_bench::report {
 using Json = nlohmann::json;
 
 Json SuccessOverTimeJson(std::span<const run::EpisodeRecord> records, std::string_view split,
-                         double control_hz) {
+                         int horizon, double control_hz) {
   const std::optional<compare::SuccessOverTime> described =
-      compare::DescribeSuccessOverTime(records, split);
+      compare::DescribeSuccessOverTime(records, split, horizon);
   if (!described) return nullptr;
   Json json = compare::ToJson(*described, control_hz);
   Json shown = json;

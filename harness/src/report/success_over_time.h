@@ -11,9 +11,10 @@
 
 namespace dp_bench::report {
 
-/// compare::ToJson with "text", a sentence; null if there is nothing to tell.
+/// compare::ToJson with "text", a sentence; null if there is nothing to tell. `horizon`: see
+/// compare::DescribeSuccessOverTime.
 nlohmann::json SuccessOverTimeJson(std::span<const run::EpisodeRecord> records,
-                                   std::string_view split, double control_hz = 0.0);
+                                   std::string_view split, int horizon, double control_hz = 0.0);
 
 /// Adds the curve in what SuccessOverTimeJson returned.
 void AddSuccessCurve(const nlohmann::json& over_time, const std::string& label, LinePlot* plot);

@@ -11,6 +11,7 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/shell.h"
 #include "core/system_error.h"
 #include "run/episode_log.h"
 #include "run/manifest.h"
@@ -161,9 +162,9 @@ void RequireNoRun(const fs::path& folder, bool has_overwrite, bool overwrites) {
   throw UsageError(
       "'{}' already has an evaluation{}: {}. {}{} another --output folder.", folder.string(),
       contents.is_finished ? "" : " that is not finished", Listed(names),
-      contents.is_finished
-          ? "Give"
-          : fmt::format("Continue it with dp_bench eval --resume {}, or give", folder.string()),
+      contents.is_finished ? "Give"
+                           : fmt::format("Continue it with dp_bench eval --resume {}, or give",
+                                         core::ShellWord(folder.string())),
       has_overwrite ? " --overwrite to replace it, or" : "");
 }
 

@@ -16,6 +16,7 @@
 #include "core/json.h"
 #include "core/regular_file.h"
 #include "core/sha256.h"
+#include "core/shell.h"
 #include "run/episode_log.h"
 #include "run/run_cost.h"
 #include "run/run_files.h"
@@ -133,11 +134,12 @@ std::string WhyUnfinished(const RunFolder& folder, const std::string& run_id) {
     return fmt::format(
         "the evaluation in '{}' is not finished: it has no {}; start it over with dp_bench eval "
         "--overwrite --output {}",
-        path, missing, path);
+        path, missing, core::ShellWord(path));
   }
   return fmt::format(
       "the {} in '{}' is not finished: it has no {}; continue with dp_bench {} --resume {}",
-      is_evaluation ? "evaluation" : "run", path, missing, is_evaluation ? "eval" : "run", path);
+      is_evaluation ? "evaluation" : "run", path, missing, is_evaluation ? "eval" : "run",
+      core::ShellWord(path));
 }
 
 // Checks that the files are of one run. Without a manifest.json there is nothing to check.

@@ -128,8 +128,16 @@ TEST(UnpairedRuns, EqualScipyAndStatsmodels) {
 }
 
 TEST(EpisodesToDetect, EqualsFleiss) {
-  EXPECT_EQ(EpisodesToDetect(0.8, 0.05), 1094);
-  EXPECT_EQ(EpisodesToDetect(0.02, 0.05), EpisodesToDetect(0.07, 0.05));  // no room for a drop
+  EXPECT_EQ(EpisodesToDetect(0.8, 0.75), 1094);
+  EXPECT_EQ(EpisodesToDetect(0.9, 0.95), 435);
+  EXPECT_EQ(EpisodesToDetect(0.95, 0.9), 435);
+  EXPECT_FALSE(EpisodesToDetect(0.5, 0.50001));
+  EXPECT_FALSE(EpisodesToDetect(0.5, 0.5));
+}
+
+TEST(EpisodesToDetectFrom, AKnownRateNeedsFewer) {
+  EXPECT_EQ(EpisodesToDetectFrom(0.95, 0.9), 185);
+  EXPECT_FALSE(EpisodesToDetectFrom(1.0, 1.0));
 }
 
 TEST(PairsToDetect, GivesUpOnWhatNoEvaluationCanShow) {

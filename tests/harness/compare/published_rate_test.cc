@@ -42,7 +42,7 @@ TEST(CheckPublished, OneOfFourSeedsDoesNotContradictTheNumberButAllFourDo) {
   const PublishedCheck one = CheckPublished(published, 386, 500);
   EXPECT_TRUE(one.is_credible());
   EXPECT_NEAR(one.p_exact, 0.214, 0.005);
-  EXPECT_GT(one.n_to_detect, 2000);
+  EXPECT_EQ(one.n_to_detect, EpisodesToDetect(386.0 / 500.0, 0.806));
   const PublishedCheck all = CheckPublished(published, 386 + 380 + 379 + 372, 2000);
   EXPECT_FALSE(all.is_credible());
   EXPECT_NEAR(all.p_exact, 0.024, 0.003);
@@ -76,6 +76,16 @@ TEST(CheckPublished, PredictsFromThePosteriorOfJeffreys) {
   const PublishedCheck check = CheckPublished(ParsePublishedRate("1/1"), 0, 20);
   EXPECT_DOUBLE_EQ(check.predicted_high, 0.0);  // P(1) = 0.5 / 21 < 2.5 %
   EXPECT_DOUBLE_EQ(CheckPublished(ParsePublishedRate("1/1"), 0, 18).predicted_high, 1.0);
+}
+
+// By summing all probabilities, each from gamma functions.
+TEST(CheckPublished, PredictsTheQuantilesOfTheBetaBinomialDistribution) {
+  const PublishedCheck small = CheckPublished(ParsePublishedRate("7/20"), 3, 10);
+  EXPECT_DOUBLE_EQ(small.predicted_low, 1.0 / 20);
+  EXPECT_DOUBLE_EQ(small.predicted_high, 14.0 / 20);
+  const PublishedCheck many = CheckPublished(ParsePublishedRate("5000000/10000000"), 500, 1000);
+  EXPECT_NEAR(many.predicted_low, 0.4691, 2e-4);
+  EXPECT_NEAR(many.predicted_high, 0.5309, 2e-4);
 }
 
 TEST(CheckPublished, ARateAloneCountsAsExact) {

@@ -110,7 +110,7 @@ TEST(SuccessOverTime, TellsThreeDefinitionsApart) {
   for (int i = 0; i < 20; ++i) records.push_back(TimedEpisode(100, {40, 12, 0}));
   for (int i = 0; i < 10; ++i) records.push_back(TimedEpisode(100, {98, 3, 3}));
   for (int i = 0; i < 10; ++i) records.push_back(TimedEpisode(100, {}));
-  const auto described = DescribeSuccessOverTime(records, "test");
+  const auto described = DescribeSuccessOverTime(records, "test", 100);
   ASSERT_TRUE(described && described->definitions);
   EXPECT_EQ(described->definitions->at_any_time.n_success, 50);
   EXPECT_EQ(described->definitions->at_end.n_success, 30);
@@ -124,23 +124,32 @@ TEST(SuccessOverTime, TellsThreeDefinitionsApart) {
 TEST(SuccessOverTime, AgreesWhenSuccessLasts) {
   std::vector<run::EpisodeRecord> records(30, TimedEpisode(100, {40, 61, 61}));
   records.push_back(TimedEpisode(100, {}));
-  EXPECT_FALSE(DescribeSuccessOverTime(records, "test")->definitions->disagree());
+  EXPECT_FALSE(DescribeSuccessOverTime(records, "test", 100)->definitions->disagree());
 }
 
 TEST(SuccessOverTime, HasOneDefinitionIfEpisodesEndWithSuccess) {
   const std::vector<run::EpisodeRecord> records = {TimedEpisode(40, {40, 1, 1}),
                                                    TimedEpisode(100, {})};
-  const auto described = DescribeSuccessOverTime(records, "test");
+  const auto described = DescribeSuccessOverTime(records, "test", 100);
   ASSERT_TRUE(described);
   EXPECT_FALSE(described->definitions);
   EXPECT_EQ(described->horizon, 100);
 }
 
+// Else a run whose env ends failures early would look faster.
+TEST(SuccessOverTime, CountsFailuresUpToAGivenHorizon) {
+  const std::vector<run::EpisodeRecord> records = {TimedEpisode(40, {40, 1, 1}),
+                                                   TimedEpisode(20, {})};
+  EXPECT_EQ(LongestEpisode(records, "test"), 40);
+  EXPECT_NEAR(DescribeSuccessOverTime(records, "test", 40)->restricted_mean.mean, 40.0, 1e-9);
+  EXPECT_NEAR(DescribeSuccessOverTime(records, "test", 100)->restricted_mean.mean, 70.0, 1e-9);
+}
+
 TEST(SuccessOverTime, IsUnknownWithoutStepsOrSuccesses) {
   std::vector<run::EpisodeRecord> records = {TimedEpisode(100, {})};
-  EXPECT_FALSE(DescribeSuccessOverTime(records, "test"));
+  EXPECT_FALSE(DescribeSuccessOverTime(records, "test", 100));
   records[0].success = true;  // a row of an older version
-  EXPECT_FALSE(DescribeSuccessOverTime(records, "test"));
+  EXPECT_FALSE(DescribeSuccessOverTime(records, "test", 100));
 }
 
 // The interval of a ratio, by hand: successes 1, 1, 0 in 10, 20 and 30 steps.

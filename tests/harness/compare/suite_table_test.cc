@@ -85,6 +85,23 @@ TEST(SuiteTableTest, IsReadAsItWasWritten) {
   EXPECT_EQ(ReadSuiteTable(scratch.path() / "suite.json"), table);
 }
 
+TEST(SuiteTableTest, RefusesWhatIsThereTwice) {
+  const ScratchFolder scratch;
+  const auto refuse = [&](const SuiteTable& table) {
+    std::ofstream(scratch.path() / "suite.json") << ToJson(table);
+    return MessageOf(ErrorCode::kData, [&] { ReadSuiteTable(scratch.path() / "suite.json"); });
+  };
+  SuiteTable table = SmallTable();
+  table.policies.push_back(table.policies.front());
+  EXPECT_THAT(refuse(table), HasSubstr("the policy '" + table.policies.front() + "' is there"));
+  table = SmallTable();
+  table.tasks.push_back(table.tasks.front());
+  EXPECT_THAT(refuse(table), HasSubstr("the task '" + table.tasks.front().name + "' is there"));
+  table = SmallTable();
+  table.cells.push_back(table.cells.front());
+  EXPECT_THAT(refuse(table), HasSubstr("with training seed"));
+}
+
 TEST(SuiteTableTest, NamesTheCellWhoseOutcomesAreNone) {
   const ScratchFolder scratch;
   const auto refuse = [&](const SuiteCell& cell) {

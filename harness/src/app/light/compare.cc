@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/light/verbs.h"
@@ -69,15 +70,21 @@ struct CompareVerbOptions {
   }
 };
 
-bool AreComparable(const std::vector<run::RunFolder>& folders) {
+template <class FindMismatches>
+bool AreComparable(const std::vector<run::RunFolder>& folders,
+                   const FindMismatches& find_mismatches) {
   bool found = false;
   for (std::size_t i = 1; i < folders.size(); ++i) {
-    const auto mismatches = compare::FindMismatches(folders[0], folders[i]);
+    const auto mismatches = find_mismatches(folders[0], folders[i]);
     found = ReportMismatches(mismatches, folders[0], folders[i]) || found;
   }
   if (found)
     core::PrintStatus("--force compares other envs or tasks, on the seeds that both ran\n");
   return !found;
+}
+
+bool AreComparable(const std::vector<run::RunFolder>& folders) {
+  return AreComparable(folders, &compare::FindMismatches);
 }
 
 std::vector<run::RunFolder> ReadRuns(const std::vector<fs::path>& folders) {
@@ -88,11 +95,29 @@ std::vector<run::RunFolder> ReadRuns(const std::vector<fs::path>& folders) {
   return runs;
 }
 
-nlohmann::json AnswerPublished(const CompareVerbOptions& options) {
+// Throws Error{kUsage} if two runs have an episode in common, which would count twice.
+void RequireDistinctEpisodes(const std::vector<run::RunFolder>& runs) {
+  std::map<std::pair<std::uint64_t, std::string>, const run::RunFolder*> known;
+  for (const run::RunFolder& run : runs) {
+    for (const run::EpisodeRecord& record : run.episodes) {
+      if (record.split != "test" || record.trace_hash.empty()) continue;
+      const auto [found, is_new] = known.try_emplace({record.seed, record.trace_hash}, &run);
+      if (is_new) continue;
+      throw UsageError("{} and {} have the same episode of test seed {}; give each episode once",
+                       found->second->path.string(), run.path.string(), record.seed);
+    }
+  }
+}
+
+// None if the runs are of different tasks.
+std::optional<nlohmann::json> AnswerPublished(const CompareVerbOptions& options) {
   const compare::PublishedRate published = compare::ParsePublishedRate(options.published);
+  const std::vector<run::RunFolder> runs = ReadRuns(options.folders);
+  if (!options.is_forced && !AreComparable(runs, &compare::FindTaskMismatches)) return std::nullopt;
+  RequireDistinctEpisodes(runs);
   int n_success = 0;
   int n = 0;
-  for (const run::RunFolder& run : ReadRuns(options.folders)) {
+  for (const run::RunFolder& run : runs) {
     const run::SplitSummary test = run::Summarize(run.episodes, "test");
     n_success += test.n_success;
     n += test.n_episodes;
@@ -114,12 +139,15 @@ nlohmann::json AnswerReal(const CompareVerbOptions& options) {
   return json;
 }
 
-// A suite.json, or runs of one task.
-nlohmann::json AnswerAllocation(const CompareVerbOptions& options) {
+// A suite.json, or runs of one task. None if they are of different tasks.
+std::optional<nlohmann::json> AnswerAllocation(const CompareVerbOptions& options) {
   const bool is_suite =
       options.folders.size() == 1 && options.folders.front().extension() == ".json";
-  compare::SuiteTable table = is_suite ? compare::ReadSuiteTable(options.folders.front())
-                                       : compare::TableOf(ReadRuns(options.folders));
+  std::vector<run::RunFolder> runs;
+  if (!is_suite) runs = ReadRuns(options.folders);
+  if (!options.is_forced && !AreComparable(runs)) return std::nullopt;
+  compare::SuiteTable table =
+      is_suite ? compare::ReadSuiteTable(options.folders.front()) : compare::TableOf(runs);
   for (compare::SuiteCell& cell : table.cells) {
     if (is_suite) cell.folder = (options.folders.front().parent_path() / cell.folder).string();
   }
@@ -216,11 +244,12 @@ int Answer(const CompareVerbOptions& options) {
     throw UsageError("--published, --real and --allocate answer different questions; give one");
   }
   run::RequireResultFiles({{"--json", options.json, run::kCompareAnswer}});
-  const nlohmann::json json = !options.published.empty() ? AnswerPublished(options)
-                              : !options.real.empty()    ? AnswerReal(options)
-                                                         : AnswerAllocation(options);
+  const std::optional<nlohmann::json> json = !options.published.empty() ? AnswerPublished(options)
+                                             : !options.real.empty()    ? AnswerReal(options)
+                                                                        : AnswerAllocation(options);
+  if (!json) return core::kExitNotComparable;
   if (!options.json.empty()) {
-    core::WriteOutput(options.json, std::string_view(json.dump(2) + "\n"));
+    core::WriteOutput(options.json, std::string_view(json->dump(2) + "\n"));
   }
   return 0;
 }

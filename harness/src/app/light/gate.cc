@@ -21,6 +21,7 @@
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/output_file.h"
+#include "core/shell.h"
 #include "report/gate_output.h"
 #include "run/foreign_result.h"
 #include "run/result_files.h"
@@ -112,7 +113,7 @@ int UpdateBaselines(const GateVerbOptions& options) {
       throw UsageError(
           "--update-baseline needs finished evaluations, but '{}' is a checkpoint: "
           "evaluate it with dp_bench eval --checkpoint {} --output FOLDER",
-          candidate.string(), candidate.string());
+          candidate.string(), core::ShellWord(candidate.string()));
     }
     const std::string text = compare::BaselineJson(run::ReadResult(candidate), options.decided_by);
     baselines.push_back(compare::ParseBaseline(text, candidate));
