@@ -62,6 +62,8 @@ expect_exit 0 "" "$dp_bench" train "${world[@]}" --policy unet_hybrid dataset.pl
   training.num_epochs=1 training.max_train_steps=1 training.rollout_every=0 'policy.params.down_dims=[16,32]' --output trained
 expect_exit 0 "" "$dp_bench" eval --checkpoint trained --output evaluated  # its config has an empty task
 expect_exit 0 "" "$dp_bench" eval "${world[@]}" --policy random --output random  # there is no dataset
+expect_exit 2 "set env.params.max_steps=3 instead" "$dp_bench" eval "${world[@]}" --policy random env.params.success_when=end \
+  env_runner.max_steps=3 --output none
 expect_exit 2 "params.expert: expected module:name of an expert, found 'faulty_gym:nobody'" "${collect[@]}" \
   env.params.expert=faulty_gym:nobody --output nothing.zarr
 expect_exit 5 "expected 2 finite numbers from the expert, found \[0.0\]" "${collect[@]}" \

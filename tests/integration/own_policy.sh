@@ -104,6 +104,11 @@ expect_faulty raises "python raises.py" n_action_steps=1
 [ "$(reasons raises | grep -c "policy_error: ArithmeticError: no plan for step 3")" -eq 3 ] || fail "$(reasons raises)"
 grep -q 'raise ArithmeticError' raises.txt || fail "$(cat raises.txt)"
 
+sed 's/step >= 3/step >= 0/' raises.py >raises_at_once.py
+expect_faulty raises_at_once "python raises_at_once.py" n_action_steps=1
+grep -q "its episodes are played without a certificate" raises_at_once.txt || fail "$(cat raises_at_once.txt)"
+[ "$(reasons raises_at_once | grep -c "policy_error: ArithmeticError: no plan for step 0")" -eq 3 ] || fail "$(reasons raises_at_once)"
+
 echo "one that ends is started again"
 cat >exits.py <<'PYTHON'
 import os, pathlib, sys

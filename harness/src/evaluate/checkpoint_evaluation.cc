@@ -262,8 +262,14 @@ std::string CheckpointEvaluation::CertifiedPolicy(const std::string& manifest) {
   }
   const auto config = control::EnvRunnerConfig::FromConfig(experiment_->config().Sub("env_runner"));
   planner::PolicyPlanner planner(*policy_, experiment_->device(), config.micro_batch);
-  const run::DeterminismCertificate certificate =
-      PolicyCertificate(planner, experiment_->spec(), rows);
+  run::DeterminismCertificate certificate;
+  try {
+    certificate = PolicyCertificate(planner, experiment_->spec(), rows);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kEnv) throw;
+    core::LogWarning("{}; its episodes are played without a certificate", error.what());
+    return manifest;
+  }
   nlohmann::json json = nlohmann::json::parse(manifest);
   json[run::kPolicyDeterminismKey] = run::ToJson(certificate);
   if (certificate.difference) {

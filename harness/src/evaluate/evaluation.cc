@@ -48,6 +48,18 @@ control::EnvRunnerConfig ReadConfig(const task::Experiment& experiment, std::opt
   return config;
 }
 
+// An env of Gymnasium knows only its own last step.
+void RequireEndIsReached(const task::Experiment& experiment, const control::EnvRunnerConfig& config,
+                         const EnvSpec& spec) {
+  const nlohmann::json json = nlohmann::json::parse(experiment.config().ToJson());
+  const bool counts_end = core::TextAt(json, "/env/params/success_when") == "end";
+  if (!counts_end || config.max_steps == 0 || config.max_steps >= spec.max_steps) return;
+  throw ConfigError(
+      "env_runner.max_steps={0} ends episodes before the env's {1} steps, so with "
+      "env.params.success_when=end none would succeed; set env.params.max_steps={0} instead",
+      config.max_steps, spec.max_steps);
+}
+
 namespace fs = std::filesystem;
 
 run::CheckpointChoice CheckpointOf(const run::RunFolder& run) {
@@ -81,6 +93,7 @@ Evaluation::Evaluation(const task::Experiment& experiment, core::Communicator& r
       runner_(
           config_, [&experiment] { return experiment.CreateEnv(); }, experiment.spec().shape_meta,
           experiment.spec().horizons, output_dir) {
+  RequireEndIsReached(experiment, config_, runner_.env_spec());
   runner_.SetCorrection(planner::ReadCorrection(config_.chunking, experiment.spec()));
 }
 

@@ -81,11 +81,21 @@ wire::NdArray Joined(const wire::NdArray& front, const wire::NdArray& back) {
 using Leaves = std::vector<std::pair<std::string, wire::Value>>;
 wire::Map ToMap(Leaves&& leaves, bool is_nested) {
   wire::Map map;
+  const auto add = [&map](const std::string& name, wire::Value value) {
+    if (map.Find(name) != nullptr) {
+      throw ConfigError(
+          "two parts of a request are called '{}': an observation, and another one or what the "
+          "protocol adds. Give the observation another name in policy.params.keys or "
+          "env.params.obs",
+          name);
+    }
+    map.Add(name, std::move(value));
+  };
   std::vector<std::pair<std::string, Leaves>> groups;
   for (auto& [path, value] : leaves) {
     const std::size_t slash = is_nested ? path.find('/') : std::string::npos;
     if (slash == std::string::npos) {
-      map.Add(path, std::move(value));
+      add(path, std::move(value));
       continue;
     }
     const std::string head = path.substr(0, slash);
@@ -93,7 +103,7 @@ wire::Map ToMap(Leaves&& leaves, bool is_nested) {
     if (group == groups.end()) group = groups.insert(group, {head, {}});
     group->second.emplace_back(path.substr(slash + 1), std::move(value));
   }
-  for (auto& [head, inner] : groups) map.Add(head, ToMap(std::move(inner), is_nested));
+  for (auto& [head, inner] : groups) add(head, ToMap(std::move(inner), is_nested));
   return map;
 }
 

@@ -29,6 +29,16 @@ int BatchOf(const wire::Map& metadata) {
   return n == nullptr ? kConnections : static_cast<int>(std::clamp<std::int64_t>(*n, 1, kMost));
 }
 
+Question BlankQuestion(const PolicySpec& spec) {
+  Question question;
+  for (const KeySpec& key : spec.shape_meta.obs) {
+    Shape shape = key.StorageShape();
+    shape.insert(shape.begin(), spec.horizons.n_obs_steps);
+    question.obs.emplace(key.name, Array(key.dtype, shape));
+  }
+  return question;
+}
+
 // Before an overloaded server is asked again, and for all connections to notice that it has gone.
 constexpr std::chrono::milliseconds kPause{50};
 
@@ -52,6 +62,7 @@ PolicyClient::PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect>
     error.AddContext("while the policy server " + options_.url + " greeted");
     throw;
   }
+  dialect_->Ask(BlankQuestion(spec));  // finds names that clash before an episode begins
   n_at_once_ = static_cast<std::size_t>(options_.n_connections.value_or(BatchOf(metadata_)));
   lines_.resize(n_at_once_);
 }

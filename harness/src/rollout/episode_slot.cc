@@ -202,7 +202,7 @@ void EpisodeSlot::AddToMetrics(std::span<const double> values) {
 void EpisodeSlot::Fail(const std::string& reason) {
   DPB_ASSERT(awaits_plan());
   record_.failure_reason = reason;
-  record_.score = 0.0;
+  record_.score = std::min(0.0, record_.score);  // no better than the episode was
   record_.success = false;
   record_.success_steps = {};
   env_.reset();  // its state is unknown after an exception

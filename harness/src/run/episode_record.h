@@ -127,7 +127,7 @@ struct EpisodeRecord {
 /// of the course only what the trace hash covers.
 std::string HashRecords(std::span<const EpisodeRecord> records);
 
-/// Results of one split. Failed episodes count, with score 0.
+/// Results of one split. Failed episodes count, with the score 0 or their own if that is lower.
 struct SplitSummary {
   int n_episodes = 0;
   int n_success = 0;

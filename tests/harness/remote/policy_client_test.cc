@@ -397,6 +397,27 @@ TEST(PolicyClients, UseThemAgainIfEpisodesAskTwice) {
   EXPECT_LT(server.n_opened_, 70);
 }
 
+TEST(PolicyClients, RefuseObservationsNamedLikeWhatTheProtocolAdds) {
+  PolicySpec spec = kServed;
+  spec.shape_meta.obs = {{.name = "step", .shape = {1}}};
+  const auto connect = [&](const ScriptedServer& server, const std::string& instruction) {
+    PolicyClient({.url = server.url()},
+                 MakeDialect("openpi", {.spec = spec,
+                                        .keys = DefaultKeys("openpi", spec),
+                                        .instruction = instruction}),
+                 spec);
+  };
+  const auto answer = [](const wire::Map&) { return std::nullopt; };
+  const ScriptedServer own(answer, {{"dp_bench", wire::Map{}}});
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { connect(own, ""); }),
+              HasSubstr("two parts of a request are called 'step'"));
+  const ScriptedServer of_others(answer);
+  connect(of_others, "push");
+  spec.shape_meta.obs[0].name = "prompt";
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { connect(of_others, "push"); }),
+              HasSubstr("two parts of a request are called 'prompt'"));
+}
+
 TEST(PolicyClients, SayThatNobodyIsThere) {
   const DialectOptions options{.spec = kServed, .keys = DefaultKeys("openpi", kServed)};
   EXPECT_THAT(MessageOf(ErrorCode::kConfig,

@@ -56,6 +56,13 @@ TEST_F(FailureTest, ThrowingEnvFailsItsEpisodeOnly) {
   EXPECT_EQ(ReasonFor(Fault::kThrowInObserve), "step 6: cannot observe");
 }
 
+// Rewards may be distances with a minus, for which 0 would be the best.
+TEST_F(FailureTest, AnEpisodeDoesNotScoreHigherBecauseItFails) {
+  world_.reward_sign = -1.0;
+  world_.fault_of = [](std::uint64_t) { return Fault::kThrowInStep; };
+  for (const run::EpisodeRecord& record : Run().records) EXPECT_LT(record.score, 0.0);
+}
+
 TEST_F(FailureTest, EnvThatReportsNonsenseFailsItsEpisodeOnly) {
   using testing::StartsWith;
   EXPECT_THAT(ReasonFor(Fault::kNanReward), StartsWith("step 5: the env reported reward = nan,"));
