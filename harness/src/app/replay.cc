@@ -126,8 +126,11 @@ int Describe(const run::RunFolder& a, const run::RunFolder& b, const compare::Ep
                                                   TraceOf(b, pair.b, scratch.path() / "b"));
   core::PrintResult("episode {} ({} seed {}): ", pair.a.episode, pair.a.split, pair.seed());
   if (!found) {
-    core::PrintResult("no step differs\n");
-    return pair.a.trace_hash == pair.b.trace_hash ? 0 : 1;
+    const bool is_same = pair.a.trace_hash == pair.b.trace_hash;
+    core::PrintResult(is_same ? "no step differs\n"
+                              : "all steps are equal; only the steps differ at which the policies "
+                                "planned\n");
+    return is_same ? 0 : 1;
   }
   core::PrintResult("first difference at step {}, {}\n  {}  {}\n  {}  {}\n", found->step,
                     found->field, found->a, a.path.string(), found->b, b.path.string());
