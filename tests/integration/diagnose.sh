@@ -28,6 +28,11 @@ assert found["n_problems"] >= 1 and confirmed["learning.lr_too_high"]["config_ke
 assert {f["verdict"] for f in found["findings"]} <= {"CONFIRMED", "REJECTED", "INCONCLUSIVE"}
 PYTHON
 
+echo "a policy of demonstrations alone has no env"
+"$dp_bench" collect --env point_mass --config-dir "$configs" collect.n_episodes=40 --output alone.zarr >collect.txt 2>&1 || fail "$(cat collect.txt)"
+expect_exit 0 "no problem found" "$dp_bench" diagnose --policy unet_hybrid --dataset alone.zarr --config-dir "$configs" \
+  'policy.params.down_dims=[32,64]' dataloader.batch_size=64 training.lr_warmup_steps=20 optimizer.lr=2e-3
+
 echo "a run that was stopped before it learned anything"
 "$dp_bench" train "${task[@]}" --output run training.num_epochs=1 training.max_train_steps=2 \
   training.rollout_every=0 >train.txt 2>&1 || fail "$(cat train.txt)"

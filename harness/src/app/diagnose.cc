@@ -168,6 +168,12 @@ int RunSamplingDiagnosis(const DiagnoseVerbOptions& options) {
   return diagnose::HasProblems(inspection.findings) ? 1 : 0;
 }
 
+// Empty without an env, as for a policy of demonstrations alone.
+rollout::EnvFactory EnvOf(const task::Experiment& experiment) {
+  if (!experiment.has_env()) return {};
+  return [&experiment] { return experiment.CreateEnv(); };
+}
+
 int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
   const DiagnoseVerbOptions options = Resolved(as_given);
   if (options.is_of_sampling) return RunSamplingDiagnosis(options);
@@ -202,7 +208,7 @@ int RunDiagnosis(const DiagnoseVerbOptions& as_given) {
                           .spec = experiment.spec(),
                           .dataset = *dataset,
                           .make_policy = make_policy,
-                          .make_env = [&experiment] { return experiment.CreateEnv(); },
+                          .make_env = EnvOf(experiment),
                           .checkpoint = checkpoint ? &*checkpoint : nullptr,
                           .log = Log(options),
                           .n_rollouts = options.n_rollouts,

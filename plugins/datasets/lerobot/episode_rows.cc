@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <ranges>
 #include <set>
 
 #include "data/lerobot/parquet_file.h"
@@ -17,11 +18,12 @@ namespace dp_bench::lerobot {
 
 EpisodeSelection::EpisodeSelection(const Metadata& metadata,
                                    const std::vector<std::string>& tasks) {
+  const auto known = std::views::values(metadata.tasks);
   for (const std::string& task : tasks) {
-    if (std::ranges::find(metadata.tasks, task) == metadata.tasks.end()) {
+    if (std::ranges::find(known, task) == known.end()) {
       throw Error(ErrorCode::kConfig,
                   fmt::format("dataset.params.tasks: {} has no task '{}'; its tasks are: {}",
-                              metadata.root.string(), task, fmt::join(metadata.tasks, "; ")));
+                              metadata.root.string(), task, fmt::join(known, "; ")));
     }
   }
   std::int64_t n_steps = 0;
@@ -103,7 +105,8 @@ void RowReader::RequireEveryFrame(const std::string& reason) const {
                                             frame.episode, frame.frame, reason));
 }
 
-void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_images, ImageRows* images) {
+void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_images, ImageRows* images,
+                     std::vector<RowTask>* tasks) {
   RequireEnoughRows();
   has_enough_rows_ = true;
   const auto n_steps = static_cast<std::size_t>(selection_.n_steps());
@@ -111,7 +114,7 @@ void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_images, 
     own.buffer = reader::PageBuffer(n_steps * own.n * sizeof(float));
   }
   if (with_images) images->places.resize(n_steps);
-  for (const FileNumber& number : files_) ReadFile(number, numbers, images);
+  for (const FileNumber& number : files_) ReadFile(number, numbers, images, tasks);
   RequireEveryFrame(/*reason=*/"");
 }
 
@@ -177,16 +180,16 @@ std::vector<std::int64_t> RowReader::StepsOfRows(const FileNumber& number, Parqu
 }
 
 void RowReader::ReadFile(const FileNumber& number, std::map<std::string, Numbers>* numbers,
-                         ImageRows* images) {
+                         ImageRows* images, std::vector<RowTask>* tasks) {
   const std::filesystem::path path = metadata_.DataFile(number);
   ParquetFile file(path, max_bytes_);
   const auto file_index = static_cast<std::int32_t>(images->files.size());
   images->files.push_back(path);
   for (const Rows& group : file.row_groups()) {
     const std::vector<std::int64_t> steps = StepsOfRows(number, file, group);
+    ReadTasks(path.string(), file, group, steps, tasks);
     for (auto& [name, own] : *numbers) {
       const auto values = file.ReadNumbers<float>(name, group, static_cast<std::int64_t>(own.n));
-      RequireFinite(path.string(), name, values, steps);
       for (std::size_t row = 0; row < steps.size(); ++row) {
         if (steps[row] < 0) continue;
         std::memcpy(own.buffer.bytes().data() +
@@ -202,18 +205,23 @@ void RowReader::ReadFile(const FileNumber& number, std::map<std::string, Numbers
   }
 }
 
-void RowReader::RequireFinite(const std::string& where, const std::string& feature,
-                              std::span<const float> values,
-                              std::span<const std::int64_t> steps) const {
-  const std::size_t n = steps.empty() ? 0 : values.size() / steps.size();
+void RowReader::ReadTasks(const std::string& where, ParquetFile& file, const Rows& group,
+                          const std::vector<std::int64_t>& steps, std::vector<RowTask>* tasks) {
+  const char* const kColumn = "task_index";
+  if (!file.HasColumn(kColumn)) return;
+  tasks->resize(metadata_.episodes.size());
+  const auto indices = file.ReadNumbers<std::int64_t>(kColumn, group);
   for (std::size_t row = 0; row < steps.size(); ++row) {
-    if (steps[row] < 0) continue;  // of an episode that is not read
-    const std::span<const float> own = values.subspan(row * n, n);
-    const auto bad = std::ranges::find_if_not(own, [](float v) { return std::isfinite(v); });
-    if (bad == own.end()) continue;
+    if (steps[row] < 0) continue;
     const FrameId frame = selection_.FrameAt(steps[row]);
-    throw Error(ErrorCode::kData, fmt::format("{}: episode {}, frame {}: '{}' has the value {}",
-                                              where, frame.episode, frame.frame, feature, *bad));
+    RowTask& task = (*tasks)[static_cast<std::size_t>(frame.episode)];
+    if (!metadata_.tasks.contains(indices[row])) {
+      throw Error(ErrorCode::kData,
+                  fmt::format("{}: episode {}, frame {}: the table of tasks has no task_index {}",
+                              where, frame.episode, frame.frame, indices[row]));
+    }
+    task.changes = task.changes || (task.index && *task.index != indices[row]);
+    if (!task.index || frame.frame == 0) task.index = indices[row];
   }
 }
 

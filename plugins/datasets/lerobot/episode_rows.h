@@ -46,6 +46,12 @@ struct Numbers {
   reader::PageBuffer buffer;
 };
 
+/// What the rows of an episode say that it is about.
+struct RowTask {
+  std::optional<std::int64_t> index;  // of the first frame; none: the rows do not say it
+  bool changes = false;               // within the episode
+};
+
 /// Reads the rows of the selected episodes.
 class RowReader {
  public:
@@ -54,24 +60,25 @@ class RowReader {
   RowReader(const Metadata& metadata, const EpisodeSelection& selection, double tolerance,
             std::int64_t max_bytes, RowTimes* times);
 
-  /// Fills the buffers of `numbers`, by feature, and, if `with_images`, `images`. Throws
-  /// Error{kData} or Error{kIo} naming file, episode and frame: a frame that is missing, occurs
-  /// twice or is elsewhere, a time that is not frame / fps, a value that is not finite. Afterwards,
-  /// `times` are complete.
-  void Read(std::map<std::string, Numbers>* numbers, bool with_images, ImageRows* images);
+  /// Fills the buffers of `numbers`, by feature, `tasks`, by episode, and, if `with_images`,
+  /// `images`. Throws Error{kData} or Error{kIo} naming file, episode and frame: a frame that is
+  /// missing, occurs twice or is elsewhere, a time that is not frame / fps, a task that is in no
+  /// table. Afterwards, `times` are complete.
+  void Read(std::map<std::string, Numbers>* numbers, bool with_images, ImageRows* images,
+            std::vector<RowTask>* tasks);
 
  private:
   void RequireEnoughRows();
   void RequireEveryFrame(const std::string& reason) const;
   void ReadFile(const FileNumber& number, std::map<std::string, Numbers>* numbers,
-                ImageRows* images);
+                ImageRows* images, std::vector<RowTask>* tasks);
+  void ReadTasks(const std::string& where, ParquetFile& file, const Rows& group,
+                 const std::vector<std::int64_t>& steps, std::vector<RowTask>* tasks);
   void StateTimes();
   std::vector<std::int64_t> StepsOfRows(const FileNumber& number, ParquetFile& file,
                                         const Rows& rows);
   std::int64_t StepOfRow(const FileNumber& number, std::int64_t episode, std::int64_t frame,
                          double time);
-  void RequireFinite(const std::string& where, const std::string& feature,
-                     std::span<const float> values, std::span<const std::int64_t> steps) const;
 
   const Metadata& metadata_;
   const EpisodeSelection& selection_;

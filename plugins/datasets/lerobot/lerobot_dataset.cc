@@ -312,7 +312,7 @@ LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
   times_.fps = metadata_.fps;
   RowReader(metadata_, selection_, config.row_tolerance_s.value_or(tolerance_), ScratchBytes(),
             &times_)
-      .Read(&numbers_, has_images, &image_rows_);
+      .Read(&numbers_, has_images, &image_rows_, &row_tasks_);
   OpenCameras();
 }
 
@@ -338,11 +338,17 @@ void LeRobotDataset::AddKey(const std::string& name, const Feature& feature,
   held_.push_back(std::move(held));
 }
 
+// That of the rows, as LeRobot itself has it: the table of episodes lists its tasks in any order.
 std::string LeRobotDataset::Task(std::int64_t episode) const {
   const std::int64_t index = selection_.episodes().at(static_cast<std::size_t>(episode));
-  const std::vector<std::string>& tasks = metadata_.episodes[static_cast<std::size_t>(index)].tasks;
-  if (tasks.size() > 1) std::call_once(has_told_tasks_, [this] { TellSeveralTasks(); });
-  return tasks.empty() ? "" : tasks[0];
+  const auto place = static_cast<std::size_t>(index);
+  const std::vector<std::string>& listed = metadata_.episodes[place].tasks;
+  const RowTask of_rows = row_tasks_.empty() ? RowTask{} : row_tasks_[place];
+  if (of_rows.changes || (!of_rows.index && listed.size() > 1)) {
+    std::call_once(has_told_tasks_, [this] { TellSeveralTasks(); });
+  }
+  if (of_rows.index) return metadata_.tasks.at(*of_rows.index);
+  return listed.empty() ? "" : listed[0];
 }
 
 void LeRobotDataset::TellSeveralTasks() const {
@@ -350,7 +356,7 @@ void LeRobotDataset::TellSeveralTasks() const {
     return metadata_.episodes[static_cast<std::size_t>(index)].tasks.size() > 1;
   });
   reader::WarnUser(fmt::format(
-      "{}: {} of {} episodes have several tasks; only the first of each is known, and a "
+      "{}: {} of {} episodes have several tasks; only that of the first frame is known, and a "
       "copy has it for all steps of the episode",
       metadata_.root.string(), n, selection_.episodes().size()));
 }

@@ -79,6 +79,7 @@ class LeRobotDataset final : public reader::KeyedDataset {
   std::map<std::string, StatedRange> ranges_;  // by feature, as meta/ says
   RowTimes times_;
   ImageRows image_rows_;
+  std::vector<RowTask> row_tasks_;  // by episode of the dataset; none if the rows say none
   std::unique_ptr<reader::ChunkCache> cache_;  // of decoded images
   std::vector<KeySource> sources_;             // one per key of spec_
   mutable std::once_flag has_told_tasks_;

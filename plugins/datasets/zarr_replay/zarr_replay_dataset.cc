@@ -101,6 +101,12 @@ ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config,
   }
   LoadArrays();
   TellMissingChunks();
+  if (is_growing_) {
+    reader::WarnUser(fmt::format(
+        "{} is not complete, because what writes it still runs or was interrupted; it has {} "
+        "episodes so far. The same command continues it.",
+        store_->Describe(""), episode_ends().size()));
+  }
 }
 
 const zarr::ZarrArray& ZarrReplayDataset::Open(const std::string& name) {

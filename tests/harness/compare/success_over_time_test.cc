@@ -91,9 +91,9 @@ TEST(SuccessSteps, AreInTheRowOfAnEpisodeThatSucceeded) {
 
 TEST(SuccessOverTime, IsShownWithAWarningIfTheDefinitionsDisagree) {
   std::vector<run::EpisodeRecord> records(30, TimedEpisode(100, {40, 61, 61}));
-  EXPECT_EQ(report::SuccessOverTimeJson(records, "train"), nullptr);
+  EXPECT_EQ(report::SuccessOverTimeJson(records, "train", 100), nullptr);
   const auto text = [&records] {
-    return report::SuccessOverTimeJson(records, "test", 10.0)["text"].get<std::string>();
+    return report::SuccessOverTimeJson(records, "test", 100, 10.0)["text"].get<std::string>();
   };
   EXPECT_EQ(
       text(),

@@ -267,24 +267,18 @@ std::vector<T> InOrder(const std::string& where, ByIndex<T> entries) {
 }
 
 // Tasks may begin at 1, and some may have been removed.
-std::vector<std::string> Texts(const ByIndex<std::string>& tasks) {
-  std::vector<std::string> texts;
-  for (const auto& [index, text] : tasks) texts.push_back(text);
-  return texts;
-}
-
-std::vector<std::string> ReadTasksOfLines(const fs::path& root, std::int64_t max_bytes) {
+ByIndex<std::string> ReadTasksOfLines(const fs::path& root, std::int64_t max_bytes) {
   const fs::path path = root / "meta/tasks.jsonl";
   ByIndex<std::string> tasks;
   ReadJsonLines(path, max_bytes, [&](const JsonView& entry) {
     Add(path.string(), entry.Get<std::int64_t>("task_index"), entry.Get<std::string>("task"),
         &tasks);
   });
-  return Texts(tasks);
+  return tasks;
 }
 
 // A pandas table, whose index is the text.
-std::vector<std::string> ReadTasksOfTable(const fs::path& root, std::int64_t max_bytes) {
+ByIndex<std::string> ReadTasksOfTable(const fs::path& root, std::int64_t max_bytes) {
   const fs::path path = root / "meta/tasks.parquet";
   ParquetFile file(path, max_bytes);
   const char* text_column = file.HasColumn("task") ? "task" : "__index_level_0__";
@@ -292,7 +286,7 @@ std::vector<std::string> ReadTasksOfTable(const fs::path& root, std::int64_t max
   const std::vector<std::string> texts = file.ReadTexts(text_column);
   const auto indices = file.ReadNumbers<std::int64_t>("task_index");
   for (std::size_t i = 0; i < texts.size(); ++i) Add(path.string(), indices[i], texts[i], &tasks);
-  return Texts(tasks);
+  return tasks;
 }
 
 void RequireEpisodeLength(const std::string& where, std::int64_t episode, std::int64_t length) {

@@ -99,7 +99,7 @@ struct Metadata {
   Version version = Version::kV30;
   double fps = 0.0;  // [Hz]
   std::map<std::string, Feature> features;
-  std::vector<std::string> tasks;                         // in the order of task_index
+  std::map<std::int64_t, std::string> tasks;              // by task_index
   std::vector<Episode> episodes;                          // by episode_index
   std::map<std::string, std::vector<VideoPlace>> videos;  // per camera, by episode_index
 

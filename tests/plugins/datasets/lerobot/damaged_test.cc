@@ -207,6 +207,22 @@ void ChangeValue(const fs::path& file, const std::string& column, std::int64_t r
   ASSERT_TRUE(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), sink).ok());
 }
 
+// As LeRobot has them. Its table of episodes lists the tasks of an episode in any order.
+TEST(LeRobotTasks, AreThoseOfTheRows) {
+  const CopiedFolder folder("v30_hevc");
+  const auto task_of = [&](std::int64_t episode) {
+    return LeRobotDataset({.path = folder.path()}).Task(episode);
+  };
+  EXPECT_EQ(task_of(1), "lift the tray");
+  const fs::path file = folder.path() / "data/chunk-000/file-000.parquet";
+  ChangeValue<arrow::Int64Builder>(file, "task_index", 13, std::int64_t{0});  // its second frame
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(task_of(1), "lift the tray");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("only that of the first frame"));
+  ChangeValue<arrow::Int64Builder>(file, "task_index", 12, std::int64_t{0});
+  EXPECT_EQ(task_of(1), "push the block");
+}
+
 TEST(DamagedLeRobot, ValuesThatCannotBeAreNamed) {
   const char* file = "data/chunk-000/file-000.parquet";  // episodes of 12, 9 and 12 frames
   const auto load = [&](const std::function<void(const fs::path&)>& change) {
@@ -216,13 +232,18 @@ TEST(DamagedLeRobot, ValuesThatCannotBeAreNamed) {
               ChangeValue<arrow::FloatBuilder>(path, "observation.state", 5, 1.0F);
             }),
             "no error");
+  // `dataset check` finds it, and `dataset trim` leaves its episode out
+  EXPECT_EQ(load([](const fs::path& path) {
+              ChangeValue<arrow::FloatBuilder>(path, "observation.state", 3 * 13 + 2,
+                                               std::numeric_limits<float>::quiet_NaN());
+            }),
+            "no error");
   // row 13 is frame 1 of episode 1
   EXPECT_THAT(load([](const fs::path& path) {
-                ChangeValue<arrow::FloatBuilder>(path, "observation.state", 3 * 13 + 2,
-                                                 std::numeric_limits<float>::quiet_NaN());
+                ChangeValue<arrow::Int64Builder>(path, "task_index", 13, std::int64_t{7});
               }),
               AllOf(HasSubstr(file), HasSubstr("episode 1, frame 1"),
-                    HasSubstr("'observation.state' has the value nan")));
+                    HasSubstr("the table of tasks has no task_index 7")));
   EXPECT_THAT(load([](const fs::path& path) {
                 ChangeValue<arrow::FloatBuilder>(path, "timestamp", 13, 0.5F);
               }),

@@ -94,7 +94,11 @@ TEST(Collected, AnInterruptedCollectionHasTheEpisodesOfItsLastCommit) {
   ZarrFiles files;
   files.AddArray<float>("data/action", {{7, 2}, {7, 2}}, Count<float>(14));
   files.WriteFolder(folder.path() / "a");
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(ZarrReplayDataset({.path = folder.path() / "a"}).episode_ends().back(), 4);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("is not complete, because what writes it still runs or was interrupted; it "
+                        "has 1 episodes so far"));
 }
 
 TEST(Collected, AZipArchiveGivesTheSameKeys) {
