@@ -127,9 +127,8 @@ int Describe(const run::RunFolder& a, const run::RunFolder& b, const compare::Ep
   core::PrintResult("episode {} ({} seed {}): ", pair.a.episode, pair.a.split, pair.seed());
   if (!found) {
     const bool is_same = pair.a.trace_hash == pair.b.trace_hash;
-    core::PrintResult(is_same ? "no step differs\n"
-                              : "all steps are equal; only the steps differ at which the policies "
-                                "planned\n");
+    core::PrintResult("{}\n", is_same ? "no step differs"
+                                      : "all steps are equal, but the policies planned at others");
     return is_same ? 0 : 1;
   }
   core::PrintResult("first difference at step {}, {}\n  {}  {}\n  {}  {}\n", found->step,
