@@ -45,6 +45,16 @@ def reward_of(value):
     return float(found)
 
 
+def in_python(rule):
+    """The rule without the word `return`, which Python keeps for itself: a name, or a part of info as in info['return']. Texts stay."""
+
+    def renamed(found):
+        text, dot = found.groups()
+        return text or ("['return']" if dot else "return_")
+
+    return re.sub(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|(\.\s*)?\breturn\b""", renamed, rule)
+
+
 class Success:
     """`params.success`, `params.success_hold` and `params.success_when`. A name that is none of reward, return, terminated and
     info is a key of info, which may be there in some steps only."""
@@ -53,7 +63,7 @@ class Success:
         self.rule, self.hold, self.when = rule, hold, when
         self.keys = set()  # of info, that the rule reads
         try:
-            tree = ast.parse(re.sub(r"\breturn\b", "return_", rule).strip(), mode="eval").body
+            tree = ast.parse(in_python(rule).strip(), mode="eval").body
         except SyntaxError as error:
             raise HostError(CONFIG, f"params.success: expected an expression, found '{rule}' ({error.msg}). {ADVICE}") from None
         self.is_true = self.condition(tree)

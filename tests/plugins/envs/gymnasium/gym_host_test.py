@@ -373,12 +373,13 @@ class GymHost(unittest.TestCase):
         self.assertEqual(Driver(infos=[None], success="reward>=0.5", **given).reset().step(), (False, True, 0.5))
 
     def test_success_is_an_expression(self):
-        info = {"a": {"b": [1, 2.5]}, "task-success": True, "nan": float("nan"), "word": "x"}
+        info = {"a": {"b": [1, 2.5]}, "task-success": True, "nan": float("nan"), "word": "x", "return": 7, "my return": {"return": 8}}
         given = {"space": Box(-1, 1, (1,)), "observation": [0], "infos": [info], "reward": 2.0}
         for rule, wanted in (("reward >= 2", True), ("return > 4", False), ("info.a.b[1] == 2.5 and not terminated", True),
                              ("a.b[0] + 1 < reward", False), ("-reward < -1.5", True), ("1 < reward <= 2", True), ("missing > 0", False),
                              ("missing.deeply < 1 or reward == 2", True), ("info['task-success']", True), ("nan < 1 or nan > 1", False),
-                             ("reward / 0 > 1", False), ("not missing", True), ("terminated or return == 2", True)):
+                             ("reward / 0 > 1", False), ("not missing", True), ("terminated or return == 2", True),
+                             ("info['return'] == 7 and return == 2", True), ('info.return == 7 and info["my return"].return == 8', True)):
             self.assertEqual(Driver(success=rule, **given).reset().step()[1], wanted, rule)
         self.assertEqual(Driver(success="return > 5", **given).reset().step(3)[1], True)
         for rule in ("reward >=", "reward + 1", "task-success", "open('x')", "reward if 1 else 2", "a[reward] > 1", "[1] == reward", "reward in a"):
