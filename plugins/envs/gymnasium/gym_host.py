@@ -189,7 +189,7 @@ class Host:
             note(self.told, "videos", f"there are no videos, because the environment draws no images: {self.world.why_blind}")
         for key in self.keys:
             if key.is_doubtful:
-                note(self.told, key.name, f"'{key.name}' is {key.found}, and read as numbers. For an image, give params.obs.<key>.layout")
+                note(self.told, key.name, f"'{key.name}' is {key.found}, and read as numbers. {key.if_meant_otherwise}")
 
     def spec(self, wanted):
         max_steps, control_hz = self.world.max_steps(), self.world.control_hz()

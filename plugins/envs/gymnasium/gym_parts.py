@@ -178,6 +178,11 @@ class Key:
                 f"params.obs.{name}.layout: expected {choices} for {self.found}, which may be an image or numbers, found none. {advice}",
             )
         self.is_doubtful = self.is_doubtful and layout == "auto"
+        self.if_meant_otherwise = (
+            f"For depth, give params.obs.{name}.layout=depth"
+            if image_size("depth", space)
+            else "If it is an image, make it uint8 [height, width, 3] by a wrapper in params.wrappers"
+        )
         self.name, self.shape, self.space_dtype = name, space.shape, space.dtype
         self.layout = likely if layout == "auto" else layout
         self.kinds = KINDS[space.dtype.kind]

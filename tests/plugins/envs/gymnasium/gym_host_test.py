@@ -312,6 +312,17 @@ class GymHost(unittest.TestCase):
         driver = Driver(space=Box(0, 1, (16, 20, 3)), observation=np.ones((16, 20, 3), np.float32))
         self.assertEqual((driver.shapes(), driver.host.keys[0].is_doubtful), ({"state": [16, 20, 3]}, True))
 
+    def test_the_note_about_numbers_that_may_be_an_image_says_what_helps(self):
+        for shape, kind, advice in (((48, 64, 3), np.float32, "If it is an image, make it uint8 [height, width, 3] by a wrapper in params.wrappers"),
+                                    ((48, 64), np.float32, "For depth, give params.obs.state.layout=depth"),
+                                    ((48, 64, 1), np.uint16, "For depth, give params.obs.state.layout=depth")):
+            space = Box(0, 1, shape, kind)
+            with contextlib.redirect_stderr(io.StringIO()) as told:
+                Driver(space=space, observation=space.sample())
+            self.assertIn(f"'state' is {kind.__name__} {list(shape)}, and read as numbers. {advice}", told.getvalue())
+            if "depth" in advice:
+                Driver(space=space, observation=space.sample(), obs={"state": {"path": "", "layout": "depth"}}).reset()
+
     def test_parts_that_the_space_does_not_have_are_told(self):
         observation = {"arm": {"pos": [1], "force": [2]}, "time": 3}
         driver = Driver(space=Dict({"arm": Dict({"pos": Box(0, 1, (1,))})}), observation=observation)
