@@ -202,6 +202,32 @@ def test_an_exception_is_an_answer(capfd):
     assert "Traceback" in errors and "ArithmeticError: no plan" in errors
 
 
+def test_an_exit_of_the_policy_is_an_answer(capfd):
+    def policy(observation):
+        if observation:
+            sys.exit("no weights")
+        return [[1.0]]
+
+    with serving(policy) as connect:
+        connection, _ = connect()
+        assert ask(connection, {"state": np.zeros(1)}) == "SystemExit: no weights"
+        assert ask(connection, {})["actions"].tolist() == [[1.0]]
+    assert "SystemExit: no weights" in capfd.readouterr().err
+
+
+def test_a_class_that_cannot_be_made_says_why(capfd):
+    class Unmade(Counting):
+        def __init__(self):
+            raise FileNotFoundError("weights.pt")
+
+    with serving(Unmade) as connect:
+        connection, metadata = connect()
+        assert metadata["dp_bench"]["stateful"]
+        assert ask(connection, {}, seed=1, step=0) == "FileNotFoundError: weights.pt"
+        assert ask(connection, {}, endpoint="reset") == "FileNotFoundError: weights.pt"
+    assert 'raise FileNotFoundError("weights.pt")' in capfd.readouterr().err
+
+
 def test_one_thread_at_a_time_asks():
     inside = threading.Semaphore(1)
 

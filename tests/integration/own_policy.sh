@@ -109,6 +109,15 @@ expect_faulty raises_at_once "python raises_at_once.py" n_action_steps=1
 grep -q "its episodes are played without a certificate" raises_at_once.txt || fail "$(cat raises_at_once.txt)"
 [ "$(reasons raises_at_once | grep -c "policy_error: ArithmeticError: no plan for step 0")" -eq 3 ] || fail "$(reasons raises_at_once)"
 
+sed 's/raise ArithmeticError(.*/sys.exit("no weights")/; s/^import dp_bench/&, sys/' raises.py >leaves.py
+expect_faulty leaves "python leaves.py" n_action_steps=1
+[ "$(reasons leaves | grep -c "policy_error: SystemExit: no weights")" -eq 3 ] || fail "$(reasons leaves)"
+
+echo "a class that cannot be made says why"
+sed 's/def reset(self, seed):/def __init__(self):\n        raise FileNotFoundError("weights.pt")\n    &/' memory.py >unmade.py
+expect_faulty unmade "python unmade.py" env_runner.certify=false
+[ "$(reasons unmade | grep -c "policy_error: FileNotFoundError: weights.pt")" -eq 3 ] || fail "$(reasons unmade)"
+
 echo "one that ends is started again"
 cat >exits.py <<'PYTHON'
 import os, pathlib, sys

@@ -70,8 +70,8 @@ def serve_policy(
         metadata: What the policy says about itself, which is kept with the results: {"checkpoint": "mine.pt"}.
         n_obs_steps: How many steps the policy observes. An evaluation with another number is then refused.
 
-    An exception of the policy is the answer to its question, and a fault of the episode; the server goes on. The policy
-    is asked by one thread at a time.
+    An exception of the policy, also that of sys.exit, is the answer to its question, and a fault of the episode; the
+    server goes on. The policy is asked by one thread at a time.
 
     Raises:
         ProgramError: websockets or msgpack is missing.
@@ -108,12 +108,13 @@ def make_server(
 
     def converse(connection: ServerConnection) -> None:
         connection.send(greeting)
-        session = _Session(players)
+        session: _Session | None = None
         for message in connection:
             try:
                 with lock:
+                    session = session or _Session(players)
                     answer: bytes | str = session.answer(message)
-            except Exception as error:  # noqa: BLE001 (the author sees all of it, the client its last line)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 (the author sees all of it, the client its last line)
                 traceback.print_exc()
                 sys.stderr.flush()
                 answer = "".join(traceback.format_exception_only(error)).strip()
