@@ -61,6 +61,7 @@ def folder(tmp_path):
 def refused(folder, property_name, message):
     with pytest.raises(dp_bench.DataError, match=message) as error:
         getattr(dp_bench.RunFolder(folder), property_name)
+    assert error.value.exit_code == 6
     return str(error.value)
 
 
@@ -120,6 +121,19 @@ def test_an_unfinished_evaluation_offers_its_journal(folder):
     refused(folder, "partial_episodes", "manifest.json is of run 1+, episodes.partial.jsonl of 2+")
 
 
+def test_a_finished_evaluation_has_no_journal_and_offers_its_result(folder):
+    run = dp_bench.RunFolder(folder)
+    assert run.partial_episodes == run.episodes and len(run.partial_episodes) == 2
+    (folder / "eval_log.json").unlink()
+    refused(folder, "partial_episodes", "cannot read .*episodes.partial.jsonl: No such file")
+
+
+def test_an_interval_needs_a_number_of_successes_that_can_be():
+    for n_success, n in ((3, 2), (-1, 2), (0, 0)):
+        with pytest.raises(ValueError, match=f"found {n_success} of {n}"):
+            dp_bench.wilson_interval(n_success, n)
+
+
 def test_files_of_several_runs_are_refused(folder):
     (folder / "episodes.jsonl").write_text(lines(ROW))
     refused(folder, "episodes", r"not of one run: expected a episodes.jsonl with the SHA-256")
@@ -128,8 +142,9 @@ def test_files_of_several_runs_are_refused(folder):
 
 
 def test_missing_files_are_named(folder, tmp_path):
-    with pytest.raises(dp_bench.DataError, match="found no folder"):
+    with pytest.raises(dp_bench.DataError, match="found no folder") as error:
         dp_bench.RunFolder(tmp_path / "nowhere")
+    assert error.value.exit_code == 6
     (folder / "manifest.json").unlink()
     refused(folder, "manifest", "has no manifest.json")
     (folder / "logs.json.txt").unlink()

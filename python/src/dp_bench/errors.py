@@ -12,13 +12,13 @@ class Error(Exception):
     """A command of the program failed, or a file cannot be used. The message is the program's own.
 
     Attributes:
-        exit_code: Of the program (docs/guide/exit_codes.md); negative if a signal ended it. None if no program was involved.
+        exit_code: Of the program (docs/guide/exit_codes.md); negative if a signal ended it. Without a program, that of the error's class.
         folder: The RunFolder that the command had begun, or None. It may hold results, or a run to resume.
     """
 
     def __init__(self, message: str, exit_code: int | None = None, folder: Any = None) -> None:
         super().__init__(message)
-        self.exit_code = exit_code
+        self.exit_code = _exit_code_of(type(self)) if exit_code is None else exit_code
         self.folder = folder
 
 
@@ -71,6 +71,10 @@ _BY_EXIT_CODE: dict[int, type[Error]] = {
     71: OutOfMemoryError,
     75: InterruptedRunError,
 }
+
+
+def _exit_code_of(kind: type[Error]) -> int | None:
+    return next((code for code, error in _BY_EXIT_CODE.items() if error is kind), None)
 
 
 def error_of(exit_code: int, message: str, folder: Any = None) -> Error:

@@ -202,10 +202,16 @@ class RunFolder:
     def partial_episodes(self) -> Episodes:
         """The finished episodes of an evaluation that runs or was interrupted, in the order in which they ended.
 
-        Read from the journal at each call.
+        Read from the journal at each call. Once the evaluation has finished, the same as `episodes`.
         """
         file = self.path / "episodes.partial.jsonl"
-        rows = list(parse_lines(read_text(file, _MAX_JOURNAL_BYTES), str(file), may_be_cut=True))
+        try:
+            text = read_text(file, _MAX_JOURNAL_BYTES)
+        except DataError:
+            if file.exists() or not self.is_finished:
+                raise
+            return self.episodes
+        rows = list(parse_lines(text, str(file), may_be_cut=True))
         if rows and "run_id" in rows[0][1]:
             self._require_same_run(Fields(rows[0][1], rows[0][0]).get("run_id", str), file.name)
             rows = rows[1:]
