@@ -115,8 +115,8 @@ expect_faulty leaves "python leaves.py" n_action_steps=1
 
 echo "a class that cannot be made says why"
 sed 's/def reset(self, seed):/def __init__(self):\n        raise FileNotFoundError("weights.pt")\n    &/' memory.py >unmade.py
-expect_faulty unmade "python unmade.py" env_runner.certify=false
-[ "$(reasons unmade | grep -c "policy_error: FileNotFoundError: weights.pt")" -eq 3 ] || fail "$(reasons unmade)"
+expect_faulty unmade "python unmade.py"
+grep -q "policy_error: FileNotFoundError: weights.pt" unmade.txt || fail "$(cat unmade.txt)"
 
 echo "one that ends is started again"
 cat >exits.py <<'PYTHON'
