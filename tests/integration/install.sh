@@ -70,6 +70,15 @@ new_plugin dataset lab_log
 build_project "$prefix" lab_log lab_log/build
 expect_exit 0 "100% tests passed" ctest --output-on-failure --test-dir lab_log/build
 expect_exit 0 "example.csv: lab_log, " "$dp_bench" dataset info --plugin-dir lab_log/build/plugins lab_log/example.csv
+expect_damage() {  # expect_damage TEXT FILE: of the new reader; the file comes from stdin
+  cat >"$2"
+  expect_exit 6 "$2, line $1" "$dp_bench" dataset info --plugin-dir lab_log/build/plugins "$2"
+}
+expect_damage "3: expected a number in the range of float32, found '1e50'" huge.csv <<<$'episode,action.0\n0,1e-50\n0,1e50'
+expect_damage "2: expected a number in the range of float32, found 'nan'" nan.csv <<<$'episode,action.0\n0,nan'
+expect_damage "3: expected an episode, found an empty cell" unnamed.csv <<<$'episode,action.0\n0,1\n,2'
+expect_damage "4: expected the steps of episode '0' one after the other" mixed.csv <<<$'episode,action.0\n0,1\n1,2\n0,3\n1,4'
+expect_damage "1: expected one column episode" no_episodes.csv <<<$'action.0\n1\n2'
 expect_exit 2 "'lab_log' exists and is not empty" "$dp_bench" plugins new dataset lab_log
 expect_exit 2 "expected small letters" "$dp_bench" plugins new env "My Arm"
 

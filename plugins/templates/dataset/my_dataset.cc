@@ -1,11 +1,15 @@
 // Reads episodes from a CSV file: a header, then one step per line. The column `episode` numbers
 // the episodes, columns `action.0`, `action.1`, ... are the action, and `<key>.0`, `<key>.1`, ...
 // an observation. Replace it by a reader of your own format; the contract is in dp_bench/dataset.h.
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "dp_bench/dataset.h"
@@ -38,7 +42,7 @@ class MyDataset final : public dp_bench::Dataset {
     if (!std::getline(file, line)) Fail(1, "expected a header, found nothing; is it a file?");
     ReadHeader(Cells(line));
     for (int number = 2; std::getline(file, line); ++number) ReadStep(number, Cells(line));
-    if (!last_episode_.empty()) ends_.push_back(n_steps_);
+    ends_.push_back(n_steps_);
     if (n_steps_ == 0) Fail(2, "expected steps, found none");
   }
 
@@ -68,6 +72,7 @@ class MyDataset final : public dp_bench::Dataset {
         Fail(1, "unexpected column '" + name + "'");
     }
     if (!widths.contains("action")) Fail(1, "expected a column action.0, found none");
+    if (std::ranges::count(column_keys_, "episode") != 1) Fail(1, "expected one column episode");
     for (const auto& [name, width] : widths) spec_.keys.push_back({.name = name, .shape = {width}});
     values_.resize(spec_.keys.size());
   }
@@ -77,18 +82,30 @@ class MyDataset final : public dp_bench::Dataset {
       Fail(line, "expected " + std::to_string(column_keys_.size()) + " cells");
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (column_keys_[i] == "episode") {
-        if (!last_episode_.empty() && cells[i] != last_episode_) ends_.push_back(n_steps_);
-        last_episode_ = cells[i];
+        ReadEpisode(line, cells[i]);
         continue;
       }
-      float value = 0.0F;
+      double value = 0.0;
       const char* const end = cells[i].data() + cells[i].size();
-      if (std::from_chars(cells[i].data(), end, value).ptr != end || cells[i].empty()) {
+      const auto [parsed, error] = std::from_chars(cells[i].data(), end, value);
+      if (parsed != end || error == std::errc::invalid_argument)
         Fail(line, "expected a number, found '" + cells[i] + "'");
-      }
-      values_[static_cast<std::size_t>(KeyIndex(column_keys_[i]))].push_back(value);
+      if (error != std::errc() || !(std::abs(value) <= std::numeric_limits<float>::max()))
+        Fail(line, "expected a number in the range of float32, found '" + cells[i] + "'");
+      values_[static_cast<std::size_t>(KeyIndex(column_keys_[i]))].push_back(
+          static_cast<float>(value));
     }
     ++n_steps_;
+  }
+
+  // The episode of the next step.
+  void ReadEpisode(int line, const std::string& name) {
+    if (name.empty()) Fail(line, "expected an episode, found an empty cell");
+    if (name == last_episode_) return;
+    if (!episodes_.insert(name).second)
+      Fail(line, "expected the steps of episode '" + name + "' one after the other");
+    if (!last_episode_.empty()) ends_.push_back(n_steps_);
+    last_episode_ = name;
   }
 
   std::string path_;
@@ -96,6 +113,7 @@ class MyDataset final : public dp_bench::Dataset {
   std::vector<std::string> column_keys_;
   std::vector<std::vector<float>> values_;  // by key
   std::vector<std::int64_t> ends_;
+  std::set<std::string> episodes_;
   std::string last_episode_;
   std::int64_t n_steps_ = 0;
 };
