@@ -44,7 +44,9 @@ std::unique_ptr<Dataset> OpenDataset(const std::filesystem::path& path,
     }
     params["tolerance_s"] = *reading.tolerance_s;
   }
-  return catalogue.Create<Dataset>(reader, Config::FromJson(params.dump(), path.string()));
+  auto dataset = catalogue.Create<Dataset>(reader, Config::FromJson(params.dump(), path.string()));
+  if (dataset->episode_ends().empty()) throw DataError("'{}' holds no episode", path.string());
+  return dataset;
 }
 
 double RateOf(const Dataset& dataset, const std::filesystem::path& path,

@@ -87,6 +87,13 @@ TEST_F(DatasetConversionTest, NumbersThatAreNotFiniteAreNamedAndNothingIsWritten
   }
 }
 
+TEST_F(DatasetConversionTest, ADatasetWithoutEpisodesIsRefused) {
+  plugin::PluginCatalogue readers({fs::path(DPB_BROKEN_PLUGIN_DIR) / "mistaken"});
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kData, [&] { OpenDataset("no_episodes.mistaken", {}, readers); }),
+      HasSubstr("'no_episodes.mistaken' holds no episode"));
+}
+
 TEST_F(DatasetConversionTest, TheFirstOfTwoOutputsIsNotBegunIfTheSecondIsRefused) {
   const fs::path source = Write("source.zarr", 10.0, std::nanf(""));
   const std::vector<DatasetConversion> both = {

@@ -28,7 +28,9 @@ class MistakenDataset final : public Dataset {
 
   explicit MistakenDataset(const Config& params)
       : mistake_(params.Get<std::string>("mistake", "none", "what is wrong with this reader")) {
-    params.Get<std::string>("path", "", "ignored, so that it can be given as a dataset");
+    const std::filesystem::path path =
+        params.Get<std::string>("path", "", "may name the mistake, as in no_episodes.mistaken");
+    if (path.stem() == "no_episodes") mistake_ = path.stem();
     if (Is("throw_in_create")) throw std::runtime_error("no such file");
     spec_.keys = {{.name = "action", .shape = {2}}, {.name = "position", .shape = {3}}};
     if (Is("unsorted_keys")) std::swap(spec_.keys[0], spec_.keys[1]);
@@ -37,6 +39,7 @@ class MistakenDataset final : public Dataset {
     if (Is("empty_shape")) spec_.keys[1].shape = {};
     spec_.fps = Is("no_fps") ? -1.0 : 10.0;
     ends_ = {8, 16, 24, 32, 40};
+    if (Is("no_episodes")) ends_.clear();
     if (Is("falling_ends")) std::swap(ends_[1], ends_[2]);
     if (Is("empty_episode")) ends_[1] = ends_[0];
     if (Is("random_data")) offset_ = static_cast<float>(std::random_device()() % 1000);
