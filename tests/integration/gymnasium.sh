@@ -105,8 +105,24 @@ class Plain(Faulty):
         super().__init__()
 
 
+class Silent(Plain):
+    def step(self, action):
+        return *super().step(action)[:4], {}
+
+
 gymnasium.register("Plain-v0", entry_point=Plain, max_episode_steps=20)
+gymnasium.register("Silent-v0", entry_point=Silent, max_episode_steps=20)
 END
 cd here
 expect_exit 0 "there are no videos, because the environment draws no images" "$dp_bench" inspect --config-dir "$root/configs" --env gymnasium \
   "env.params.python=$DPB_GYMNASIUM_PYTHON" env.params.id=plain_gym:Plain-v0
+
+echo "a note is printed once, by one process of many"
+for is_isolated in true false; do
+  expect_exit 0 "expected the key 'is_success' in info" "$dp_bench" doctor --config-dir "$root/configs" --env gymnasium \
+    "env.params.python=$DPB_GYMNASIUM_PYTHON" env.params.id=plain_gym:Silent-v0 env_runner.isolate=$is_isolated
+  for text in "expected the key 'is_success' in info" "there are no videos"; do
+    n=$(grep -c "note: .*$text" out.txt || true)
+    [ "$n" = 1 ] || fail "$n times '$text': $(cat out.txt)"
+  done
+done

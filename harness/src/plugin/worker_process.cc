@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <fstream>
@@ -90,6 +92,22 @@ class SpawnSettings {
   posix_spawnattr_t attributes;
 };
 
+// Processes of one command, also those that a worker starts, share a file with a line for each note
+// that one of them has printed. This variable names it.
+constexpr const char* kNotesVariable = "DP_BENCH_NOTES_FILE";
+
+std::vector<char*> EnvironmentWithNotes() {
+  std::vector<char*> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  if (std::getenv(kNotesVariable) == nullptr) {
+    static std::string own = fmt::format("{}=/proc/{}/fd/{}", kNotesVariable, getpid(),
+                                         memfd_create("notes", MFD_CLOEXEC));
+    variables.push_back(own.data());
+  }
+  variables.push_back(nullptr);
+  return variables;
+}
+
 pid_t Spawn(const WorkerCommand& command, int socket, int memory) {
   for (const fs::path& file : command.files) RequireUnchanged(file);
   std::vector<std::string> arguments = {WorkerFile().string()};
@@ -99,9 +117,10 @@ pid_t Spawn(const WorkerCommand& command, int socket, int memory) {
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   const SpawnSettings settings(socket, memory);
+  std::vector<char*> variables = EnvironmentWithNotes();
   pid_t pid = -1;
-  const int error =
-      posix_spawn(&pid, argv[0], &settings.actions, &settings.attributes, argv.data(), environ);
+  const int error = posix_spawn(&pid, argv[0], &settings.actions, &settings.attributes, argv.data(),
+                                variables.data());
   if (error != 0) ThrowStart(argv[0], error);
   return pid;
 }

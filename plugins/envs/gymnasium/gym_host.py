@@ -165,7 +165,6 @@ class Host:
         """Makes the environment that the request describes; returns an EnvOffer."""
         wanted = json.loads(self.memory[:input_size])
         wanted = filled(wanted, wanted.get("task", ""))
-        self.told = wanted["told"]
         self.world = World(wanted)
         self.action_size = len(self.world.bounds)
         self.keys = keys_of({"observation": self.world.env.observation_space, "info": self.info_space(wanted)}, wanted["obs"])
@@ -186,10 +185,10 @@ class Host:
 
     def tell_doubts(self):
         if self.world.why_blind:
-            note(self.told, "videos", f"there are no videos, because the environment draws no images: {self.world.why_blind}")
+            note("videos", f"there are no videos, because the environment draws no images: {self.world.why_blind}")
         for key in self.keys:
             if key.is_doubtful:
-                note(self.told, key.name, f"'{key.name}' is {key.found}, and read as numbers. {key.if_meant_otherwise}")
+                note(key.name, f"'{key.name}' is {key.found}, and read as numbers. {key.if_meant_otherwise}")
 
     def spec(self, wanted):
         max_steps, control_hz = self.world.max_steps(), self.world.control_hz()
@@ -246,7 +245,7 @@ class Host:
         if self.sum_of_rewards is None:
             extra = [dotted(path) for path in undeclared(self.world.env.observation_space, result[0])]
             if extra:
-                note(self.told, "space", f"observations hold {extra}, which the observation space does not have; they are not read")
+                note("space", f"observations hold {extra}, which the observation space does not have; they are not read")
         self.success.begin()
         self.sum_of_rewards = 0.0
         self.n_steps = 0
@@ -273,7 +272,7 @@ class Host:
         is_over = terminated or (truncated and self.n_steps < self.max_steps)
         is_last = is_over or self.n_steps == self.max_steps
         if is_last:
-            self.success.end(self.told)
+            self.success.end()
         self.is_running = not is_over
         success = has_success and (is_last or self.success.when == "any")
         return self.answer(is_over, success, not self.has_cameras, reward, METRICS.size)

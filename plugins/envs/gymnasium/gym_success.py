@@ -4,6 +4,7 @@ import ast
 import fcntl
 import math
 import operator
+import os
 import re
 import sys
 
@@ -169,7 +170,7 @@ class Success:
         self.n_held = self.n_held + 1 if self.is_true((reward, total, terminated, info)) else 0
         return self.n_held >= self.hold
 
-    def end(self, told):
+    def end(self):
         """At the end of an episode. That its key never came may be right: some environments give it on success only."""
         if self.is_given:
             return
@@ -177,14 +178,14 @@ class Success:
         text = f"params.success: expected the key {wanted} in info, found {self.names} and no such key in {self.n_steps} steps"
         if any("success" in name.lower() for name in self.names):
             raise HostError(ENV, f"{text}. {ADVICE}")
-        note(told, wanted, f"{text}. The episode counts as a failure. If the environment never gives the key: {ADVICE}")
+        note(wanted, f"{text}. The episode counts as a failure. If the environment never gives the key: {ADVICE}")
 
 
-def note(told, about, text):
-    """Prints it, unless a process of the program has: they share the file `told`, with a line for each note."""
+def note(about, text):
+    """Prints it, unless a process of the command has: they share a file with a line for each note (worker_process.cc of the harness)."""
     line = f"{about}\n".encode()
     try:
-        with open(told, "r+b") as file:
+        with open(os.environ.get("DP_BENCH_NOTES_FILE", ""), "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             if line in file.readlines():
                 return

@@ -5,8 +5,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -201,12 +199,6 @@ Json ReadCameras(const Config& params) {
           {"camera_effects", has_effects}};
 }
 
-// A file that the processes of this program share, so that each note is printed once.
-std::string ToldFile() {
-  static const int file = memfd_create("told", MFD_CLOEXEC);
-  return fmt::format("/proc/{}/fd/{}", getpid(), file);
-}
-
 HostedEnv ReadParams(const Config& params) {
   HostedEnv hosted = {.name = "gymnasium"};
   std::string python = "python3";
@@ -244,7 +236,6 @@ HostedEnv ReadParams(const Config& params) {
   request.update(ReadTask(params));
   request.update(ReadEpisode(params));
   request.update(ReadCameras(params));
-  request["told"] = ToldFile();
   request["expert"] = Optional(expert);
   request["expert_by"] = expert_by;
   request["experts"] = names;

@@ -42,7 +42,7 @@ class Hosted:
         self.process = subprocess.Popen(arguments, pass_fds=(theirs.fileno(), fd))
         theirs.close()
         wanted = {"id": "gym_pusht/PushT-v0", "kwargs": kwargs, "obs": {}, "success": "is_success",
-                  "max_steps": None, "control_hz": None, "moves_without_actions": False, "instruction": None, "expert": None, "told": os.devnull}
+                  "max_steps": None, "control_hz": None, "moves_without_actions": False, "instruction": None, "expert": None}
         text = json.dumps(wanted).encode()
         self.memory[: len(text)] = text
         self.ask(CREATE, size=len(text))

@@ -148,7 +148,7 @@ class Driver:
         os.ftruncate(self.fd, MEMORY)
         self.host = gym_host.Host(self.fd)
         wanted = {"id": env_id, "kwargs": kwargs or {}, "obs": obs or {}, "success": success, "expert": expert, "max_steps": None,
-                  "control_hz": None, "moves_without_actions": False, "instruction": instruction, "told": os.devnull, **(more or {})}
+                  "control_hz": None, "moves_without_actions": False, "instruction": instruction, **(more or {})}
         self.wanted = wanted
         request = gym_host.json.dumps(wanted).encode()
         self.host.map_memory(MEMORY)
@@ -313,7 +313,8 @@ class GymHost(unittest.TestCase):
         self.assertEqual((driver.shapes(), driver.host.keys[0].is_doubtful), ({"state": [16, 20, 3]}, True))
 
     def test_the_note_about_numbers_that_may_be_an_image_says_what_helps(self):
-        for shape, kind, advice in (((48, 64, 3), np.float32, "If it is an image, make it uint8 [height, width, 3] by a wrapper in params.wrappers"),
+        for shape, kind, advice in (((48, 64, 3), np.float32,
+                                     "If it is an image, make it uint8 [height, width, 3] by a wrapper in params.wrappers"),
                                     ((48, 64), np.float32, "For depth, give params.obs.state.layout=depth"),
                                     ((48, 64, 1), np.uint16, "For depth, give params.obs.state.layout=depth")):
             space = Box(0, 1, shape, kind)
