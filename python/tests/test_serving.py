@@ -165,7 +165,7 @@ def test_steps_are_counted_for_clients_that_do_not():
 def test_a_class_has_an_object_for_each_connection(policy, first):
     with serving(policy) as connect:
         (one, metadata), (other, _) = connect(), connect()
-        assert metadata["dp_bench"]["stateful"]
+        assert metadata["dp_bench"]["stateful"] and "one_episode" not in metadata["dp_bench"]
         assert ask(one, {}, seed=1, step=0)["actions"].tolist() == [[1, first]]
         assert ask(other, {}, seed=2, step=0)["actions"].tolist() == [[2, first]]
         assert ask(one, {}, seed=1, step=8)["actions"].tolist() == [[1, first + 1]]
@@ -175,7 +175,8 @@ def test_a_class_has_an_object_for_each_connection(policy, first):
 
 def test_an_object_plays_one_episode_at_a_time():
     with serving(Counting()) as connect:
-        (one, _), (other, _) = connect(), connect()
+        (one, metadata), (other, _) = connect(), connect()
+        assert metadata["dp_bench"]["one_episode"]
         assert ask(one, {}, seed=1, step=0)["actions"].tolist() == [[1, 1]]
         assert ask(other, {}, seed=1, step=8)["actions"].tolist() == [[1, 2]]
         assert ask(other, {}, seed=2, step=0)["actions"].tolist() == [[2, 1]]

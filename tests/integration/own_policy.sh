@@ -85,6 +85,13 @@ cmp <(hashes memory) <(hashes memory_alone) || fail "episodes share an object: $
 evaluate short_memory "python memory.py" policy.params.n_connections=1 || fail "$(cat short_memory.txt)"
 cmp <(hashes memory) <(hashes short_memory) || fail "episodes share an object: $(hashes short_memory)"
 
+echo "an object plays one episode after the other, and is not asked about two for its certificate"
+sed 's/serve_policy(Policy)/serve_policy(Policy())/' memory.py >object.py
+evaluate object "python object.py" env_runner.n_envs=1 || fail "$(cat object.txt)"
+cmp <(hashes memory) <(hashes object) || fail "other episodes than those of its class: $(hashes object)"
+! grep -qE "Traceback|without an answer" object.txt || fail "$(cat object.txt)"
+grep -q "the policy is a function of (observation, seed): verified" object.txt || fail "$(cat object.txt)"
+
 echo "windows also have their first dimension if they are one observation"
 sed 's/(2, 2)/(1, 2)/' memory.py >window.py
 evaluate window "python window.py" n_obs_steps=1 || fail "$(cat window.txt)"

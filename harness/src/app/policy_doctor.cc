@@ -104,7 +104,8 @@ int ExaminePolicy(const PolicyDoctorOptions& options) {
   const std::unique_ptr<Policy> policy = experiment.CreateWithoutWeights();
   const std::vector<control::RecordedObs> rows = FirstObservations(experiment);
   planner::PolicyPlanner planner(*policy, experiment.device(), kMostClients);
-  const auto difference = evaluate::CertifyPolicy(planner, experiment.spec(), rows);
+  const auto difference = evaluate::CertifyPolicy(planner, experiment.spec(), rows,
+                                                  evaluate::PlaysOneEpisode(policy->Provenance()));
   const run::LatencySummary latency =
       evaluate::RequireLatencyAlone(*policy, experiment.device(), rows);
   nlohmann::json found = {

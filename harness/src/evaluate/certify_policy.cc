@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -122,7 +123,8 @@ class Interviewer {
 
 std::optional<run::SeedDifference> CertifyPolicy(control::ChunkPlanner& planner,
                                                  const PolicySpec& spec,
-                                                 std::span<const control::RecordedObs> rows) {
+                                                 std::span<const control::RecordedObs> rows,
+                                                 bool plays_one_episode) {
   Interviewer interviewer(planner, spec, rows);
   const std::vector<float> wanted = interviewer.Ask();
   if (auto difference = interviewer.Compare("again", wanted, interviewer.Ask())) return difference;
@@ -130,9 +132,11 @@ std::optional<run::SeedDifference> CertifyPolicy(control::ChunkPlanner& planner,
   if (auto difference = interviewer.Compare("after others", wanted, interviewer.Ask())) {
     return difference;
   }
-  // a policy that plays one episode at a time may refuse to continue, but not go on wrongly
+  // a policy that does not say that it plays one episode at a time may refuse to continue, but not
+  // go on wrongly
   const std::vector<float> next = interviewer.AskToContinue(/*resets_other=*/false);
-  const std::vector<float> after_reset = interviewer.AskToContinue(/*resets_other=*/true);
+  const std::vector<float> after_reset =
+      plays_one_episode ? next : interviewer.AskToContinue(/*resets_other=*/true);
   if (!next.empty() && !after_reset.empty()) {
     if (auto difference = interviewer.Compare("after the reset of another", next, after_reset)) {
       return difference;
@@ -147,11 +151,19 @@ std::optional<run::SeedDifference> CertifyPolicy(control::ChunkPlanner& planner,
 
 run::DeterminismCertificate PolicyCertificate(control::ChunkPlanner& planner,
                                               const PolicySpec& spec,
-                                              std::span<const control::RecordedObs> rows) {
+                                              std::span<const control::RecordedObs> rows,
+                                              bool plays_one_episode) {
   return {.first_seed = rows.front().row.seed,
           .n_seeds = static_cast<int>(rows.size()),
           .n_steps = spec.horizons.n_action_steps,
-          .difference = CertifyPolicy(planner, spec, rows)};
+          .difference = CertifyPolicy(planner, spec, rows, plays_one_episode)};
+}
+
+bool PlaysOneEpisode(const std::string& provenance) {
+  const nlohmann::json said =
+      nlohmann::json::parse(provenance, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json::json_pointer place("/metadata/dp_bench/one_episode");
+  return said.is_object() && said.contains(place) && said[place] == true;
 }
 
 }  // namespace dp_bench::evaluate

@@ -56,8 +56,8 @@ def serve_policy(
               from a generator made of (seed, step), so that an evaluation can be repeated.
             - a class, or a functools.partial of one, with `reset(seed)` and `act(observation)`. Each episode has an
               object of its own, so that it may remember what it saw.
-            - an object with `reset(seed)` and `act(observation)`. It can play one episode after the other; questions
-              about two at a time are errors.
+            - an object with `reset(seed)` and `act(observation)`. It can play one episode after the other
+              (`env_runner.n_envs=1`); questions about two at a time are errors.
 
             An observation is a dict of arrays, one for each key of the env, [n_obs_steps, ...], oldest first: numbers are
             float32, images uint8 [n_obs_steps, height, width, channels]. `prompt` is a string, if there is an
@@ -101,6 +101,8 @@ def make_server(
         port = 0 if _PORT_VARIABLE in os.environ else _USUAL_PORT
     players = _Players(policy)
     own: dict[str, Any] = {"windows": True, "stateful": players.know_episodes, "micro_batch": 1}
+    if players.share_an_object:
+        own["one_episode"] = True  # at a time
     if n_obs_steps is not None:
         own["n_obs_steps"] = n_obs_steps
     greeting = pack({**(metadata or {}), "dp_bench": own})
@@ -181,11 +183,13 @@ class _Players:
         self._policy = policy
         self._shared: Callable[[Observation, int, int], Any] | None = None
         self.know_episodes = True  # so that none is asked twice about a step
+        self.share_an_object = False
         if inspect.isclass(made):
             _require_acting(made)
         elif hasattr(policy, "act"):
             _require_acting(policy)
             self._shared = _Episodes(policy)
+            self.share_an_object = True
         elif callable(policy):
             self._shared = _with_wanted_numbers(policy)
             self.know_episodes = False

@@ -112,6 +112,27 @@ TEST(PolicyCertificates, AllowAPolicyThatRefusesToContinue) {
   EXPECT_FALSE(CertifyPolicy(planner, kAsked, Rows()).has_value());
 }
 
+TEST(PolicyCertificates, DoNotInterleaveEpisodesOfAPolicyThatSaysThatItPlaysOne) {
+  int n_refusals = 0;
+  std::uint64_t playing = 0;
+  FaultyPlanner planner([&](auto rows, std::span<float>) {
+    for (const control::PlanRow& row : rows) {
+      if (row.env_step == 0) playing = row.seed;
+      n_refusals += row.seed == playing ? 0 : 1;
+    }
+  });
+  EXPECT_FALSE(CertifyPolicy(planner, kAsked, Rows(), /*plays_one_episode=*/true).has_value());
+  EXPECT_EQ(n_refusals, 0);
+}
+
+TEST(PolicyCertificates, KnowFromTheServerThatItPlaysOneEpisode) {
+  EXPECT_TRUE(PlaysOneEpisode(R"({"metadata": {"dp_bench": {"one_episode": true}}})"));
+  EXPECT_FALSE(PlaysOneEpisode(R"({"metadata": {"dp_bench": {"one_episode": false}}})"));
+  EXPECT_FALSE(PlaysOneEpisode(R"({"metadata": {"dp_bench": 1}, "url": "ws://127.0.0.1:8000"})"));
+  EXPECT_FALSE(PlaysOneEpisode("[]"));
+  EXPECT_FALSE(PlaysOneEpisode(""));
+}
+
 TEST(PolicyCertificates, TakeNoSilenceForARefusalToContinue) {
   FaultyPlanner planner;
   FaultyPlanner* const asked = &planner;
