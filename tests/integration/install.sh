@@ -81,6 +81,12 @@ expect_damage "4: expected the steps of episode '0' one after the other" mixed.c
 expect_damage "1: expected one column episode" no_episodes.csv <<<$'action.0\n1\n2'
 expect_exit 2 "'lab_log' exists and is not empty" "$dp_bench" plugins new dataset lab_log
 expect_exit 2 "expected small letters" "$dp_bench" plugins new env "My Arm"
+for taken in "env env" "mujoco_env params" "policy error" "dataset cells"; do
+  # shellcheck disable=SC2086
+  expect_exit 2 "expected another name, such as my_${taken#* }" "$dp_bench" plugins new $taken
+  [ ! -e "${taken#* }" ] || fail "it wrote ${taken#* }"
+done
+expect_exit 0 "" "$dp_bench" plugins new env my_env
 
 echo "a new policy is built, keeps the contract and learns the new env"
 new_plugin policy cloning

@@ -67,6 +67,20 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
+// The class in the project has the plugin's name, which must not be that of a type or a function of
+// the template, such as Env or Error.
+void RequireOwnClass(const fs::path& project_template, const std::string& name) {
+  const std::regex word("\\b" + CamelCase(name) + "\\b");
+  for (const auto& entry : fs::directory_iterator(project_template)) {
+    if (entry.path().extension() != ".cc") continue;
+    if (!std::regex_search(core::ReadTextFile(entry.path(), kMaxTemplateBytes), word)) continue;
+    throw UsageError(
+        "the name is '{}', so the plugin's class would be {}, and the project needs that word for "
+        "something else; expected another name, such as my_{}",
+        name, CamelCase(name), name);
+  }
+}
+
 // The package of this installation; none in a build.
 fs::path PackageFolder() { return (ProgramFolder() / "../lib/cmake/dp_bench").lexically_normal(); }
 
@@ -85,6 +99,7 @@ std::string MakePluginProject(const std::string& kind, const std::string& name,
   }
   const fs::path from = TemplateFolder(kind);
   const std::string template_name = "my_" + kind;
+  if (name != template_name) RequireOwnClass(from, name);
   const auto adapt = [&](const std::string& text) {
     const std::string renamed = Replaced(text, template_name, name);
     return Replaced(renamed, CamelCase(template_name), CamelCase(name));
