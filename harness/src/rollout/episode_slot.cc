@@ -18,6 +18,22 @@ namespace {
 constexpr std::size_t kRememberedDelays = 10;
 constexpr std::size_t kObsDigits = 16;  // of EpisodeCourse::first_obs
 
+// Of a failure's text; the name of a fault is at its beginning, and often what happened at its end.
+constexpr std::size_t kReasonBytes = 4096;
+
+std::string Shortened(const std::string& reason) {
+  if (reason.size() <= kReasonBytes) return reason;
+  const auto is_inside_letter = [&](std::size_t i) {  // of UTF-8
+    return (reason[i] & '\xC0') == '\x80';
+  };
+  std::size_t begin = kReasonBytes / 2;
+  std::size_t end = reason.size() - kReasonBytes / 2;
+  while (begin > 0 && is_inside_letter(begin)) --begin;
+  while (end < reason.size() && is_inside_letter(end)) ++end;
+  return fmt::format("{} ... ({} bytes are left out) ... {}", reason.substr(0, begin), end - begin,
+                     reason.substr(end));
+}
+
 }  // namespace
 
 EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
@@ -201,7 +217,7 @@ void EpisodeSlot::AddToMetrics(std::span<const double> values) {
 
 void EpisodeSlot::Fail(const std::string& reason) {
   DPB_ASSERT(awaits_plan());
-  record_.failure_reason = reason;
+  record_.failure_reason = Shortened(reason);
   record_.score = std::min(0.0, record_.score);  // no better than the episode was
   record_.success = false;
   record_.success_steps = {};

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "core/utf8.h"
 #include "harness/rollout/fixture.h"
 #include "media/video_frames.h"
 
@@ -61,6 +62,15 @@ TEST_F(FailureTest, AnEpisodeDoesNotScoreHigherBecauseItFails) {
   world_.reward_sign = -1.0;
   world_.fault_of = [](std::uint64_t) { return Fault::kThrowInStep; };
   for (const run::EpisodeRecord& record : Run().records) EXPECT_LT(record.score, 0.0);
+}
+
+TEST_F(FailureTest, OnlyBothEndsOfALongReasonAreKept) {
+  const std::string reason = ReasonFor(Fault::kThrowALongTextInStep);
+  EXPECT_THAT(reason, StartsWith("step 5: it broke: "));
+  EXPECT_THAT(reason, testing::EndsWith(", joint 7"));
+  EXPECT_THAT(reason, HasSubstr(" ... (95932 bytes are left out) ... "));
+  EXPECT_LT(reason.size(), 4200U);
+  EXPECT_TRUE(core::IsUtf8(reason));
 }
 
 TEST_F(FailureTest, EnvThatReportsNonsenseFailsItsEpisodeOnly) {

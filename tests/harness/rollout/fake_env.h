@@ -27,6 +27,7 @@ enum class Fault {
   kThrowInObserve,
   kThrowInStep,
   kThrowANumberInStep,
+  kThrowALongTextInStep,
   kNanReward,
   kNanMetric,
   kTooFewMetrics,
@@ -73,6 +74,11 @@ class FakeEnv : public Env {
     const bool is_due = step_ == world_.fault_step;
     if (is_due && fault_ == Fault::kThrowInStep) throw Error(ErrorCode::kEnv, "it broke");
     if (is_due && fault_ == Fault::kThrowANumberInStep) throw 42;
+    if (is_due && fault_ == Fault::kThrowALongTextInStep) {
+      std::string text = "it broke: ";
+      for (int i = 0; i < 50000; ++i) text += "\xC3\xA9";  // an e with an accent
+      throw Error(ErrorCode::kEnv, text + ", joint 7");
+    }
     ++step_;
     metrics_ = {x_, x_, x_};
     if (is_due && fault_ == Fault::kNanMetric) metrics_[1] = std::nan("");

@@ -49,7 +49,7 @@ TEST(LeRobotMetadata, ReadsVersion30) {
   const Metadata metadata = ReadMetadata(SmallFolder("v30_h264"), kMaxBytes);
   EXPECT_EQ(metadata.version, Version::kV30);
   EXPECT_EQ(metadata.fps, 7.0);
-  EXPECT_THAT(metadata.tasks, ElementsAre("push the block", "lift the tray"));
+  EXPECT_THAT(metadata.tasks, ElementsAre(Pair(0, "push the block"), Pair(1, "lift the tray")));
   ASSERT_EQ(metadata.episodes.size(), 3U);
   EXPECT_EQ(metadata.episodes[1].length, 9);
   EXPECT_THAT(metadata.episodes[1].tasks, ElementsAre("lift the tray"));
@@ -75,7 +75,7 @@ TEST(LeRobotMetadata, ReadsVersions20And21) {
        {std::pair{"v20_images", Version::kV20}, std::pair{"v21_images", Version::kV21}}) {
     const Metadata metadata = ReadMetadata(SmallFolder(name), kMaxBytes);
     EXPECT_EQ(metadata.version, version);
-    EXPECT_THAT(metadata.tasks, ElementsAre("push the block", "lift the tray"));
+    EXPECT_THAT(metadata.tasks, ElementsAre(Pair(0, "push the block"), Pair(1, "lift the tray")));
     EXPECT_EQ(metadata.DataFile(metadata.episodes[1].data),
               metadata.root / "data/chunk-000/episode_000001.parquet");
   }
@@ -167,7 +167,7 @@ TEST(LeRobotMetadata, TasksMayBeginAtOneAndHaveGaps) {
       << "\n"
       << R"({"task_index": 1, "task": "push the block"})";
   EXPECT_THAT(ReadMetadata(folder.path() / "copy", kMaxBytes).tasks,
-              ElementsAre("push the block", "lift the tray"));
+              ElementsAre(Pair(1, "push the block"), Pair(7, "lift the tray")));
 }
 
 TEST(LeRobotMetadata, TheScaleOfDepthIsChecked) {
