@@ -11,6 +11,10 @@ rm -f "$build/lib/libdp_bench_deploy.so"
 install_dp_bench "$build" "$work/first"
 [ -e first/lib/libdp_bench_deploy.so ] || fail "$(find first/lib -maxdepth 1)"
 
+echo "what is built for it is what it installs"
+needed=$(ninja -C "$build" -t inputs dpb_installed)
+! grep broken_plugins <<<"$needed" || fail "an installation waits for plugins that only tests load"
+
 echo "an installation can be moved, also into a folder with a space in its name: it names no folder of the build"
 named=$(grep -rlaF "$build" first --exclude-dir=external || true)
 [ -z "$named" ] || fail "the build folder is in: $named"
