@@ -32,6 +32,8 @@ int NumExpertSeeds() { return subject().settings.expert_seeds; }
 
 long NumAllocations() { return n_allocations.load(); }
 
+void FillNewMemory(int byte) { fill_of_allocations = byte; }
+
 }  // namespace dp_bench::conformance
 
 int main(int argc, char** argv) { return dp_bench::conformance::RunConformance(argc, argv); }

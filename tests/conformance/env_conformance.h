@@ -38,6 +38,9 @@ int NumExpertSeeds();
 /// Heap allocations of the whole process so far.
 long NumAllocations();
 
+/// From now on, memory from operator new holds this byte; -1: what was there before.
+void FillNewMemory(int byte);
+
 /// Observation buffers for one env, with a canary after each.
 class ObsMemory {
  public:

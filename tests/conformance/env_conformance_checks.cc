@@ -81,14 +81,23 @@ TEST(EnvConformance, PerturbationsOfItsSpecAreParamsThatChangeNothingAtStrengthZ
   }
 }
 
+// Uninitialised memory makes them differ too: as a double, one fill is 0 and the other -8577.
 TEST(EnvConformance, EqualSeedsAndActionsGiveEqualEpisodes) {
+  constexpr int kFill = 0x00;
+  constexpr int kOtherFill = 0xC0;
+  FillNewMemory(kFill);
   const auto env = MakeEnv();
+  FillNewMemory(kOtherFill);
   const auto other = MakeEnv();
   for (std::uint64_t seed : {std::uint64_t{0}, kSeed, std::numeric_limits<std::uint64_t>::max()}) {
+    FillNewMemory(kFill);
     const Trace wanted = PlayEpisode(*env, seed);
     EXPECT_TRUE(AreEqual(PlayEpisode(*env, seed), wanted)) << "the same instance, seed " << seed;
-    EXPECT_TRUE(AreEqual(PlayEpisode(*other, seed), wanted)) << "another instance, seed " << seed;
+    FillNewMemory(kOtherFill);
+    EXPECT_TRUE(AreEqual(PlayEpisode(*other, seed), wanted))
+        << "another instance, whose new memory held other bytes, seed " << seed;
   }
+  FillNewMemory(-1);
 }
 
 TEST(EnvConformance, DifferentSeedsStartDifferently) {

@@ -41,6 +41,7 @@ ENV = {
     # what Reset, Step, Observe and Render do
     "ignored_seed": ("*.DifferentSeedsStartDifferently", "starts.size()"),
     "unseeded_randomness": ("*.EqualSeedsAndActionsGiveEqualEpisodes", "the observation 'position' after step 0 differs"),
+    "uninitialised_memory": ("*.EqualSeedsAndActionsGiveEqualEpisodes", "another instance, whose new memory held other bytes"),
     "hidden_state": ("*.EqualSeedsAndActionsGiveEqualEpisodes", "differs"),
     "shared_state": ("*.EqualSeedsAndActionsGiveEqualEpisodes", "differs"),
     "observe_moves": ("*.LookingChangesNothing", "differs"),

@@ -94,6 +94,7 @@ class MistakenEnv final : public Env {
     RandomStream random(seed, StreamId::kEnvStart);
     for (double& x : position_) x = 2.0 * random.UniformDouble() - 1.0;
     for (double& x : goal_) x = 2.0 * random.UniformDouble() - 1.0;
+    if (Is("uninitialised_memory")) position_[0] += unset_[3];
     if (Is("unseeded_randomness")) position_[0] += 1e-3 * std::random_device()() / 4e9;
   }
 
@@ -196,6 +197,7 @@ class MistakenEnv final : public Env {
   static inline int n_all_steps = 0;
 
   std::string mistake_;
+  std::unique_ptr<double[]> unset_ = std::make_unique_for_overwrite<double[]>(8);
   std::array<double, 2> position_ = {};
   std::array<double, 2> goal_ = {};
   std::array<double, 1> distance_ = {};
