@@ -11,6 +11,7 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/json.h"
 #include "data/lerobot/meta_files.h"
 #include "data/lerobot/parquet_file.h"
 #include "dp_bench/config_keys.h"
@@ -134,9 +135,10 @@ EpisodeSource::EpisodeSource(const SourceConfig& config) : config_(config) {
   for (const SourceFolder& source : config_.folders) {
     Folder folder{.metadata = ReadMetadata(source.path, kMaxTableBytes)};
     // ReadMetadata has checked it; this keeps the order
-    folder.features =
-        ordered_json::parse(core::ReadTextFile(source.path / "meta/info.json", kMaxInfoBytes))
-            .at("features");
+    const auto info =
+        ordered_json::parse(core::ReadTextFile(source.path / "meta/info.json", kMaxInfoBytes));
+    folder.features = info.at("features");
+    folder.robot_type = info.value("robot_type", ordered_json());
     folder.first_rows = FirstRows(folder.metadata);
     std::vector<std::string> videos;
     for (const auto& [key, feature] : source.features) {
@@ -165,6 +167,21 @@ const EpisodeSource::Folder& EpisodeSource::FolderOf(std::int64_t episode) const
 
 const std::string& EpisodeSource::FeatureOf(std::size_t folder, const std::string& key) const {
   return config_.folders[folder].features.at(key);
+}
+
+std::optional<std::string> EpisodeSource::RobotType(std::vector<std::string>* notes) const {
+  if (folders_.empty()) return std::nullopt;
+  const ordered_json& first = folders_[0].robot_type;
+  for (std::size_t i = 1; i < folders_.size(); ++i) {
+    const ordered_json& other = folders_[i].robot_type;
+    if (other == first) continue;
+    notes->push_back(fmt::format(
+        "robot_type: null, because it is {} in {}, but {} in {}; give one with --param robot_type",
+        core::ShortDump(first), folders_[0].metadata.root.string(), core::ShortDump(other),
+        folders_[i].metadata.root.string()));
+    return std::nullopt;
+  }
+  return first.is_string() ? std::optional(first.get<std::string>()) : std::nullopt;
 }
 
 RecordedVideo EpisodeSource::FindVideo(const std::string& key) const {

@@ -70,6 +70,10 @@ class EpisodeSource {
   /// That are written.
   std::int64_t n_episodes() const { return std::ssize(config_.episode_of); }
 
+  /// robot_type of info.json; none if a folder has none or they differ, of which a line is appended
+  /// to `notes`.
+  std::optional<std::string> RobotType(std::vector<std::string>* notes) const;
+
   RecordedVideo FindVideo(const std::string& key) const;
 
   /// The frames of an episode that is written.
@@ -101,6 +105,7 @@ class EpisodeSource {
   struct Folder {
     Metadata metadata;
     nlohmann::ordered_json features;       // of info.json
+    nlohmann::ordered_json robot_type;     // of info.json; null if it has none
     std::vector<std::int64_t> first_rows;  // in the data file, by episode
     bool is_at_frames = true;              // the times of its rows
     std::map<std::string, std::vector<FeatureStatistics>> statistics;  // of videos, by episode

@@ -90,7 +90,8 @@ LeRobotWriterConfig LeRobotWriterConfig::FromConfig(const Config& params) {
       .source = params.Require<std::string>(
           "source", "where the episodes come from; to continue, it must be the same")};
   const ConfigKeys keys(params);
-  keys("robot_type", &config.robot_type, "robot_type of meta/info.json");
+  keys("robot_type", &config.robot_type,
+       "robot_type of meta/info.json; none for that of the LeRobot datasets that are copied");
   keys.Choice("version", &config.version, {{"v3.0", Version::kV30}, {"v2.1", Version::kV21}},
               "version of the format");
   keys("data_files_size_in_mb", &config.data_file_mb, 1e-3, 1e6,
@@ -138,7 +139,7 @@ LeRobotWriter::LeRobotWriter(LeRobotWriterConfig config, const DatasetSpec& spec
       pool_(std::make_unique<core::ThreadPool>(0)) {
   dataset_.version = config_.version;
   dataset_.fps = spec.fps;
-  dataset_.robot = config_.robot_type;
+  dataset_.robot = config_.robot_type ? config_.robot_type : recorded_.RobotType(&notes_);
   dataset_.data_file_mb = config_.data_file_mb;
   dataset_.video_file_mb = config_.video_file_mb;
   for (const FeatureConfig& feature : config_.features) AddTrack(feature, spec);

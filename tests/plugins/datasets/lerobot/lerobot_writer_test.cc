@@ -4,6 +4,8 @@
 
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -151,6 +153,46 @@ TEST(LeRobotWriter, AnotherWriterContinuesAfterTheLastCompleteEpisode) {
         "meta/info.json", "meta/stats.json", "meta/tasks.parquet"}) {
     EXPECT_EQ(testing::ReadText(path / file), testing::ReadText(unbroken / file)) << file;
   }
+}
+
+// A copy of the three episodes at `from`, of which the last is read from `last`.
+std::vector<std::string> Copy(const fs::path& from, const fs::path& last, const fs::path& to) {
+  LeRobotWriterConfig config = WriterConfig(to);
+  config.robot_type.reset();
+  std::map<std::string, std::string> features;
+  for (const FeatureConfig& feature : config.features) {
+    for (const std::string& key : feature.keys) features[key] = feature.name;
+  }
+  config.recorded = {
+      .folders = {{.path = from, .features = features}, {.path = last, .features = features}},
+      .folder_of = {0, 0, 1},
+      .episode_of = {0, 1, 2}};
+  LeRobotWriter writer(config, WrittenSpec());
+  WriteRest(writer);
+  return writer.Notes();
+}
+
+TEST(LeRobotWriter, CopiesKeepTheTypeOfTheRobotIfAllSourcesAgree) {
+  const core::TemporaryFolder folder;
+  LeRobotWriterConfig config = WriterConfig(folder.path() / "toy");
+  for (const char* const robot : {"toy", "other"}) {
+    config.path = folder.path() / robot;
+    config.robot_type = robot;
+    LeRobotWriter writer(config, WrittenSpec());
+    WriteRest(writer);
+  }
+  const auto robot_in = [&](const char* name) {
+    return nlohmann::json::parse(testing::ReadText(folder.path() / name / "meta/info.json"))
+        .at("robot_type");
+  };
+  Copy(folder.path() / "toy", folder.path() / "toy", folder.path() / "same");
+  EXPECT_EQ(robot_in("same"), "toy");
+  const std::vector<std::string> notes =
+      Copy(folder.path() / "toy", folder.path() / "other", folder.path() / "mixed");
+  EXPECT_EQ(robot_in("mixed"), nullptr);
+  EXPECT_THAT(notes, ::testing::Contains(
+                         ::testing::AllOf(HasSubstr("robot_type: null, because it is \"toy\" in"),
+                                          HasSubstr("but \"other\" in"))));
 }
 
 TEST(LeRobotWriter, FilesRollOverAtTheirSize) {
