@@ -1,15 +1,12 @@
 #include "task/dataset_conversion.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
 #include "config/dataset_format.h"
@@ -26,6 +23,7 @@
 #include "dp_bench/dataset_writer.h"
 #include "interop/feature_map.h"
 #include "plugin/catalogue.h"
+#include "task/source_record.h"
 
 namespace dp_bench::task {
 namespace {
@@ -168,102 +166,6 @@ std::string Identify(const DatasetConversion& request, std::span<const Source> s
   return text;
 }
 
-// The files of a source, as far as their sizes and times of change tell them from others.
-class SourceFiles {
- public:
-  explicit SourceFiles(const fs::path& source) : path_(fs::weakly_canonical(source)) {
-    constexpr int kMaxDepth = 10;  // links may lead in a circle
-    Add(path_);
-    std::error_code error;
-    fs::recursive_directory_iterator entry(path_,
-                                           fs::directory_options::follow_directory_symlink |
-                                               fs::directory_options::skip_permission_denied,
-                                           error);
-    for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-      if (entry.depth() >= kMaxDepth) entry.disable_recursion_pending();
-      Add(entry->path());
-    }
-  }
-
-  std::string Describe() const {
-    return fmt::format("{} ({} files, {} bytes, last change {:%Y-%m-%d %H:%M:%S} UTC, state {:x})",
-                       path_.string(), n_files_, n_bytes_, fmt::gmtime(last_change_), state_);
-  }
-
- private:
-  void Add(const fs::path& file) {
-    struct stat status {};
-    if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
-    ++n_files_;
-    n_bytes_ += static_cast<std::uint64_t>(status.st_size);
-    last_change_ = std::max(last_change_, status.st_mtim.tv_sec);
-    // a sum, because folders list their files in any order
-    state_ += std::hash<std::string>()(fmt::format("{} {} {} {}", file.string(), status.st_size,
-                                                   status.st_mtim.tv_sec, status.st_mtim.tv_nsec));
-  }
-
-  fs::path path_;
-  std::uint64_t n_files_ = 0;
-  std::uint64_t n_bytes_ = 0;
-  std::time_t last_change_ = 0;
-  std::size_t state_ = 0;
-};
-
-// What an unfinished copy was made from: a file beside it, for writers of any format. A writer gets
-// only the text of `Identify`, which the finished dataset may keep.
-class SourceRecord {
- public:
-  SourceRecord(const DatasetConversion& request, std::span<const Source> sources)
-      : output_(request.output), file_(core::Beside(output_, ".unfinished.json")) {
-    json texts = json::array();
-    for (const Source& source : sources) texts.push_back(SourceFiles(source.path).Describe());
-    record_ = {{"sources", texts}, {"task", request.task}};
-  }
-
-  // Throws if the episodes that the output has may be of other sources.
-  void Begin(std::int64_t n_episodes) const {
-    if (n_episodes == 0) {
-      return core::WriteFileAtomically(
-          file_, record_.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
-    }
-    constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
-    const json found = fs::exists(file_) ? core::TryParseJson(core::ReadTextFile(file_, kMaxBytes))
-                                         : json("of unknown sources");
-    // as it was written: text that is not UTF-8 was replaced
-    const json wanted = json::parse(record_.dump(-1, ' ', false, json::error_handler_t::replace));
-    if (found != wanted) Refuse(n_episodes, found, wanted);
-  }
-
-  // After the dataset is complete, or if nothing of it is left.
-  void Remove() const {
-    std::error_code ignored;
-    fs::remove(file_, ignored);
-  }
-
-  bool IsNeeded() const {
-    return fs::exists(output_) || fs::exists(core::Beside(output_, ".unfinished"));
-  }
-
- private:
-  [[noreturn]] void Refuse(std::int64_t n_episodes, const json& found, const json& wanted) const {
-    const json::json_pointer place(
-        json::diff(found, wanted).at(0).at("path").get<std::string>());  // the first difference
-    const auto show = [&place](const json& record) {
-      return record.contains(place) ? record.at(place).dump() : "absent";
-    };
-    const fs::path unfinished = core::Beside(output_, ".unfinished");
-    throw UsageError(
-        "{} holds {} episodes of an unfinished copy of other data, and is not continued. Then: {}. "
-        "Now: {}. Remove it to begin again, or give another output.",
-        (fs::exists(unfinished) ? unfinished : output_).string(), n_episodes, show(found),
-        show(wanted));
-  }
-
-  fs::path output_;
-  fs::path file_;
-  json record_;
-};
-
 // "version=v2.1", with a value in JSON or a plain text.
 void SetParam(const std::string& text, json* params) {
   const std::size_t equals = text.find('=');
@@ -356,9 +258,9 @@ class Conversion {
     if (!record_->IsNeeded()) record_->Remove();
   }
 
-  // Opens the output, which is the first to change the disk.
-  void Begin(plugin::PluginCatalogue& catalogue) {
-    record_.emplace(request_, sources_);
+  // Opens the output, which is the first to change the disk. `outputs` are those of all requests.
+  void Begin(std::span<const fs::path> outputs, plugin::PluginCatalogue& catalogue) {
+    record_.emplace(request_, outputs);
     MakeWriter(catalogue);
     record_->Begin(writer_->n_episodes());
   }
@@ -555,7 +457,11 @@ ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,
   for (const DatasetConversion& request : requests) {
     conversions.push_back(std::make_unique<Conversion>(request, catalogue));
   }
-  for (const std::unique_ptr<Conversion>& conversion : conversions) conversion->Begin(catalogue);
+  std::vector<fs::path> outputs;
+  for (const DatasetConversion& request : requests) outputs.push_back(request.output);
+  for (const std::unique_ptr<Conversion>& conversion : conversions) {
+    conversion->Begin(outputs, catalogue);
+  }
   ConversionReport report;
   for (const std::unique_ptr<Conversion>& conversion : conversions) {
     if (conversion->Run(progress)) continue;
