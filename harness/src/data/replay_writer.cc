@@ -37,7 +37,8 @@ zarr::ZarrLayout LayoutOf(const KeySpec& key) {
   if (key.dtype != wanted || !is_name) {
     throw ShapeError(
         "the key '{}' ({} {}) cannot be stored in a replay buffer: low_dim keys are float32, rgb "
-        "keys uint8, depth keys uint16 [mm], and a name has no '/' and no '.' in front",
+        "keys uint8, depth keys uint16 [mm], and a name has no '/' and no '.' in front. To copy a "
+        "dataset without it, name the other keys: --keys action,...",
         key.name, Name(key.type), Name(key.dtype));
   }
   return {.dtype = key.dtype,
@@ -172,6 +173,7 @@ ReplayWriter::ReplayWriter(fs::path folder, std::vector<KeySpec> keys, const jso
       channels_(std::move(channels)),
       origin_(origin) {
   try {
+  for (const KeySpec& key : keys_) LayoutOf(key);  // refuses a key before the disk is changed
     fs::create_directories(folder_);
     lock_ = std::make_unique<core::FolderLock>(folder_);
     Identify();

@@ -70,8 +70,9 @@ using ChannelsByKey = std::map<std::string, std::vector<std::string>>;
 class ReplayWriter {
  public:
   /// Opens `folder` to continue after its last committed episode, or creates it. `origin` describes
-  /// what the data are made from. Throws Error{kUsage} and changes nothing if the folder has
-  /// another origin, was not written by this class, or is being written by another process.
+  /// what the data are made from. Throws and changes nothing: Error{kUsage} if the folder has
+  /// another origin, was not written by this class, or is being written by another process;
+  /// Error{kShape} as ReplayEpisode for a key that cannot be stored.
   /// `channels`: names of the numbers of keys, by key, which the arrays keep.
   ReplayWriter(std::filesystem::path folder, std::vector<KeySpec> keys,
                const nlohmann::json& origin, ChannelsByKey channels = {});

@@ -1,4 +1,5 @@
 // A dataset of any format, written as a replay buffer.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -14,6 +15,8 @@ namespace dp_bench::data {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
 
 DatasetSpec TwoKeys() {
   return {.keys = {{.name = "action", .shape = {1}}, {.name = "state", .shape = {2}}}, .fps = 5.0};
@@ -76,6 +79,19 @@ TEST(ReplayDatasetWriter, NothingIsLeftWithoutACommittedEpisode) {
     EXPECT_TRUE(fs::exists(path));
   }
   EXPECT_FALSE(fs::exists(path));
+}
+
+TEST(ReplayDatasetWriter, AKeyThatCannotBeStoredLeavesNothing) {
+  const ScratchFolder folder;
+  for (const KeySpec& key : {KeySpec{.name = "depth", .type = KeyType::kDepth, .shape = {1, 3, 5}},
+                             KeySpec{.name = "a/b", .shape = {1}}}) {
+    DatasetSpec spec = TwoKeys();
+    spec.keys.push_back(key);
+    EXPECT_THAT(MessageOf(ErrorCode::kShape,
+                          [&] { ReplayDatasetWriter(folder.path() / "toy.zarr", "toy", spec); }),
+                AllOf(HasSubstr("'" + key.name + "'"), HasSubstr("--keys action,...")));
+    EXPECT_TRUE(fs::is_empty(folder.path()));
+  }
 }
 
 TEST(ReplayDatasetWriter, AnEmptyDataSetIsRefused) {

@@ -59,7 +59,7 @@ void RequireWritable(const std::string& feature, const KeySpec& key) {
   if (is_known) return;
   throw ShapeError(
       "feature '{}': expected float32 numbers, uint8 rgb or uint16 depth [mm]; key '{}' is {} {} "
-      "{}",
+      "{}. To copy a dataset without it, name the other keys: --keys action,...",
       feature, key.name, Name(key.type), Name(key.dtype), ToString(key.shape));
 }
 

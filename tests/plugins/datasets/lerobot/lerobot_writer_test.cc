@@ -311,7 +311,9 @@ INSTANTIATE_TEST_SUITE_P(
                       "expected one key for a camera"},
         WrongFeatures{"DepthInMetres",
                       [](auto&, auto& spec) { spec.keys[2].dtype = DType::kFloat32; },
-                      "key 'depth' is depth float32", ErrorCode::kShape}),
+                      "key 'depth' is depth float32 [1, 5, 7]. To copy a dataset without it, name "
+                      "the other keys: --keys",
+                      ErrorCode::kShape}),
     [](const auto& wrong) { return std::string(wrong.param.name); });
 
 }  // namespace
