@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "data/zarr/chunk_codec.h"
@@ -172,8 +173,8 @@ ReplayWriter::ReplayWriter(fs::path folder, std::vector<KeySpec> keys, const jso
       keys_(std::move(keys)),
       channels_(std::move(channels)),
       origin_(origin) {
-  try {
   for (const KeySpec& key : keys_) LayoutOf(key);  // refuses a key before the disk is changed
+  try {
     fs::create_directories(folder_);
     lock_ = std::make_unique<core::FolderLock>(folder_);
     Identify();
@@ -294,6 +295,11 @@ ReplayDatasetWriter::ReplayDatasetWriter(const std::filesystem::path& path,
 }
 
 ReplayDatasetWriter::~ReplayDatasetWriter() {
+  try {
+    if (has_news_) Commit(/*is_complete=*/false);
+  } catch (const std::exception& error) {
+    core::LogWarning("{}: the last episodes were not kept: {}", path_.string(), error.what());
+  }
   writer_.reset();
   if (is_committed_) return;
   try {
@@ -310,7 +316,9 @@ void ReplayDatasetWriter::BeginEpisode(const EpisodeHead& head) {
 void ReplayDatasetWriter::Append(std::span<const std::span<const std::byte>> values) {
   episode_->Append(values);
   if (episode_->n_steps() < n_steps_) return;
+  has_news_ = false;  // if this fails, chunks may lack rows of the episodes before
   writer_->Append(*episode_);
+  has_news_ = true;
   episode_.reset();
   if (std::chrono::steady_clock::now() - last_commit_ < kCommitInterval) return;
   Commit(/*is_complete=*/false);
@@ -322,6 +330,7 @@ void ReplayDatasetWriter::Finish() {
 }
 
 void ReplayDatasetWriter::Commit(bool is_complete) {
+  has_news_ = false;
   nlohmann::json attributes = nlohmann::json::object();
   if (spec_.fps > 0.0) attributes[zarr::kFpsAttribute] = spec_.fps;
   writer_->Commit(attributes, is_complete);

@@ -134,7 +134,8 @@ class ReplayDatasetWriter final : public DatasetWriter {
   /// See DatasetWriter for `path` and `source`.
   ReplayDatasetWriter(const std::filesystem::path& path, const std::string& source,
                       const DatasetSpec& spec, ChannelsByKey channels = {});
-  /// Leaves nothing if no episode was ever committed.
+  /// Commits whole episodes, also if the copy was interrupted or failed; leaves nothing if there is
+  /// none.
   ~ReplayDatasetWriter() override;
 
   std::int64_t n_episodes() const override { return writer_->n_episodes(); }
@@ -149,6 +150,7 @@ class ReplayDatasetWriter final : public DatasetWriter {
   std::filesystem::path path_;
   std::optional<ReplayWriter> writer_;
   bool is_committed_ = false;  // at least one episode
+  bool has_news_ = false;      // whole episodes that are not committed
   std::optional<ReplayEpisode> episode_;
   std::int64_t n_steps_ = 0;  // of the episode
   std::chrono::steady_clock::time_point last_commit_;

@@ -54,6 +54,20 @@ TEST(ReplayDatasetWriter, AnotherWriterContinuesWhatWasCommitted) {
   EXPECT_EQ(DifferingFiles(path, unbroken), "");
 }
 
+// The commits of a process that is killed are those of every few seconds.
+TEST(ReplayDatasetWriter, WholeEpisodesAreCommittedAtItsEnd) {
+  const ScratchFolder folder;
+  const fs::path path = folder.path() / "toy.zarr";
+  {
+    ReplayDatasetWriter writer(path, "toy", TwoKeys());
+    AppendEpisode(writer, 3);
+    AppendEpisode(writer, 4);
+    writer.BeginEpisode({.n_steps = 2, .task = ""});
+  }
+  const ReplayDatasetWriter continued(path, "toy", TwoKeys());
+  EXPECT_EQ(continued.n_episodes(), 2);
+}
+
 TEST(ReplayDatasetWriter, FinishedAndForeignDataSetsAreRefused) {
   const ScratchFolder folder;
   const fs::path path = folder.path() / "toy.zarr";

@@ -177,6 +177,28 @@ TEST_F(DatasetConversionTest, AnOutputIsNotContinuedFromOtherData) {
       << "the sources and the output";
 }
 
+// Also into a folder of the source, whose files then become more.
+TEST_F(DatasetConversionTest, AnInterruptedCopyHasTheEpisodesThatItSaysAndIsContinued) {
+  const fs::path source = Write("source.zarr", 10.0);
+  for (const fs::path& output : {output_, source / "copy.zarr"}) {
+    std::atomic<bool> stop = false;
+    const DatasetConversion request = {
+        .sources = {source}, .output = output, .format = "zarr", .stop = &stop};
+    const auto convert = [&] {
+      return ConvertDatasets(std::span(&request, 1), catalogue_,
+                             [&stop](const ConversionProgress&) { stop = true; });
+    };
+    const ConversionReport report = convert();
+    ASSERT_TRUE(report.is_interrupted);
+    EXPECT_EQ(report.outputs[0].n_episodes, 1);
+    EXPECT_EQ(OpenDataset(output, {}, catalogue_)->episode_ends().size(), 1U);
+    stop = false;
+    EXPECT_FALSE(convert().is_interrupted);
+    EXPECT_EQ(OpenDataset(output, {}, catalogue_)->episode_ends().size(), 2U);
+    EXPECT_FALSE(fs::exists(output.string() + ".unfinished.json"));
+  }
+}
+
 TEST_F(DatasetConversionTest, CopiesKeepTheNamesOfChannels) {
   const fs::path first = Write("first.zarr", 10.0, 1.0F, {{"state", {"x", "y"}}});
   const fs::path second = Write("second.zarr", 10.0, 1.0F, {{"state", {"y", "x"}}});
