@@ -155,6 +155,23 @@ echo '{"task_index": 1, "task": "grasp"}' >>told/meta/tasks.jsonl
 "$dp_bench" dataset convert told first --format lerobot --param version=v2.1 >convert.txt 2>&1 || fail "$(cat convert.txt)"
 grep -q "episodes have several tasks" convert.txt || fail "no word about a second task: $(cat convert.txt)"
 
+echo "what is left out, and what is kept"
+"$dp_bench" dataset convert told told.zarr --format zarr >convert.txt 2>&1 || fail "$(cat convert.txt)"
+expect_exit 0 '"reach": 300 episodes' "$dp_bench" dataset info told.zarr
+"$dp_bench" dataset trim told.zarr few.zarr --episodes 0-1 >trim.txt 2>&1 || fail "$(cat trim.txt)"
+expect_exit 0 '"reach": 2 episodes' "$dp_bench" dataset info few.zarr
+"$dp_bench" dataset info source.zarr >info.txt
+! grep -q '"' info.txt || fail "a task of a dataset without tasks: $(cat info.txt)"
+cp -r "$configs/../tests/data/lerobot/v30_av1" rewarded
+for format in zarr hdf5; do
+  expect_exit 0 "left out, because they are no keys: .*next.reward" "$dp_bench" dataset convert rewarded rewarded.$format --format $format
+done
+"$dp_bench" dataset convert rewarded rewarded_again --format lerobot >convert.txt 2>&1 || fail "$(cat convert.txt)"
+grep -q "next.reward: copied" convert.txt && ! grep -q "no keys" convert.txt || fail "$(cat convert.txt)"
+grep -q '"robot_type": "kuavo4pro"' rewarded_again/meta/info.json || fail "the copy has another robot_type"
+expect_exit 0 "rewards, dones, states, next_obs, mask and env_args are left out" \
+  "$dp_bench" dataset trim "$configs/../tests/data/hdf5/robomimic.hdf5" few.hdf5 --episodes 0
+
 echo "what is refused"
 expect_exit 2 "there is no episode 300" "$dp_bench" dataset trim source.zarr other --episodes 5,300
 expect_exit 2 "expected numbers and ranges" "$dp_bench" dataset trim source.zarr other --episodes 5-

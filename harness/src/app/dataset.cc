@@ -37,8 +37,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConvertDetails =
     R"(Formats: lerobot (version 3.0, or 2.1 with --param version=v2.1), zarr (what `dp_bench collect` writes), hdf5,
-and those of other writer plugins. Numbers arrive bit for bit. In LeRobot datasets, videos of LeRobot sources
-are copied without decoding, and other images are PNG; --param codec=av1 (h264, hevc) encodes them, with loss.
+and those of other writer plugins. Numbers arrive as float32, bit for bit; float64 is rounded to it. In LeRobot
+datasets, columns and videos of LeRobot sources are copied as they are, and other images are PNG; --param codec=av1
+(h264, hevc) encodes them, with loss. The notes at the end say what was left out.
 After an interruption, the same command continues.
 
 Examples:
@@ -195,9 +196,10 @@ int Info(const DatasetVerbOptions& options) {
   for (int i = 0; i < static_cast<int>(dataset->spec().keys.size()); ++i) {
     PrintKey(*dataset, i);
   }
-  if (!dataset->has_features()) return 0;
   std::map<std::string, int> tasks;
   for (std::int64_t i = 0; i < std::ssize(ends); ++i) ++tasks[dataset->Task(i)];
+  const bool has_tasks = dataset->has_features() || tasks.size() > 1 || !tasks.contains("");
+  if (!has_tasks) return 0;
   for (const auto& [task, n] : tasks) core::PrintResult("  \"{}\": {} episodes\n", task, n);
   return 0;
 }

@@ -292,6 +292,12 @@ ReplayDatasetWriter::ReplayDatasetWriter(const std::filesystem::path& path,
   writer_.emplace(RequireUnfinished(path), spec.keys, nlohmann::json{{"source", source}},
                   std::move(channels));
   is_committed_ = writer_->n_episodes() > 0;
+  const nlohmann::json& attributes = writer_->attributes();
+  if (attributes.contains(zarr::kTasksAttribute)) {
+    tasks_ = attributes[zarr::kTasksAttribute].get<std::vector<std::string>>();
+  }
+  // a commit that was cut off leaves more
+  tasks_.resize(static_cast<std::size_t>(writer_->n_episodes()));
 }
 
 ReplayDatasetWriter::~ReplayDatasetWriter() {
@@ -310,15 +316,16 @@ ReplayDatasetWriter::~ReplayDatasetWriter() {
 
 void ReplayDatasetWriter::BeginEpisode(const EpisodeHead& head) {
   episode_.emplace(spec_.keys);
-  n_steps_ = head.n_steps;
+  head_ = head;
 }
 
 void ReplayDatasetWriter::Append(std::span<const std::span<const std::byte>> values) {
   episode_->Append(values);
-  if (episode_->n_steps() < n_steps_) return;
+  if (episode_->n_steps() < head_.n_steps) return;
   has_news_ = false;  // if this fails, chunks may lack rows of the episodes before
   writer_->Append(*episode_);
   has_news_ = true;
+  tasks_.push_back(head_.task);
   episode_.reset();
   if (std::chrono::steady_clock::now() - last_commit_ < kCommitInterval) return;
   Commit(/*is_complete=*/false);
@@ -333,6 +340,9 @@ void ReplayDatasetWriter::Commit(bool is_complete) {
   has_news_ = false;
   nlohmann::json attributes = nlohmann::json::object();
   if (spec_.fps > 0.0) attributes[zarr::kFpsAttribute] = spec_.fps;
+  const bool has_task =
+      std::ranges::any_of(tasks_, [](const std::string& task) { return !task.empty(); });
+  if (has_task) attributes[zarr::kTasksAttribute] = tasks_;
   writer_->Commit(attributes, is_complete);
   is_committed_ = true;
   last_commit_ = std::chrono::steady_clock::now();

@@ -152,7 +152,8 @@ class ReplayDatasetWriter final : public DatasetWriter {
   bool is_committed_ = false;  // at least one episode
   bool has_news_ = false;      // whole episodes that are not committed
   std::optional<ReplayEpisode> episode_;
-  std::int64_t n_steps_ = 0;  // of the episode
+  EpisodeHead head_;                // of the episode
+  std::vector<std::string> tasks_;  // of all whole episodes
   std::chrono::steady_clock::time_point last_commit_;
 };
 

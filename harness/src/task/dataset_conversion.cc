@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "config/dataset_format.h"
@@ -23,6 +24,7 @@
 #include "dp_bench/dataset_writer.h"
 #include "interop/feature_map.h"
 #include "plugin/catalogue.h"
+#include "task/conversion_losses.h"
 #include "task/source_record.h"
 
 namespace dp_bench::task {
@@ -243,7 +245,10 @@ class Conversion {
     }
     RequireEqualSpecs(sources_);
     RequireEqualChannels(sources_);
-    spec_ = {.keys = sources_[0].dataset->spec().keys, .fps = sources_[0].fps};
+    spec_.fps = sources_[0].fps;
+    for (const KeySpec& key : sources_[0].dataset->spec().keys) {
+      spec_.keys.push_back(KeyAsWritten(key, request.format));
+    }
     pieces_ = AllPieces(sources_);
     if (request.episodes) pieces_ = Select(pieces_, *request.episodes);
     DropSteps(request, sources_, &pieces_);
@@ -262,6 +267,8 @@ class Conversion {
   void Begin(std::span<const fs::path> outputs, plugin::PluginCatalogue& catalogue) {
     record_.emplace(request_, outputs);
     MakeWriter(catalogue);
+    report_.notes = writer_->Notes();
+    NoteLosses(catalogue);
     record_->Begin(writer_->n_episodes());
   }
 
@@ -313,7 +320,40 @@ class Conversion {
     for (const std::string& param : request_.params) SetParam(param, &params);
     writer_ = catalogue.Create<DatasetWriter>(request_.format,
                                               Config::FromJson(params.dump(), "--param"), spec_);
-    report_.notes = writer_->Notes();
+  }
+
+  // What the writer cannot know.
+  void NoteLosses(plugin::PluginCatalogue& catalogue) {
+    for (std::size_t i = 0; i < spec_.keys.size(); ++i) {
+      if (!IsInMetres(i)) continue;
+      report_.notes.push_back(
+          fmt::format("{}: metres rounded to millimetres; NaN and what is not above 0 became 0, "
+                      "and what is above 65.535 m became that",
+                      spec_.keys[i].name));
+    }
+    std::set<std::string> features;
+    std::set<std::string> readers;
+    for (const Source& source : sources_) {
+      const std::string reader = *readers.insert(catalogue.ReaderOf(source.path)).first;
+      if (reader != config::kLeRobotFormat) continue;
+      features.merge(FeaturesWithoutKey(source.path, *source.dataset));
+    }
+    // LeRobot's writer copies them, and names those that it cannot copy
+    const bool is_lerobot_alone = request_.format == config::kLeRobotFormat && readers.size() == 1;
+    if (!is_lerobot_alone && !features.empty()) {
+      report_.notes.push_back(
+          fmt::format("left out, because they are no keys: {}", fmt::join(features, ", ")));
+    }
+    if (readers.contains(config::kHdf5Format)) {
+      report_.notes.push_back(
+          "of HDF5 files, only the keys and the rate are copied: rewards, dones, states, next_obs, "
+          "mask and env_args are left out unless they are keys");
+    }
+  }
+
+  // Whether a key is depth that is converted.
+  bool IsInMetres(std::size_t key) const {
+    return sources_[0].dataset->spec().keys[key].dtype != spec_.keys[key].dtype;
   }
 
   // Zarr folders and HDF5 files can do without one, as diffusion_policy's and ACT's do.
@@ -394,9 +434,10 @@ class Conversion {
   std::string TaskOf(const Piece& piece) const {
     const Source& source = sources_[piece.source];
     std::string task = source.dataset->Task(piece.episode);
-    // a format with features has tasks, also empty ones
-    const bool is_stated =
-        !task.empty() || (request_.task.empty() && source.dataset->has_features());
+    // a format with features has tasks, also empty ones; zarr folders can do without
+    const bool needs_task =
+        request_.format != config::kZarrFormat && !source.dataset->has_features();
+    const bool is_stated = !task.empty() || (request_.task.empty() && !needs_task);
     if (is_stated) return task;
     return request_.task.empty() ? core::NameOf(source.path).stem().string() : request_.task;
   }
@@ -414,7 +455,7 @@ class Conversion {
 
   std::int64_t StepsPerBlock() const {
     std::size_t bytes = 0;
-    for (const KeySpec& key : spec_.keys) bytes += key.ByteSize();
+    for (const KeySpec& key : sources_[0].dataset->spec().keys) bytes += key.ByteSize();
     return static_cast<std::int64_t>(std::max<std::size_t>(kMaxBlockBytes / bytes, 1));
   }
 
@@ -423,8 +464,9 @@ class Conversion {
     const auto n = static_cast<std::size_t>(end - begin);
     blocks_.resize(keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      blocks_[i].resize(n * keys[i].ByteSize());
+      blocks_[i].resize(n * dataset.spec().keys[i].ByteSize());
       dataset.Read(static_cast<int>(i), begin, end, blocks_[i]);
+      if (IsInMetres(i)) ToMillimetres(blocks_[i]);
     }
     std::vector<std::span<const std::byte>> values(keys.size());
     for (std::size_t step = 0; step < n; ++step) {

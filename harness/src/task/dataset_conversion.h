@@ -53,12 +53,12 @@ struct ConversionReport {
 };
 
 /// Copies the episodes of all requests, then makes the outputs readable. After an interruption or a
-/// kill, the same call continues. Numbers arrive bit for bit, or the writer refuses them; the notes
-/// say whether images do. Throws Error{kUsage} if the output exists or was begun from another
-/// source, for episodes that do not exist, for those that would lose all steps, and if the format
-/// needs a rate that is not known; Error{kShape} if the sources do not fit together;
-/// Error{kNumeric} for NaN or Inf in one of them. All of this is checked before anything is
-/// written.
+/// kill, the same call continues. Numbers arrive as float32, bit for bit, or the writer refuses
+/// them; the notes say whether images do, and what is left out. Throws Error{kUsage} if the output
+/// exists or was begun from another source, for episodes that do not exist, for those that would
+/// lose all steps, and if the format needs a rate that is not known; Error{kShape} if the sources
+/// do not fit together; Error{kNumeric} for NaN or Inf in one of them. All of this is checked
+/// before anything is written.
 ConversionReport ConvertDatasets(std::span<const DatasetConversion> requests,
                                  plugin::PluginCatalogue& catalogue,
                                  const std::function<void(const ConversionProgress&)>& progress);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
@@ -91,11 +92,12 @@ ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config)
 ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config,
                                      std::unique_ptr<zarr::Store> store)
     : memory_(config.memory_limit_mb, kUncountedBytes), store_(std::move(store)) {
-  const zarr::ZarrAttributes attributes = zarr::ReadZarrAttributes(
+  zarr::ZarrAttributes attributes = zarr::ReadZarrAttributes(
       *store_, std::min(zarr::kMaxAttributeBytes, static_cast<std::uint64_t>(memory_.all())));
   is_growing_ = attributes.is_growing;
   spec_.fps = config.fps.value_or(attributes.fps.value_or(0.0));
   LoadEpisodeEnds(config.episode_ends);
+  if (attributes.tasks.size() == ends_.size() || is_growing_) tasks_ = std::move(attributes.tasks);
   for (const auto& [name, key] : config.keys.empty() ? FindKeys() : config.keys) {
     AddKey(name, key);
   }
@@ -308,6 +310,11 @@ void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config)
   spec_.keys.push_back(std::move(spec));
   held_.push_back(held);
   sources_.push_back(source);
+}
+
+std::string ZarrReplayDataset::Task(std::int64_t episode) const {
+  const auto index = static_cast<std::size_t>(episode);
+  return index < tasks_.size() ? tasks_[index] : "";
 }
 
 std::vector<std::string> ZarrReplayDataset::ChannelNames(int key) const {

@@ -56,7 +56,8 @@ class ZarrReplayDataset final : public reader::KeyedDataset {
   /// The same, but reads from this store instead of the config's path.
   ZarrReplayDataset(const ZarrReplayConfig& config, std::unique_ptr<zarr::Store> store);
 
-  /// What dp_bench noted when it wrote the array.
+  // what dp_bench noted when it wrote the folder
+  std::string Task(std::int64_t episode) const override;
   std::vector<std::string> ChannelNames(int key) const override;
 
  private:
@@ -86,7 +87,8 @@ class ZarrReplayDataset final : public reader::KeyedDataset {
 
   reader::MemoryBudget memory_;
   std::unique_ptr<zarr::Store> store_;
-  bool is_growing_ = false;  // arrays may be longer than the episodes
+  bool is_growing_ = false;         // arrays may be longer than the episodes
+  std::vector<std::string> tasks_;  // one per episode, or none
   reader::PageBuffer episode_end_bytes_;
   std::map<std::string, zarr::ZarrArray> arrays_;  // opened once, shared by keys
   std::map<std::pair<const zarr::ZarrArray*, DType>, reader::PageBuffer> buffers_;

@@ -4,6 +4,8 @@
 
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "data/replay_writer.h"
@@ -22,8 +24,8 @@ DatasetSpec TwoKeys() {
   return {.keys = {{.name = "action", .shape = {1}}, {.name = "state", .shape = {2}}}, .fps = 5.0};
 }
 
-void AppendEpisode(ReplayDatasetWriter& writer, int n_steps) {
-  writer.BeginEpisode({.n_steps = n_steps, .task = "not stored"});
+void AppendEpisode(ReplayDatasetWriter& writer, int n_steps, const std::string& task = "") {
+  writer.BeginEpisode({.n_steps = n_steps, .task = task});
   for (int step = 0; step < n_steps; ++step) {
     const std::vector<float> action = {static_cast<float>(step)};
     const std::vector<float> state = {1.0F, static_cast<float>(n_steps)};
@@ -66,6 +68,25 @@ TEST(ReplayDatasetWriter, WholeEpisodesAreCommittedAtItsEnd) {
   }
   const ReplayDatasetWriter continued(path, "toy", TwoKeys());
   EXPECT_EQ(continued.n_episodes(), 2);
+}
+
+TEST(ReplayDatasetWriter, TasksAreStoredAlsoByAWriterThatContinues) {
+  const ScratchFolder folder;
+  const fs::path path = folder.path() / "toy.zarr";
+  {
+    ReplayDatasetWriter writer(path, "toy", TwoKeys());
+    AppendEpisode(writer, 3, "push");
+    AppendEpisode(writer, 2);
+  }
+  ReplayDatasetWriter writer(path, "toy", TwoKeys());
+  AppendEpisode(writer, 1, "grasp");
+  writer.Finish();
+  EXPECT_EQ(ReadReplayAttributes(path)["tasks"], nlohmann::json({"push", "", "grasp"}));
+
+  ReplayDatasetWriter silent(folder.path() / "silent.zarr", "toy", TwoKeys());
+  AppendEpisode(silent, 1);
+  silent.Finish();
+  EXPECT_FALSE(ReadReplayAttributes(folder.path() / "silent.zarr").contains("tasks"));
 }
 
 TEST(ReplayDatasetWriter, FinishedAndForeignDataSetsAreRefused) {

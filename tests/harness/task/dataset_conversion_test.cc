@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <limits>
@@ -197,6 +198,52 @@ TEST_F(DatasetConversionTest, AnInterruptedCopyHasTheEpisodesThatItSaysAndIsCont
     EXPECT_EQ(OpenDataset(output, {}, catalogue_)->episode_ends().size(), 2U);
     EXPECT_FALSE(fs::exists(output.string() + ".unfinished.json"));
   }
+}
+
+TEST_F(DatasetConversionTest, CopiesHaveTheTasksThatAreStated) {
+  const fs::path source = Write("source.zarr", 10.0);
+  const auto task_of_copy = [&](const fs::path& from, const char* to, const std::string& stated) {
+    const fs::path copy = scratch_.path() / to;
+    Convert({.sources = {from}, .output = copy, .format = "zarr", .task = stated});
+    return OpenDataset(copy, {}, catalogue_)->Task(1);
+  };
+  EXPECT_EQ(task_of_copy(source, "silent.zarr", ""), "");
+  EXPECT_EQ(task_of_copy(source, "told.zarr", "push"), "push");
+  EXPECT_EQ(task_of_copy(scratch_.path() / "told.zarr", "again.zarr", "not this"), "push");
+}
+
+TEST_F(DatasetConversionTest, DepthInMetresBecomesMillimetres) {
+  const fs::path source = scratch_.path() / "metres.zarr";
+  const std::vector<float> metres = {0.0005F, 0.0015F, 1.2345F, -1.0F, std::nanf(""), 70.0F};
+  {
+    data::ReplayDatasetWriter writer(
+        source, "test",
+        {.keys = {{.name = "action", .shape = {1}}, {.name = "far", .shape = {2, 3, 1}}}});
+    writer.BeginEpisode({.n_steps = 2, .task = ""});
+    for (int step = 0; step < 2; ++step) {
+      const std::vector<std::span<const std::byte>> values = {
+          std::as_bytes(std::span(metres).first(1)), std::as_bytes(std::span(metres))};
+      writer.Append(values);
+    }
+    writer.Finish();
+  }
+  const DatasetConversion request = {
+      .sources = {source},
+      .reading = {.keys = R"({"action": {}, "far": {"type": "depth"}})"},
+      .output = output_,
+      .format = "zarr"};
+  const ConversionReport report =
+      ConvertDatasets(std::span(&request, 1), catalogue_, [](const ConversionProgress&) {});
+  EXPECT_THAT(report.outputs[0].notes,
+              ElementsAre(HasSubstr("far: metres rounded to millimetres")));
+  const auto copy = OpenDataset(output_, {}, catalogue_);
+  ASSERT_EQ(
+      copy->spec().keys[1],
+      (KeySpec{
+          .name = "far", .type = KeyType::kDepth, .shape = {1, 2, 3}, .dtype = DType::kUInt16}));
+  std::vector<std::uint16_t> millimetres(12);
+  copy->Read(1, 0, 2, std::as_writable_bytes(std::span(millimetres)));
+  EXPECT_THAT(millimetres, ElementsAre(1, 2, 1235, 0, 0, 65535, 1, 2, 1235, 0, 0, 65535));
 }
 
 TEST_F(DatasetConversionTest, CopiesKeepTheNamesOfChannels) {

@@ -329,17 +329,29 @@ constexpr const char* kAttributesMember = "attributes";
   throw DataError("{}: {}", file, what);
 }
 
-// The two attributes. Others are dropped as they are read: lists of a million episodes would take
-// ten times the memory of their text.
-Json PickAttributes(std::string_view text, const std::string& file, bool is_node) {
+// Attributes of one value each; the list of tasks goes to `tasks`. Others are dropped as they are
+// read: lists of a million episodes would take ten times the memory of their text.
+Json PickAttributes(std::string_view text, const std::string& file, bool is_node,
+                    std::vector<std::string>* tasks) {
   const int attribute_depth = is_node ? 2 : 1;  // in a zarr.json, the attributes are a member
+  bool is_in_attributes = !is_node;
+  bool is_in_tasks = false;
   const auto pick = [&](int depth, Json::parse_event_t event, const Json& parsed) {
     if (depth > kMaxAttributeDepth) {
       RefuseAttributes(file, fmt::format("nested deeper than {} levels", kMaxAttributeDepth));
     }
-    if (event == Json::parse_event_t::value) return depth <= attribute_depth;
+    if (event == Json::parse_event_t::value) {
+      const bool is_task = is_in_tasks && depth == attribute_depth + 1 && parsed.is_string();
+      if (is_task) tasks->push_back(parsed.get<std::string>());
+      return depth <= attribute_depth;
+    }
     if (event != Json::parse_event_t::key) return true;
-    if (depth < attribute_depth) return parsed == kAttributesMember;
+    if (depth < attribute_depth) {
+      is_in_tasks = false;
+      is_in_attributes = parsed == kAttributesMember;
+      return is_in_attributes;
+    }
+    if (depth == attribute_depth) is_in_tasks = is_in_attributes && parsed == kTasksAttribute;
     return depth == attribute_depth && (parsed == kFpsAttribute || parsed == kCompleteAttribute);
   };
   Json root;
@@ -447,8 +459,8 @@ std::string ChunkFile(std::span<const std::int64_t> indices, char separator) {
 }
 
 ZarrAttributes ParseZarrAttributes(std::string_view text, const std::string& file, bool is_node) {
-  const Json picked = PickAttributes(text, file, is_node);
   ZarrAttributes attributes;
+  const Json picked = PickAttributes(text, file, is_node, &attributes.tasks);
   if (const auto fps = picked.find(kFpsAttribute); fps != picked.end()) {
     const double value = fps->is_number() ? fps->get<double>() : 0.0;
     if (!(value >= reader::kMinFps && value <= reader::kMaxFps)) {

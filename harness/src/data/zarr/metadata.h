@@ -77,6 +77,7 @@ inline constexpr const char* kEpisodeEndsArray = "meta/episode_ends";
 inline constexpr const char* kAttributesFile = ".zattrs";
 inline constexpr const char* kFpsAttribute = "fps";
 inline constexpr const char* kCompleteAttribute = "complete";
+inline constexpr const char* kTasksAttribute = "tasks";  // a text per episode
 inline constexpr std::uint64_t kMaxAttributeBytes = std::uint64_t{1}
                                                     << 30;  // of a million episodes
 
@@ -106,11 +107,12 @@ std::string ChunkFile(std::span<const std::int64_t> indices, char separator = '.
 struct ZarrAttributes {
   std::optional<double> fps;
   bool is_growing = false;  // "complete" is false: a collection is running or was interrupted
+  std::vector<std::string> tasks;  // the texts in that list; other programs may mean another thing
 };
 
-/// Reads these two attributes; none if there is no file. Other keys are ignored. Memory holds only
-/// the text, of at most `max_bytes`. Throws Error{kData} if it is not a JSON object or a value has
-/// another type.
+/// Reads these attributes; none if there is no file. Other keys are ignored. Memory holds only the
+/// text, of at most `max_bytes`, and the tasks. Throws Error{kData} if it is not a JSON object or a
+/// value has another type.
 ZarrAttributes ReadZarrAttributes(const Store& store, std::uint64_t max_bytes);
 
 /// The same for the text of a .zattrs, or of a zarr.json; `file` is its name in messages.

@@ -101,6 +101,26 @@ TEST(Collected, AnInterruptedCollectionHasTheEpisodesOfItsLastCommit) {
                         "has 1 episodes so far"));
 }
 
+TEST(Collected, TasksAreThoseOfTheEpisodesIfThereIsATextForEach) {
+  const auto tasks_of = [](const std::string& attributes) {
+    const TemporaryFolder folder;
+    ZarrFiles files = SmallReplay();
+    files[".zattrs"] = ToBytes(attributes);
+    files.WriteFolder(folder.path());
+    const ZarrReplayDataset dataset({.path = folder.path()});
+    std::vector<std::string> tasks;
+    for (int i = 0; i < std::ssize(dataset.episode_ends()); ++i) tasks.push_back(dataset.Task(i));
+    return tasks;
+  };
+  EXPECT_THAT(tasks_of(R"({"fps": 5, "tasks": ["push", "", "grasp"], "x": {"tasks": ["a"]}})"),
+              ElementsAre("push", "", "grasp"));
+  for (const char* const other :
+       {R"({})", R"({"tasks": ["push"]})", R"({"tasks": [1, 2, 3]})", R"({"tasks": "push"})",
+        R"({"tasks": [["a", "b", "c"]]})", R"({"x": {"tasks": ["a", "b", "c"]}})"}) {
+    EXPECT_THAT(tasks_of(other), ElementsAre("", "", "")) << other;
+  }
+}
+
 TEST(Collected, AZipArchiveGivesTheSameKeys) {
   const TemporaryFolder folder;
   ZarrFiles files = SmallReplay();
@@ -268,8 +288,9 @@ TEST(KeysWithoutAConfig, Version3HoldsTheSameKeysAndItsRate) {
   files.AddArray<std::int64_t>("meta/episode_ends",
                                {.shape = {3}, .chunks = {3}, .is_version_3 = true}, {4, 9, 10});
   files["data/obs/zarr.json"] = ToBytes(R"({"zarr_format": 3, "node_type": "group"})");
-  files["zarr.json"] = ToBytes(R"({"attributes": {"fps": 25, "x": {"fps": 1}}, "fps": 2,
-      "consolidated_metadata": {"fps": 3}, "zarr_format": 3, "node_type": "group"})");
+  files["zarr.json"] = ToBytes(R"({"attributes": {"fps": 25, "x": {"fps": 1}, "tasks":
+      ["push", "push", "grasp"]}, "fps": 2, "tasks": ["a"], "consolidated_metadata": {"fps": 3,
+      "tasks": ["b"]}, "zarr_format": 3, "node_type": "group"})");
   const TemporaryFolder folder;
   files.WriteFolder(folder.path() / "a");
   files.WriteZip(folder.path() / "a.zip");
@@ -277,6 +298,7 @@ TEST(KeysWithoutAConfig, Version3HoldsTheSameKeysAndItsRate) {
     const ZarrReplayDataset dataset({.path = folder.path() / name});
     EXPECT_EQ(ReadAll<float>(dataset, "action"), Count<float>(20));
     EXPECT_EQ(dataset.spec().fps, 25.0);
+    EXPECT_EQ(dataset.Task(2), "grasp");
     EXPECT_EQ(dataset.spec().keys.size(), 1U);
   }
 }
