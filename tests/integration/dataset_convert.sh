@@ -164,10 +164,10 @@ expect_exit 0 '"reach": 2 episodes' "$dp_bench" dataset info few.zarr
 ! grep -q '"' info.txt || fail "a task of a dataset without tasks: $(cat info.txt)"
 cp -r "$configs/../tests/data/lerobot/v30_av1" rewarded
 for format in zarr hdf5; do
-  expect_exit 0 "left out, because they are no keys: .*next.reward" "$dp_bench" dataset convert rewarded rewarded.$format --format $format
+  expect_exit 0 "left out, because they are no keys: .*next.done" "$dp_bench" dataset convert rewarded rewarded.$format --format $format
 done
 "$dp_bench" dataset convert rewarded rewarded_again --format lerobot >convert.txt 2>&1 || fail "$(cat convert.txt)"
-grep -q "next.reward: copied" convert.txt && ! grep -q "no keys" convert.txt || fail "$(cat convert.txt)"
+grep -q "next.done: copied" convert.txt && ! grep -q "no keys" convert.txt || fail "$(cat convert.txt)"
 grep -q '"robot_type": "kuavo4pro"' rewarded_again/meta/info.json || fail "the copy has another robot_type"
 expect_exit 0 "rewards, dones, states, next_obs, mask and env_args are left out" \
   "$dp_bench" dataset trim "$configs/../tests/data/hdf5/robomimic.hdf5" few.hdf5 --episodes 0
