@@ -52,7 +52,7 @@ void Predict(PublishedCheck* check) {
   const double b = check->ours.n - check->ours.n_success + 0.5;
   check->predicted_low = static_cast<double>(BetaBinomialQuantile(n, a, b, 0.025)) / n;
   // from the other end, where the sum of small probabilities is exact too
-  check->predicted_high = 1.0 - static_cast<double>(BetaBinomialQuantile(n, b, a, 0.025)) / n;
+  check->predicted_high = static_cast<double>(n - BetaBinomialQuantile(n, b, a, 0.025)) / n;
 }
 
 // Twice the smaller tail.
