@@ -122,7 +122,6 @@ expect_json '0 < found["n_episodes"] <= 6 and found["policies"][0]["n_more"] == 
 expect_exit 0 "dp_bench eval --resume a env_runner.n_test=1" "${compare[@]}" a b --allocate 6
 
 expect_exit 2 "is named twice" "${compare[@]}" a a/ --allocate 6
-expect_exit 2 "policies are compared on the same seeds, but the seeds of a are from dp_bench" "${compare[@]}" a theirs.csv --allocate 6
 expect_exit 4 "env_runner.max_steps is 20 in a" "${compare[@]}" a other --allocate 6
 expect_exit 4 "env_runner.max_steps is 20 in a" "${compare[@]}" a other --published 5/10
 expect_exit 2 "a and a have the same episode of test seed 100000" "${compare[@]}" a a --published 5/10

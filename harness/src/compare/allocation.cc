@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "compare/pairing.h"
 #include "core/errors.h"
 
 namespace dp_bench::compare {
@@ -164,10 +163,6 @@ SuiteTable TableOf(const std::vector<run::RunFolder>& runs) {
   SuiteTable table = {.name = "runs", .tasks = {{"task", ""}}};
   std::set<std::filesystem::path> folders;
   for (const run::RunFolder& run : runs) {
-    const std::string why_unpaired = WhyUnpaired(runs.front(), run);
-    if (!why_unpaired.empty()) {
-      throw UsageError("policies are compared on the same seeds, but {}", why_unpaired);
-    }
     if (!folders.insert(std::filesystem::weakly_canonical(run.path)).second) {
       throw UsageError("'{}' is named twice", run.path.string());
     }

@@ -39,8 +39,7 @@ std::vector<PolicyBudget> AllocateOnTasks(const SuiteTable& table, const SuiteRa
 nlohmann::json ToJson(const SuiteTable& table, const std::vector<PolicyBudget>& budgets);
 
 /// Runs of one task as a table, a policy each; their test seeds must follow each other. Throws
-/// Error{kUsage} for a folder that is there twice, and for runs whose seeds are not the same
-/// starts.
+/// Error{kUsage} for a folder that is there twice.
 SuiteTable TableOf(const std::vector<run::RunFolder>& runs);
 
 }  // namespace dp_bench::compare

@@ -124,7 +124,7 @@ TEST(ServerProcess, TriesOnlyOnceToStartItAgain) {
 
 TEST(ServerProcess, QuotesWords) {
   const std::vector<std::string> words = {"python", "my policy.py", "it's", "$HOME", ""};
-  EXPECT_EQ(ShellCommand(words), R"('python' 'my policy.py' 'it'\''s' '$HOME' '')");
+  EXPECT_EQ(ShellCommand(words), R"(python 'my policy.py' 'it'\''s' '$HOME' '')");
 }
 
 }  // namespace
