@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <ranges>
 #include <set>
 
 #include "data/lerobot/parquet_file.h"
@@ -18,7 +17,8 @@ namespace dp_bench::lerobot {
 
 EpisodeSelection::EpisodeSelection(const Metadata& metadata,
                                    const std::vector<std::string>& tasks) {
-  const auto known = std::views::values(metadata.tasks);
+  std::vector<std::string> known;
+  for (const auto& [index, text] : metadata.tasks) known.push_back(text);
   for (const std::string& task : tasks) {
     if (std::ranges::find(known, task) == known.end()) {
       throw Error(ErrorCode::kConfig,
