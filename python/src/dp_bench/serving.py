@@ -70,8 +70,8 @@ def serve_policy(
         metadata: What the policy says about itself, which is kept with the results: {"checkpoint": "mine.pt"}.
         n_obs_steps: How many steps the policy observes. An evaluation with another number is then refused.
 
-    An exception of the policy, also that of sys.exit, is the answer to its question, and a fault of the episode; the
-    server goes on. The policy is asked by one thread at a time.
+    If the policy raises an exception or calls sys.exit, that episode fails with its text as the reason, and the server
+    keeps running. Only one thread at a time calls the policy.
 
     Raises:
         ProgramError: websockets or msgpack is missing.
