@@ -10,6 +10,7 @@
 #include "plugin/catalogue.h"
 #include "plugin/isolated_env.h"
 #include "rollout/env_runner.h"
+#include "support/record_hash.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench {

@@ -84,12 +84,4 @@ std::vector<Advice> AdviseTraining(const TrainingFigures& figures) {
   return advice;
 }
 
-std::string AdviceLines(const std::vector<Advice>& advice) {
-  std::string text;
-  for (const Advice& each : advice) {
-    text += fmt::format("  {}={}: {}\n", each.key, each.value, each.reason);
-  }
-  return text;
-}
-
 }  // namespace dp_bench::profile

@@ -35,7 +35,4 @@ struct TrainingFigures {
 /// The most important first; empty if no figure suggests a change.
 std::vector<Advice> AdviseTraining(const TrainingFigures& figures);
 
-/// "  key=value: reason" lines.
-std::string AdviceLines(const std::vector<Advice>& advice);
-
 }  // namespace dp_bench::profile

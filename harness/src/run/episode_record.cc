@@ -4,7 +4,6 @@
 #include <cmath>
 #include <string_view>
 
-#include "core/sha256.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::run {
@@ -20,12 +19,6 @@ double Margin(double low, double high) {
   return kConstantMargin * std::max({1.0, std::abs(low), std::abs(high)});
 }
 
-// Hashes the length too, so that moving characters between neighbouring texts changes the hash.
-void UpdateText(core::Sha256* hash, std::string_view text) {
-  hash->Update(text.size());
-  hash->Update(std::as_bytes(std::span(text)));
-}
-
 }  // namespace
 
 bool ObsRange::IsLeftBy(std::span<const float> values) const {
@@ -36,24 +29,6 @@ bool ObsRange::IsLeftBy(std::span<const float> values) const {
     if (!(value >= low[i] - margin && value <= high[i] + margin)) return true;
   }
   return false;
-}
-
-std::string HashRecords(std::span<const EpisodeRecord> records) {
-  core::Sha256 hash;
-  for (const EpisodeRecord& record : records) {
-    hash.Update(record.episode);
-    UpdateText(&hash, record.split);
-    hash.Update(record.seed);
-    hash.Update(record.score);
-    hash.Update(record.success);
-    hash.Update(record.n_steps);
-    UpdateText(&hash, record.trace_hash);
-    hash.Update(record.metrics.size());
-    for (const double value : record.metrics) hash.Update(value);
-    hash.Update(record.failure_reason.has_value());
-    UpdateText(&hash, record.failure_reason.value_or(""));
-  }
-  return hash.HexDigest();
 }
 
 bool IsPolicyFault(std::string_view failure_reason) {

@@ -123,10 +123,6 @@ struct EpisodeRecord {
   double wall_s = 0.0;
 };
 
-/// SHA-256 of everything that a re-run must reproduce: all except the video and the wall time, and
-/// of the course only what the trace hash covers.
-std::string HashRecords(std::span<const EpisodeRecord> records);
-
 /// Results of one split. Failed episodes count, with the score 0 or their own if that is lower.
 struct SplitSummary {
   int n_episodes = 0;

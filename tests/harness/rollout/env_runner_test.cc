@@ -11,6 +11,7 @@
 #include "core/errors.h"
 #include "core/random_streams.h"
 #include "harness/rollout/fixture.h"
+#include "support/record_hash.h"
 
 namespace dp_bench::rollout {
 namespace {

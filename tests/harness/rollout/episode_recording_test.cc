@@ -10,6 +10,7 @@
 #include "harness/rollout/fixture.h"
 #include "run/safetensors.h"
 #include "support/folder_content.h"
+#include "support/record_hash.h"
 
 namespace dp_bench::rollout {
 namespace {

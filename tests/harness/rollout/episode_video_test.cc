@@ -9,6 +9,7 @@
 #include "media/video_frames.h"
 #include "media/video_overlay.h"
 #include "run/safetensors.h"
+#include "support/record_hash.h"
 
 namespace dp_bench::rollout {
 namespace {

@@ -9,6 +9,7 @@
 #include "core/utf8.h"
 #include "harness/rollout/fixture.h"
 #include "media/video_frames.h"
+#include "support/record_hash.h"
 
 namespace dp_bench::rollout {
 namespace {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "harness/rollout/fixture.h"
+#include "support/record_hash.h"
 
 namespace dp_bench::rollout {
 namespace {

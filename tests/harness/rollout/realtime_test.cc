@@ -1,5 +1,6 @@
 // Rollouts in which simulated time passes while the policy plans.
 #include "harness/rollout/fixture.h"
+#include "support/record_hash.h"
 
 namespace dp_bench::rollout {
 namespace {

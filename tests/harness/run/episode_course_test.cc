@@ -7,6 +7,7 @@
 #include "run/episode_log.h"
 #include "run/episode_record.h"
 #include "support/error_of.h"
+#include "support/record_hash.h"
 
 namespace dp_bench::run {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "harness/rollout/fixture.h"
 #include "run/safetensors.h"
+#include "support/record_hash.h"
 
 namespace dp_bench::run {
 namespace {

@@ -11,6 +11,7 @@
 #include "harness/plugin/processes.h"
 #include "harness/rollout/fake_env.h"
 #include "rollout/env_runner.h"
+#include "support/record_hash.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench::plugin {
