@@ -53,9 +53,9 @@ void CorrectAction(benchmark::State& bench) {
   const control::ObsBatch obs =
       control::MakeObsBatch(shape_meta.obs, /*n_rows=*/1, horizons.n_obs_steps);
   std::vector<float> action(static_cast<std::size_t>(shape_meta.action_dim()), 0.5F);
-  std::vector<float> scratch;
+  control::CorrectionHead::LayerValues values = head.MakeLayerValues();
   for (auto _ : bench) {
-    head.Correct(obs, /*place=*/3, action, &scratch);
+    head.Correct(obs, /*place=*/3, action, &values);
     benchmark::DoNotOptimize(action.data());
   }
 }

@@ -70,7 +70,7 @@ expect_exit 75 "31 episodes are missing.*dp_bench eval --resume part" "$dp_bench
 grep -q 'http-equiv="refresh"' part.html || fail "the page does not show itself again"
 "$dp_bench" eval --resume part >resume.txt 2>&1 || fail "$(cat resume.txt)"
 expect_whole part
-"$dp_bench" merge part >merge.txt 2>&1 || fail "a second merge loses the resumed episodes: $(cat merge.txt)"
+"$dp_bench" merge part --html part.html >merge.txt 2>&1 || fail "a second merge loses the resumed episodes: $(cat merge.txt)"
 expect_whole part
 
 echo "the engine says which shard it is"
@@ -90,6 +90,11 @@ expect_exit 2 "i from 0 to n - 1" "${evaluate[@]}" --output other --shard 2/2
 expect_exit 2 "nothing says which part" "${evaluate[@]}" --output other --shard auto
 mkdir empty
 expect_exit 2 "no evaluation and no shards" "$dp_bench" merge empty
+
+echo "--overwrite begins a shard of another config again"
+"${evaluate[@]}" --output other --shard 0/2 --overwrite >shard.txt 2>&1 || fail "$(cat shard.txt)"
+episodes_of() { sort "$1/shard_0_of_2/episodes.partial.jsonl"; }
+diff <(episodes_of of_2) <(episodes_of other) || fail "it has other episodes"
 
 echo "demonstrations in parts"
 for i in 0 1 2; do
@@ -128,6 +133,13 @@ expect_whole ranks
 "${evaluate[@]}" --output mixed_ranks --shard 1/2 >shard.txt 2>&1 || fail "$(cat shard.txt)"
 "$dp_bench" merge mixed_ranks >merge.txt 2>&1 || fail "$(cat merge.txt)"
 expect_whole mixed_ranks
+
+echo "ranks that know nothing of each other collect a shard each"
+"${ranks[@]}" 2 "$dp_bench" collect --config-dir "$configs" --env point_mass --episodes 10 --output ranks_apart --shard auto \
+  >collect.txt 2>&1 || fail "$(cat collect.txt)"
+"$dp_bench" dataset merge ranks_apart/shard_*.zarr --output ranks_apart.zarr >joined.txt 2>&1 || fail "$(cat joined.txt)"
+"$dp_bench" dataset info ranks_apart.zarr >info.txt 2>&1 || fail "$(cat info.txt)"
+grep -q "10 episodes" info.txt || fail "$(cat info.txt)"
 
 echo "a rank that dies costs only its running episodes; the evaluation continues with any number of ranks"
 n_killed=0

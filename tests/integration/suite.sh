@@ -95,6 +95,14 @@ cmp whole/suite.json elsewhere/suite.json
 sed -i 's/"seeds": \[42, 43\]/"seeds": [42, 43, 44]/' suite.json
 "${run[@]}" --output whole --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
 grep -q "2 to do of unet_hybrid, from 4 finished: about .* processor time" dry.txt || fail "$(cat dry.txt)"
+# where two cells are missing, eight jobs are no faster than two; a shard counts only its own
+about() { sed -nE 's/^2 to do of unet_hybrid.*: about ([0-9:]+) with --jobs.*/\1/p' "$1"; }
+for jobs in 2 8; do "${run[@]}" --output whole --dry-run --jobs $jobs >"dry$jobs.txt" 2>&1 || fail "$(cat "dry$jobs.txt")"; done
+[ -n "$(about dry2.txt)" ] && [ "$(about dry2.txt)" = "$(about dry8.txt)" ] || fail "$(cat dry2.txt dry8.txt)"
+for i in 0 1; do "${run[@]}" --output whole --dry-run --shard "$i/2" >"dry$i.txt" 2>&1 || fail "$(cat "dry$i.txt")"; done
+for state in "to do" "other shard"; do
+  [ "$(cat dry0.txt dry1.txt | grep -c "^$state  ")" -eq 2 ] || fail "$state: $(cat dry0.txt dry1.txt)"
+done
 mkdir temporary
 TMPDIR=$work/temporary "${run[@]}" --output untouched --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
 for what in "2 to do of demonstrations, from 2 demonstrations" "6 to do of unet_hybrid, from 8 episodes and 5 training steps" \

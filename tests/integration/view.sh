@@ -61,11 +61,21 @@ echo "a checkpoint plays the episode that was evaluated"
 "$dp_bench" train "${small[@]}" --output trained >train.txt 2>&1 || fail "$(cat train.txt)"
 "$dp_bench" eval --checkpoint trained/checkpoints/latest --output evaluated env_runner.n_test=1 \
   >eval.txt 2>&1 || fail "$(cat eval.txt)"
-score=$(sed -E 's/.*"score":([0-9.]+).*/\1/' evaluated/episodes.jsonl)
-expect_exit 0 "seed 100000: 100 steps, score $(printf %.3f "$score")" \
+score_of() { printf %.3f "$(sed -E 's/.*"score":([0-9.]+).*/\1/' "$1/episodes.jsonl")"; }
+expect_exit 0 "seed 100000: 100 steps, score $(score_of evaluated)" \
   "${view[@]}" --checkpoint trained/checkpoints/latest --steps 100
+
+echo "also one that plans again before its chunk ends"
+train_briefly "$dp_bench" "$configs" acting
+acting=(--checkpoint acting env_runner.chunking.execute=2)
+"$dp_bench" eval "${acting[@]}" --output acted env_runner.n_test=1 env_runner.n_train=0 env_runner.n_videos=0 >eval.txt 2>&1 ||
+  fail "$(cat eval.txt)"
+expect_exit 0 "seed 100000: .* score $(score_of acted)" "${view[@]}" "${acting[@]}" --steps 100
 
 echo "what cannot be viewed says why"
 expect_exit 2 "choose one of" "${view[@]}" --env point_mass
 expect_exit 2 "choose one of" "${view[@]}" --env point_mass --expert --human
 expect_exit 2 "pointer" "${view[@]}" --env point_mass --human
+for key in realtime=1 'chunking.latency={"distribution": "measured", "samples_ms": [90]}'; do
+  expect_exit 2 "found chunking.latency or env_runner.realtime" "${view[@]}" --checkpoint acting "env_runner.$key"
+done

@@ -8,12 +8,14 @@
 #include "app/process.h"
 #include "app/verbs.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
 #include "evaluate/checkpoint_evaluation.h"
 #include "evaluate/delay_grid.h"
 #include "evaluate/predicted_cost.h"
 #include "evaluate/verification.h"
+#include "run/result_files.h"
 
 namespace dp_bench::app {
 namespace {
@@ -42,6 +44,7 @@ struct EvalVerbOptions {
 };
 
 int PredictEvaluationCost(const EvalVerbOptions& options) {
+  run::RequireResultFiles({{"--json", options.json, run::kPredictionJson}});
   const auto cost = evaluate::PredictCost(options.evaluation);
   if (!cost) return core::kExitInterrupted;
   if (!options.json.empty()) {
@@ -63,6 +66,12 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
     return evaluate::EvaluateWithArms(options.evaluation, options.arms, ranks);
   if (!options.verification.reference.empty()) {
     if (ranks.size() > 1) throw UsageError("--verify-against works in one process, not in mpirun");
+    if (!options.grid.empty()) {
+      throw UsageError(
+          "--verify-against judges a single evaluation; instead of the lists --delays, "
+          "--latencies, "
+          "--execute and --chunking, set the keys of env_runner.chunking");
+    }
     ChooseCheckpoint(&options.verification.reference);
     return evaluate::EvaluateVerified(options.evaluation, options.verification);
   }

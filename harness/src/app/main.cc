@@ -92,8 +92,7 @@ int Main(int argc, char** argv) {
         Entry{"import", "Make a checkpoint of a LeRobot policy", &AddImport},
         Entry{"distill", "Teach a policy to plan in one or two network evaluations", &AddDistill,
               true},
-        Entry{"correct", "Train a head that corrects a policy's chunks at every step", &AddCorrect,
-              true},
+        Entry{"correct", "Train a head that corrects a policy's chunks at every step", &AddCorrect},
         Entry{"diagnose", "Find out why a training or sampling does not work", &AddDiagnose},
         Entry{"doctor", "Show what this machine offers and what is missing", &AddDoctor},
         Entry{"inspect", "Show a policy's shapes, parameters and memory", &AddInspect},
@@ -106,7 +105,11 @@ int Main(int argc, char** argv) {
     CLI::App* verb = app.add_subcommand(entry.name, entry.description);
     verbs[verb] = entry.add(verb);
     if (!entry.is_for_ranks) {
-      verb->parse_complete_callback([verb] { RequireOneProcess(verb->get_name()); });
+      verb->parse_complete_callback([verb] {
+        const CLI::Option* shard = verb->get_option_no_throw("--shard");
+        const bool takes_a_shard = shard != nullptr && *shard && shard->as<std::string>() == "auto";
+        if (!takes_a_shard) RequireOneProcess(verb->get_name());
+      });
     }
   }
 

@@ -107,7 +107,7 @@ int ExaminePolicy(const PolicyDoctorOptions& options) {
   const auto difference = evaluate::CertifyPolicy(planner, experiment.spec(), rows,
                                                   evaluate::PlaysOneEpisode(policy->Provenance()));
   const run::LatencySummary latency =
-      evaluate::RequireLatencyAlone(*policy, experiment.device(), rows);
+      evaluate::RequireLatencyAlone(*policy, experiment.device(), /*chunking=*/{}, rows);
   nlohmann::json found = {
       {"policy", nlohmann::json::parse(policy->Provenance())},
       {"deterministic", !difference},

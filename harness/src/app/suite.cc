@@ -153,20 +153,23 @@ void PrintCosts(std::string_view what, const StepCosts& costs, int n_jobs) {
   core::PrintResult(
       "{} to do{}: about {} with --jobs {}, processor time {}, {:.2f} GiB on disk, {:.0f} MiB of "
       "memory for each job\n",
-      costs.n, what, core::FormatDuration(costs.wall_s / n_jobs), n_jobs,
+      costs.n, what, core::FormatDuration(costs.wall_s / std::min(n_jobs, costs.n)), n_jobs,
       core::FormatDuration(costs.cpu_s), costs.bytes / (1 << 30), costs.most_memory / (1 << 20));
 }
 
 // What is missing will take what the finished cells of the same policy took, or else what a trial
 // says. Returns the exit code.
-int PrintPlan(const std::vector<suite::SuiteStep>& steps, const suite::SuiteResults& results,
-              int n_jobs, const std::atomic<bool>& stop) {
-  const std::vector<bool> known = results.known();
+int PrintPlan(const SuiteVerbOptions& options, const std::vector<suite::SuiteStep>& steps,
+              const suite::SuiteResults& results, const std::atomic<bool>& stop) {
+  const int n_jobs = options.n_jobs;
+  const std::vector<bool> done = results.known();
+  const std::vector<bool> known = KnownIn(options.shard, steps, done);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (!steps[i].cell) continue;
     const std::string seeds =
         steps[i].n_test > 0 ? fmt::format(", {} test seeds", steps[i].n_test) : "";
-    core::PrintResult("{}  {}{}\n", known[i] ? "done " : "to do", steps[i].title, seeds);
+    const char* const state = done[i] ? "done " : known[i] ? "other shard" : "to do";
+    core::PrintResult("{}  {}{}\n", state, steps[i].title, seeds);
   }
   const std::map<std::string, StepCosts> finished = CostsOf(steps, results.Extras({}));
   std::map<std::string, StepCosts> by_source;
@@ -305,7 +308,7 @@ int RunSuite(SuiteVerbOptions options) {
   suite::SuiteResults results(suite, steps, options.output, options.results);
   if (options.is_dry_run) {
     if (options.n_budget > 0) BeginRound(options.n_budget, &results, &steps);
-    return PrintPlan(steps, results, options.n_jobs, stop);
+    return PrintPlan(options, steps, results, stop);
   }
   fs::create_directories(options.output);
   const suite::SuiteRunReport report = options.n_budget > 0

@@ -8,7 +8,8 @@
 
 #include "app/verbs.h"
 #include "core/errors.h"
-#include "planner/policy_planner.h"
+#include "evaluate/policy_planning.h"
+#include "planner/correction_file.h"
 #include "rollout/env_runner.h"
 #include "run/checkpoint.h"
 #include "run/result_files.h"
@@ -88,13 +89,25 @@ int ViewPolicy(ViewVerbOptions options) {
 
   // the micro-batch of the evaluation, which affects the bits of an action
   const auto runner = control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
-  planner::PolicyPlanner planner(*policy, experiment.device(), runner.micro_batch);
+  const control::ChunkingConfig& chunking = runner.chunking;
+  if (chunking.latency.is_random() || runner.realtime != 0.0) {
+    throw UsageError(
+        "view shows plans that take env_runner.chunking.delay steps; found chunking.latency or "
+        "realtime. Set env_runner.realtime=0 env_runner.chunking.latency.distribution=none, and "
+        "the "
+        "delay");
+  }
+  evaluate::MethodPlanner planner(*policy, experiment.device(), runner.micro_batch, chunking);
+  const control::LoopOptions loop = {
+      .latency_steps = chunking.delay,
+      .chunking = chunking,
+      .correction = planner::ReadCorrection(chunking, experiment.spec())};
   const view::ViewerOptions viewer = MakeViewer(options, experiment.config());
   task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = has_weights});
   view::RunViewer(viewer, [&]() -> view::PlayedStage {
     std::unique_ptr<Env> env = experiment.CreateEnv();
     auto source = std::make_unique<view::PlannerSource>(*env, planner, experiment.spec().shape_meta,
-                                                        experiment.spec().horizons);
+                                                        experiment.spec().horizons, loop);
     return {.env = std::move(env), .source = std::move(source)};
   });
   return 0;

@@ -36,7 +36,8 @@ struct Recording {
   std::size_t n_seeds() const { return sides[0].size(); }
 
   double SuccessRate() const {
-    return 1.0 - static_cast<double>(failures.size()) / (2.0 * static_cast<double>(n_seeds()));
+    const std::size_t n = 2 * n_seeds();
+    return static_cast<double>(n - failures.size()) / static_cast<double>(n);
   }
 };
 

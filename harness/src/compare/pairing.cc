@@ -26,6 +26,8 @@ Json ConfigOf(const run::RunFolder& folder) {
   return Parsed(folder, run::kConfigFile, folder.config);
 }
 
+Json EnvOf(const Json& config) { return core::ValueAt(run::WithoutMachineKeys(config), "/env"); }
+
 // The manifest's entry of the plugin of this kind; null if there is none.
 Json PluginOf(const run::RunFolder& folder, const char* kind) {
   const Json plugins =
@@ -123,8 +125,7 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
                   core::ValueAt(config_b, "/env/plugin"), &mismatches);
     // the parameters of two different envs cannot be compared
     if (!mismatches.empty()) return mismatches;
-    CompareLeaves("env", core::ValueAt(config_a, "/env"), core::ValueAt(config_b, "/env"),
-                  &mismatches);
+    CompareLeaves("env", EnvOf(config_a), EnvOf(config_b), &mismatches);
     CompareLeaves("env_runner.max_steps", core::ValueAt(config_a, "/env_runner/max_steps"),
                   core::ValueAt(config_b, "/env_runner/max_steps"), &mismatches);
     CompareLeaves("env_runner.score_metric", core::ValueAt(config_a, "/env_runner/score_metric"),

@@ -44,7 +44,9 @@ void ActionQueue::Ask(int n_steps) {
 
 std::span<const float> ActionQueue::committed() const {
   if (!has_previous_) return {};
-  return std::span(previous_).subspan(static_cast<std::size_t>(next_of_previous_) * action_dim_);
+  const int last = n_action_steps_ - 1;
+  const int first = starts_on_arrival_ ? std::min(next_of_previous_, last) : next_of_previous_;
+  return std::span(previous_).subspan(static_cast<std::size_t>(first) * action_dim_);
 }
 
 void ActionQueue::Take() {
@@ -60,11 +62,12 @@ void ActionQueue::Take() {
   has_previous_ = true;
 }
 
-// Action i of the chunk is for the same time as action next_of_previous_ + i of the previous one.
+// Action i of the chunk is for the same time as action n_passed + i of the previous one.
 void ActionQueue::AverageWithPrevious() {
   std::ranges::fill(n_plans_, std::size_t{1});
   if (!has_previous_) return;
-  const auto n_passed = static_cast<std::size_t>(next_of_previous_);
+  const auto n_passed =
+      static_cast<std::size_t>(next_of_previous_ + (starts_on_arrival_ ? n_from_previous_ : 0));
   for (std::size_t i = 0; n_passed + i < n_plans_.size(); ++i) {
     n_plans_[i] += previous_n_plans_[n_passed + i];
     const double share = shares_[n_plans_[i] - 1];

@@ -37,7 +37,11 @@ class ActionQueue {
   /// A plan is asked for, which takes `n_steps`; none at the beginning of an episode.
   void Ask(int n_steps);
 
-  /// After Ask: the actions that the previous chunk has for the steps from now on, [n, Da].
+  /// After Ask: how many actions the previous chunk has for the steps from now on.
+  int n_left() const { return has_previous_ ? n_action_steps_ - next_of_previous_ : 0; }
+
+  /// These actions, [n, Da]. A chunk that starts on arrival must know what is executed until then:
+  /// for it, a used-up chunk has its last action, which is held.
   std::span<const float> committed() const;
 
   /// The plan is late: one more step of the previous chunk, which must exist.

@@ -93,6 +93,7 @@ ControlLoop::ControlLoop(ChunkPlanner& planner, const ShapeMeta& shape_meta,
   if (options.correction != nullptr) {
     window_ = MakeObsBatch(shape_meta.obs, /*n_rows=*/1, horizons.n_obs_steps);
     corrected_.reserve(static_cast<std::size_t>(action_dim_));
+    layers_ = options.correction->MakeLayerValues();
   }
   if (options.chunking.method == ChunkingMethod::kStateRollForward) {
     RequireFits(options.chunking.followed, shape_meta);
@@ -153,7 +154,7 @@ std::span<const float> ControlLoop::Corrected(int step) {
   if (options_.correction == nullptr) return planned;
   history_.CopyWindows(0, &window_);
   corrected_.assign(planned.begin(), planned.end());
-  options_.correction->Correct(window_, queue_.place(step), corrected_, &scratch_);
+  options_.correction->Correct(window_, queue_.place(step), corrected_, &layers_);
   return corrected_;
 }
 

@@ -112,7 +112,7 @@ class ControlLoop {
   ActionQueue queue_;
   ObsBatch window_;  // one row, for corrections; empty without them
   std::vector<float> corrected_;
-  std::vector<float> scratch_;
+  CorrectionHead::LayerValues layers_;
 
   // the plan: the planning thread's until AwaitPlan returns true
   PlanRow row_;

@@ -87,12 +87,20 @@ void CorrectionHead::Gather(const ObsBatch& obs, std::span<const float> action, 
   inputs->push_back(static_cast<float>(place) / static_cast<float>(n_action_steps_));
 }
 
+CorrectionHead::LayerValues CorrectionHead::MakeLayerValues() const {
+  std::size_t widest = std_.size() + 1;
+  for (const Layer& layer : layers_) widest = std::max(widest, layer.bias.size());
+  LayerValues values;
+  values.in.reserve(widest);
+  values.out.reserve(widest);
+  return values;
+}
+
 void CorrectionHead::Correct(const ObsBatch& obs, int place, std::span<float> action,
-                             std::vector<float>* scratch) const {
-  std::vector<float>& in = *scratch;
+                             LayerValues* values) const {
+  auto& [in, out] = *values;
   Gather(obs, action, place, &in);
   for (std::size_t i = 0; i < mean_.size(); ++i) in[i] = (in[i] - mean_[i]) / std_[i];
-  std::vector<float> out;
   for (const Layer& layer : layers_) {
     out.assign(layer.bias.begin(), layer.bias.end());
     // output by output in the inner loop: each sum keeps its order, and the processor adds several

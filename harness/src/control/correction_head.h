@@ -30,9 +30,18 @@ class CorrectionHead {
   void Gather(const ObsBatch& obs, std::span<const float> action, int place,
               std::vector<float>* inputs) const;
 
-  /// Adds the correction to `action`, [Da]. Not for several threads at once with one `scratch`.
-  void Correct(const ObsBatch& obs, int place, std::span<float> action,
-               std::vector<float>* scratch) const;
+  /// What a layer takes and gives.
+  struct LayerValues {
+    std::vector<float> in;
+    std::vector<float> out;
+  };
+
+  /// With room for each layer.
+  LayerValues MakeLayerValues() const;
+
+  /// Adds the correction to `action`, [Da]. Allocates nothing if `values` are from MakeLayerValues.
+  /// Not for several threads at once with one `values`.
+  void Correct(const ObsBatch& obs, int place, std::span<float> action, LayerValues* values) const;
 
  private:
   struct Layer {

@@ -105,6 +105,8 @@ EnvRunnerConfig EnvRunnerConfig::ForALook(const Config& env_runner, int n_test) 
   config.record_plans = false;
   config.check_batch_invariance = false;
   if (config.realtime_latency_ms == 0.0) config.realtime = 0.0;
+  LatencyModel& latency = config.chunking.latency;
+  if (latency.samples_ms.empty() && latency.file) latency = {};  // only `eval` reads the file
   return config;
 }
 

@@ -152,10 +152,18 @@ void CheckpointEvaluation::OpenFolder() {
       throw UsageError("--shard needs --output: the folder of all shards");
     }
     const fs::path shard = options_.output / options_.shard->FolderName();
+    if (options_.overwrites && fs::exists(options_.output / run::kManifestFile)) {
+      throw UsageError(
+          "--overwrite: '{}' has what `dp_bench merge` made of the old shards; remove its files, "
+          "or "
+          "give another --output",
+          options_.output.string());
+    }
     // rank 0 looks while no rank writes there
     const bool is_begun = ranks_.is_root() && fs::exists(shard / run::kConfigFile);
-    continues_ = ranks_.AllReduceMax(is_begun ? 1 : 0) != 0;
-    folder_ = std::make_unique<task::OutputFolder>(shard, task::OldRun::kContinue, ranks_);
+    continues_ = !options_.overwrites && ranks_.AllReduceMax(is_begun ? 1 : 0) != 0;
+    folder_ = std::make_unique<task::OutputFolder>(
+        shard, options_.overwrites ? task::OldRun::kOverwrite : task::OldRun::kContinue, ranks_);
   } else if (!options_.resume.empty()) {
     continues_ = true;
     options_.shard = run::ShardOf(options_.resume);
@@ -235,9 +243,13 @@ std::string CheckpointEvaluation::ContinueHead(const std::string& manifest) {
   for (const run::EpisodeRecord& record : found_) {
     rows += run::EpisodeRow(record, runner().metric_names()) + "\n";
   }
-  core::WriteFileAtomically(folder() / run::kJournalFile, std::string_view(rows));
-  for (const std::string_view stale :
-       {run::kEvalLogFile, run::kEpisodesFile, run::kReportFile, run::kEffectsFile}) {
+  const fs::path journal = folder() / run::kJournalFile;
+  core::WriteFileAtomically(journal, std::string_view(rows));
+  for (const fs::path& other : run::JournalsIn(folder())) {
+    if (other != journal) core::RemoveAll(other);
+  }
+  for (const std::string_view stale : {run::kEvalLogFile, run::kEpisodesFile, run::kReportFile,
+                                       run::kEffectsFile, run::kVerificationFile}) {
     core::RemoveAll(folder() / stale);
   }
   core::FsyncFolder(folder());

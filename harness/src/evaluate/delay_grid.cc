@@ -191,6 +191,7 @@ std::vector<compare::DelayPoint> TakeSubject(const fs::path& folder,
   options->weights = subject.Get<std::string>("weights");
   experiment.policy = subject.Get<std::string>("policy");
   experiment.env = subject.Get<std::string>("env");
+  experiment.takes_env_only = experiment.policy.empty() && !experiment.env.empty();
   experiment.obs = subject.Get<std::string>("obs");
   experiment.task = subject.Get<std::string>("task");
   experiment.overrides = subject.Get<std::vector<std::string>>("overrides");

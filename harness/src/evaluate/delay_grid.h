@@ -18,6 +18,10 @@ struct DelayGrid {
   std::vector<double> latencies_ms;  // the same as time
   std::vector<int> execute;          // [control steps] from plan to plan
   std::vector<std::string> methods;  // of env_runner.chunking, and "temporal_ensembling"
+
+  bool empty() const {
+    return delays.empty() && latencies_ms.empty() && execute.empty() && methods.empty();
+  }
 };
 
 /// Evaluates each point of the grid in a folder of its own below the run folder, and writes

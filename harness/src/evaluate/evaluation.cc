@@ -10,7 +10,6 @@
 #include <numeric>
 #include <utility>
 
-#include "control/bid_planner.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
@@ -19,7 +18,6 @@
 #include "dp_bench/policy.h"
 #include "media/video_grid.h"
 #include "planner/correction_file.h"
-#include "planner/policy_planner.h"
 #include "planner/recording_planner.h"
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
@@ -53,10 +51,11 @@ void RequireEndIsReached(const task::Experiment& experiment, const control::EnvR
                          const EnvSpec& spec) {
   const nlohmann::json json = nlohmann::json::parse(experiment.config().ToJson());
   const bool counts_end = core::TextAt(json, "/env/params/success_when") == "end";
-  if (!counts_end || config.max_steps == 0 || config.max_steps >= spec.max_steps) return;
+  if (!counts_end || config.max_steps == 0 || config.max_steps == spec.max_steps) return;
   throw ConfigError(
-      "env_runner.max_steps={0} ends episodes before the env's {1} steps, so with "
-      "env.params.success_when=end none would succeed; set env.params.max_steps={0} instead",
+      "env_runner.max_steps={0} is not the end of the env, which has {1} steps, so with "
+      "env.params.success_when=end the wrong step would be judged; set env.params.max_steps={0} "
+      "instead",
       config.max_steps, spec.max_steps);
 }
 
@@ -117,15 +116,17 @@ run::RunResult Evaluation::Run(Policy& policy, torch::Device device, const run::
   return Run(policy, device, all, hooks);
 }
 
+// With the delay of env_runner.realtime or latency, if one of them says how long a plan takes.
+control::ChunkingConfig Evaluation::ChunkingOfPlans() const {
+  control::ChunkingConfig chunking = config_.chunking;
+  chunking.delay = runner_.plan_delay();
+  return chunking;
+}
+
 run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<const int> episodes,
                                const run::RunHooks& hooks) {
-  planner::PolicyPlanner policy_planner(policy, device, config_.micro_batch, config_.chunking);
-  const control::ChunkingConfig& chunking = config_.chunking;
-  control::BidPlanner bid(policy_planner, chunking.n_samples, policy.spec().horizons.n_action_steps,
-                          policy.spec().shape_meta.action_dim());
-  const bool is_bid = chunking.method == control::ChunkingMethod::kBid;
-  const auto timed = std::make_shared<TimedPlanner>(
-      is_bid ? static_cast<control::ChunkPlanner&>(bid) : policy_planner, device);
+  MethodPlanner policy_planner(policy, device, config_.micro_batch, ChunkingOfPlans());
+  const auto timed = std::make_shared<TimedPlanner>(policy_planner, device);
   const auto planner = MakePlanner(timed, policy.spec());
   core::Progress::Output output = core::Progress::StandardError();
   if (!ranks_.is_root()) output.file = nullptr;
@@ -151,7 +152,8 @@ run::PolicyLatency Evaluation::MeasureLatency(Policy& policy, torch::Device devi
                                 .in_rollouts = latency_,
                                 .load = core::ReadMachineLoad()};
   const std::vector<control::RecordedObs> substitute = {SyntheticObs(policy.spec())};
-  latency.alone = MeasurePlanningAlone(policy, device, recorded_.empty() ? substitute : recorded_);
+  latency.alone = MeasurePlanningAlone(policy, device, ChunkingOfPlans(),
+                                       recorded_.empty() ? substitute : recorded_);
   return latency;
 }
 

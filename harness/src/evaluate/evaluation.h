@@ -58,6 +58,7 @@ class Evaluation {
  private:
   std::shared_ptr<control::ChunkPlanner> MakePlanner(std::shared_ptr<TimedPlanner> timed,
                                                      const PolicySpec& spec);
+  control::ChunkingConfig ChunkingOfPlans() const;
 
   core::Communicator& ranks_;
   std::filesystem::path output_dir_;

@@ -216,6 +216,8 @@ int ArmsEvaluation::Run(const std::vector<std::string>& texts) {
   for (const PerturbationArm& arm : arms) {
     if (!arm.note.empty()) core::PrintResult("note: {}\n", arm.note);
   }
+  // once: the arms must not differ in what was measured
+  if (!is_resumed_) ProvideRealtimeLatency(&options_, ranks_);
   int exit_code = EvaluateControl();
   const std::vector<task::SweepRun> runs = RunsOf(arms);
   if (exit_code != core::kExitInterrupted) {
@@ -393,7 +395,8 @@ void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communic
   const std::unique_ptr<Policy> policy =
       experiment.LoadPolicy(options->checkpoint, options->weights);
   const std::vector<control::RecordedObs> obs = {SyntheticObs(experiment.spec())};
-  const run::LatencySummary latency = RequireLatencyAlone(*policy, experiment.device(), obs);
+  const run::LatencySummary latency =
+      RequireLatencyAlone(*policy, experiment.device(), runner.chunking, obs);
   const std::string ms = ranks.FromRoot(fmt::format("{:.3f}", 1e3 * latency.p50_s));
   core::PrintResult("a plan takes {} ms (median of {}): env_runner.realtime_latency_ms={}\n", ms,
                     latency.n, ms);

@@ -10,14 +10,17 @@
 
 #include "compare/gate.h"
 #include "compare/gate_report.h"
+#include "control/env_runner_config.h"
 #include "core/atomic_file.h"
 #include "core/communicator.h"
 #include "core/console.h"
+#include "core/errors.h"
 #include "core/exit_code.h"
 #include "report/gate_output.h"
 #include "report/html_report.h"
 #include "run/run_files.h"
 #include "run/run_folder.h"
+#include "task/experiment.h"
 
 namespace dp_bench::evaluate {
 namespace {
@@ -32,12 +35,23 @@ CheckpointEvaluationOptions ReferenceOptions(const CheckpointEvaluationOptions& 
                                              const fs::path& checkpoint) {
   CheckpointEvaluationOptions reference = options;
   reference.checkpoint = checkpoint;
+  reference.experiment.policy.clear();
+  reference.experiment.takes_env_only = !reference.experiment.env.empty();
   reference.output = fs::path(fmt::format("{}_reference", options.output.string()));
   std::erase_if(reference.experiment.overrides, [](const std::string& override_) {
     return override_.starts_with("policy.") || override_.starts_with("env_runner.n_train=");
   });
   reference.experiment.overrides.emplace_back("env_runner.n_train=0");
   return reference;
+}
+
+void RequireKnownLatency(const CheckpointEvaluationOptions& options) {
+  const auto runner = control::EnvRunnerConfig::FromConfig(
+      task::Experiment(WithConfig(options)).config().Sub("env_runner"));
+  if (runner.realtime == 0.0 || runner.realtime_latency_ms > 0.0) return;
+  throw UsageError(
+      "--verify-against with env_runner.realtime: give env_runner.realtime_latency_ms, because "
+      "reference and candidate would each measure their own");
 }
 
 // Of a chunk at batch 1.
@@ -70,6 +84,9 @@ int EvaluateVerified(const CheckpointEvaluationOptions& options,
   core::SingleProcess alone;
   const CheckpointEvaluationOptions of_reference =
       ReferenceOptions(options, verification.reference);
+  for (const CheckpointEvaluationOptions* each : {&options, &of_reference}) {
+    RequireKnownLatency(*each);
+  }
   core::PrintResult("reference: {}\n", of_reference.output.string());
   const int exit_code = CheckpointEvaluation(of_reference, alone).RunToItsEnd();
   if (exit_code == core::kExitInterrupted) return exit_code;

@@ -1,6 +1,6 @@
 // Creates a policy and its config from a checkpoint folder, like the policy part of
 // diffusion_policy's BaseWorkspace.create_from_checkpoint. (A training continues from its run
-// folder, see train/snapshot.h.)
+// folder, see train/resume_point.h.)
 #pragma once
 
 #include <filesystem>

@@ -68,7 +68,9 @@ ChunkPrefix PolicyPlanner::PrefixOf(std::span<const control::PlanRow> rows) cons
     const control::PlanRow& row = rows[static_cast<std::size_t>(i) < rows.size() ? i : 0];
     std::ranges::copy(row.committed, actions[i].mutable_data_ptr<float>());
     const int n_committed = static_cast<int>(std::ssize(row.committed) / action_dim);
-    std::ranges::copy(control::PrefixWeights(row.delay, n_committed, n_steps, chunking_.schedule),
+    // a policy was trained with prefixes up to its longest; a slow plan may take longer
+    const int start = is_given ? std::min(row.delay, policy_.max_prefix()) : row.delay;
+    std::ranges::copy(control::PrefixWeights(start, n_committed, n_steps, chunking_.schedule),
                       weights[i].mutable_data_ptr<float>());
   }
   return {.actions = actions.to(device_),

@@ -39,7 +39,9 @@ Tensor GuidanceError(const SamplerStep& step, const Tensor& sample, const Tensor
 
 Tensor GuidedOutput(const SamplerStep& step, const Tensor& output, const Tensor& error,
                     double max_weight) {
-  return output + error * (GuidanceShare(step, max_weight) / step.x0_from_output);
+  const double share = GuidanceShare(step, max_weight);
+  if (share == 0.0) return output;  // x_0 may not depend on the output: heun's last correction
+  return output + error * (share / step.x0_from_output);
 }
 
 Tensor OutputGuidedThrough(const std::function<Tensor(const Tensor&)>& forward,

@@ -347,6 +347,12 @@ class RolloutLoop {
 // The control steps that a plan takes, or half of the plans at most.
 int DelaySteps(const control::EnvRunnerConfig& config, double control_hz) {
   const control::LatencyModel& latency = config.chunking.latency;
+  if (latency.distribution == control::LatencyDistribution::kMeasured &&
+      latency.samples_ms.empty()) {
+    throw ConfigError(
+        "env_runner.chunking.latency.file: only `dp_bench eval` reads it; give the times as "
+        "env_runner.chunking.latency.samples_ms");
+  }
   if (latency.is_random()) return control::ControlSteps(latency.MedianMs(), control_hz);
   if (config.realtime == 0.0) return config.chunking.delay;
   if (config.realtime_latency_ms == 0.0) {

@@ -51,6 +51,9 @@ class EnvRunner {
   void RecordSteps();
 
   const EnvSpec& env_spec() const { return plan_->env; }
+
+  /// The control steps that a plan takes; if that is random, half of the plans at most.
+  int plan_delay() const { return plan_->delay; }
   std::vector<std::string> metric_names() const;  // of EpisodeRecord::metrics
 
   /// The input of the first plan of the episode at this place in the seed list, from a separate

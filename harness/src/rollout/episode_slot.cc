@@ -123,7 +123,7 @@ std::span<const float> EpisodeSlot::ActionOfStep(int i) {
   if (plan_.correction == nullptr) return planned;
   history_.CopyWindows(0, &window_);
   corrected_.assign(planned.begin(), planned.end());
-  plan_.correction->Correct(window_, actions_.place(i), corrected_, &scratch_);
+  plan_.correction->Correct(window_, actions_.place(i), corrected_, &layers_);
   return corrected_;
 }
 
@@ -136,11 +136,9 @@ void EpisodeSlot::AskForPlan() {
   }
   actions_.Ask(delay);
   expected_delay_ = delays_.empty() ? plan_.delay : std::ranges::max(delays_);
-  const std::size_t n_left = actions_.committed().size();
-  const auto action_dim = static_cast<std::size_t>(plan_.shape_meta.action_dim());
   const bool takes_time = plan_.delay > 0 || latency.is_random();
   if (record_.n_steps == 0 || !takes_time) return;  // nothing moves before the first plan
-  record_.n_late_plans += static_cast<std::size_t>(delay) * action_dim > n_left ? 1 : 0;
+  record_.n_late_plans += delay > actions_.n_left() ? 1 : 0;
   ++record_.n_plans;
   if (!latency.is_random()) return;
   delays_.push_back(delay);

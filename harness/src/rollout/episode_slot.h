@@ -77,7 +77,7 @@ class EpisodeSlot {
   control::ActionQueue actions_;
   control::ObsBatch window_;      // one row, for corrections; empty without them
   std::vector<float> corrected_;  // [Da]
-  std::vector<float> scratch_;
+  control::CorrectionHead::LayerValues layers_;
   run::EpisodeRecord record_;
   bool is_terminated_ = false;
   run::EpisodeCourseKeeper course_;

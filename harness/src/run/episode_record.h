@@ -103,7 +103,8 @@ struct EpisodeRecord {
   int episode = 0;
   std::string split;
   std::uint64_t seed = 0;
-  // highest reward of any step, or the metric env_runner.score_metric; 0 if the episode failed
+  // highest reward of any step, or the metric env_runner.score_metric; at most 0 if the episode
+  // failed
   double score = 0.0;
   bool success = false;   // any step reported success, and the episode did not fail
   int n_steps = 0;        // executed

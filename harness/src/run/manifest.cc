@@ -192,4 +192,14 @@ std::optional<DeterminismCertificate> DeterminismOf(const std::string& manifest)
   }
 }
 
+nlohmann::json WithoutMachineKeys(nlohmann::json config) {
+  for (const char* key : {"/env/params/python", "/env_runner/n_workers", "/env_runner/n_envs",
+                          "/env_runner/isolate", "/collect/n_workers", "/dataloader/num_workers",
+                          "/val_dataloader/num_workers", "/dataset/params/memory_limit_mb"}) {
+    const nlohmann::json::json_pointer place(key);
+    if (config.contains(place)) config.at(place.parent_pointer()).erase(place.back());
+  }
+  return config;
+}
+
 }  // namespace dp_bench::run

@@ -28,6 +28,10 @@ std::string WithRunId(const std::string& manifest, const std::string& config);
 /// The inverse of WithRunId.
 std::string WithoutRunId(const std::string& manifest);
 
+/// A resolved config without the keys that differ between machines and on which no outcome
+/// depends, such as env.params.python.
+nlohmann::json WithoutMachineKeys(nlohmann::json config);
+
 /// Writes the first two files of a run: manifest.json with the run's id and the hash of the config,
 /// then config.json. Throws Error{kIo}.
 void WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,

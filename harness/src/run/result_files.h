@@ -37,6 +37,10 @@ inline constexpr ResultKind kDiagnosisMarkdown = {"a report of dp_bench diagnose
                                                   "# Diagnosis: "};
 inline constexpr ResultKind kInspectionPage = {"a page of dp_bench inspect",
                                                "content=\"dp_bench inspect\""};
+inline constexpr ResultKind kMergePage = {"a page of dp_bench merge", "content=\"dp_bench merge\""};
+inline constexpr ResultKind kPredictionJson = {"a prediction of --dry-run --json",
+                                               "\"peak_memory_bytes\": "};
+inline constexpr ResultKind kCorrectionHead = {"a head of dp_bench correct", "\"input.mean\""};
 inline constexpr ResultKind kProfileJson = {"a result of dp_bench profile --json", "\"counted\": "};
 inline constexpr ResultKind kBenchJson = {"a result of dp_bench bench --json",
                                           "\"format\": \"dp_bench.bench."};

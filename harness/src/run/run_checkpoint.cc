@@ -37,6 +37,9 @@ std::vector<fs::path> CheckpointsOfEpochs(const fs::path& checkpoints) {
     const bool is_of_epoch = path.filename().string().starts_with(kEpochBegin);
     if (is_of_epoch && IsCheckpointFolder(path)) paths.push_back(path);
   }
+  std::ranges::stable_sort(paths, {}, [](const fs::path& path) {
+    return std::atoi(path.filename().c_str() + kEpochBegin.size());  // "epoch=10000" after "9999"
+  });
   return paths;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <regex>
 #include <string_view>
 #include <system_error>
 
@@ -30,11 +31,18 @@ constexpr std::array kEvaluationFiles = {kEpisodesFile, kEvalLogFile, kLatencyFi
                                          kEffectsFile,  kDelaysFile,  kShardFile};
 constexpr std::array<std::string_view, 4> kEpisodeFolders = {kMediaFolder, "traces", kPlansFolder,
                                                              kRecordingFolder};
-constexpr const char* kLatencyPrefix = "latency_";
 
 constexpr std::array<std::string_view, 7> kTrainingNames = {
     kCheckpointsFolder, kTrainingLogFile, "snapshots", "tensorboard",
     "rollouts",         kMultiRunFile,    "state.json"};
+
+// The folder of a point of a grid of delays: "naive_delay_2", "rtc_latency_100_execute_8", and of
+// older versions "latency_100".
+bool IsGridPoint(const std::string& name) {
+  static const std::regex kName(
+      "(latency_|[a-z0-9_]+_(delay|latency)_)[0-9][0-9.e+-]*(_execute_[0-9]+)?");
+  return std::regex_match(name, kName);
+}
 
 // Names of videos, traces, plans and recordings, "test_100003.mp4", "train_0.safetensors" and
 // "plan_000012.safetensors", including unfinished ones.
@@ -58,18 +66,19 @@ bool IsOfRun(const fs::path& path) {
   const bool is_of_episodes = std::ranges::find(kEpisodeFolders, first) != kEpisodeFolders.end();
   if (is_of_episodes) return IsOfEpisode(path.filename().string());
   return first == kConfigFile || first == kManifestFile || first == kArmsFolder ||
-         first.ends_with(".safetensors") || first.starts_with(kLatencyPrefix) ||
+         first.ends_with(".safetensors") || IsGridPoint(first) ||
          first.starts_with(kJournalPrefix) ||
          std::ranges::find(kEvaluationFiles, first) != kEvaluationFiles.end() ||
          std::ranges::find(kTrainingNames, first) != kTrainingNames.end();
 }
 
-// The run folders of its perturbation arms and latencies.
+// The run folders of its perturbation arms and delays.
 std::vector<fs::path> EvaluationsBelow(const fs::path& folder) {
   std::vector<fs::path> below;
+  const bool is_grid = fs::exists(folder / kDelaysFile);
   for (const fs::path& entry : core::EntriesOf(folder)) {
     if (!fs::is_directory(entry)) continue;
-    if (entry.filename().string().starts_with(kLatencyPrefix)) below.push_back(entry);
+    if (is_grid && IsGridPoint(entry.filename().string())) below.push_back(entry);
     if (entry.filename() == kArmsFolder)
       std::ranges::copy(core::EntriesOf(entry), std::back_inserter(below));
   }
@@ -190,19 +199,22 @@ void RemoveEvaluation(const fs::path& folder) {
   // without this file the evaluation does not look finished
   RemoveFile(folder / kEpisodesFile);
   core::FsyncFolder(folder);
-  for (const std::string_view name : kEvaluationFiles) RemoveFile(folder / name);
-  for (const fs::path& journal : JournalsIn(folder)) RemoveFile(journal);
   for (const fs::path& below : EvaluationsBelow(folder)) {
     if (!LookIntoRun(below).training.empty()) continue;
     RemoveEvaluation(below);
     RemoveIfEmpty(below);
   }
+  for (const std::string_view name : kEvaluationFiles) RemoveFile(folder / name);
+  for (const fs::path& journal : JournalsIn(folder)) RemoveFile(journal);
   RemoveIfEmpty(folder / kArmsFolder);
   for (const fs::path& parent : {folder, folder / kReplayFolder}) {
     for (const std::string_view name : kEpisodeFolders) RemoveEpisodeFiles(parent / name);
   }
   RemoveIfEmpty(folder / kReplayFolder);
-  RemoveFile(folder / kCostFile);
+  // these alone make no evaluation: an export has a verdict, too
+  for (const std::string_view name : {kCostFile, kVerificationFile, kDelaysPage}) {
+    RemoveFile(folder / name);
+  }
   if (fs::exists(folder / kManifestFile)) {
     RemoveFile(folder / kConfigFile);
     core::FsyncFolder(folder);

@@ -23,24 +23,6 @@ using Json = nlohmann::json;
 constexpr std::size_t kHashDigits = 10;  // of a folder's name
 constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
 
-// These differ between machines, and outcomes do not depend on them.
-constexpr const char* kOfTheMachine[] = {
-    "/env/params/python",          "/env_runner/n_workers",
-    "/env_runner/n_envs",          "/env_runner/isolate",
-    "/collect/n_workers",          "/dataloader/num_workers",
-    "/val_dataloader/num_workers", "/dataset/params/memory_limit_mb"};
-
-void Remove(const char* pointer, Json* json) {
-  const Json::json_pointer place(pointer);
-  if (json->contains(place)) json->at(place.parent_pointer()).erase(place.back());
-}
-
-// A config without what is of this machine.
-Json Portable(Json config) {
-  for (const char* pointer : kOfTheMachine) Remove(pointer, &config);
-  return config;
-}
-
 std::string HashOf(const Json& json) { return core::Sha256Hex(json.dump()); }
 
 // A name that differs when the hash does.
@@ -169,7 +151,7 @@ class StepList {
                       .title = fmt::format("{} on all tasks{}", policy.name, SeedText(seed)),
                       .command = Command("train", request),
                       .trial = TrialOf("train", policy.name, first)};
-    const std::string hash = HashOf({{"train", Portable(config)}});
+    const std::string hash = HashOf({{"train", run::WithoutMachineKeys(config)}});
     Place("all_tasks", seed, policy, hash, &step);
     steps_.push_back(std::move(step));
     training_hashes_[steps_.size() - 1] = hash;
@@ -186,8 +168,8 @@ class StepList {
     if (!config.contains("collect") || config.contains("/dataset/plugin"_json_pointer)) {
       return std::nullopt;
     }
-    const std::string hash =
-        HashOf(Portable({{"env", config.at("env")}, {"collect", config.at("collect")}}));
+    const std::string hash = HashOf(
+        run::WithoutMachineKeys({{"env", config.at("env")}, {"collect", config.at("collect")}}));
     const auto [known, is_new] = collections_.try_emplace(hash, steps_.size());
     if (is_new) {
       const fs::path folder = options_.folder / "datasets" / Named(task.name, hash);
@@ -229,8 +211,8 @@ class StepList {
 
   // What the outcomes of a cell's test seeds depend on.
   Json OfCell(Json config) const {
-    if (options_.has_budget) Remove("/env_runner/n_test", &config);
-    return Portable(std::move(config));
+    if (options_.has_budget && config.contains("env_runner")) config["env_runner"].erase("n_test");
+    return run::WithoutMachineKeys(std::move(config));
   }
 
   config::ConfigRequest RequestOf(const SuitePolicy& policy, const SuiteTask& task) const {

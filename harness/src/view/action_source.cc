@@ -30,8 +30,8 @@ bool PointerSource::Next(std::span<float> action) {
 }
 
 PlannerSource::PlannerSource(Env& env, control::ChunkPlanner& planner, const ShapeMeta& shape_meta,
-                             const Horizons& horizons)
-    : env_(env), seen_(env.spec()), loop_(planner, shape_meta, horizons) {
+                             const Horizons& horizons, const control::LoopOptions& options)
+    : env_(env), seen_(env.spec()), loop_(planner, shape_meta, horizons, options) {
   const std::vector<int> index_of_env = rollout::MatchObsKeys(env.spec().shape_meta, shape_meta);
   for (std::size_t i = 0; i < index_of_env.size(); ++i) {
     if (index_of_env[i] < 0) continue;

@@ -86,7 +86,7 @@ class PlannerSource final : public ActionSource {
   /// All arguments must outlive the source. Throws Error{kShape} if the env lacks something that
   /// `shape_meta` asks for.
   PlannerSource(Env& env, control::ChunkPlanner& planner, const ShapeMeta& shape_meta,
-                const Horizons& horizons);
+                const Horizons& horizons, const control::LoopOptions& options = {});
 
   std::string_view name() const override { return "policy"; }
   void Begin(std::uint64_t seed) override { loop_.Reset(seed); }

@@ -38,6 +38,7 @@ class Comparability : public testing::Test {
 TEST_F(Comparability, TwoPoliciesOnOneTaskAreComparable) {
   EXPECT_THAT(With("/policy/plugin", "transformer"), IsEmpty());
   EXPECT_THAT(With("/n_action_steps", 4), IsEmpty());
+  EXPECT_THAT(With("/env/params/python", "/opt/sim/bin/python"), IsEmpty());
   EXPECT_THAT(ComparabilityNotes(a_, b_), IsEmpty());
 }
 

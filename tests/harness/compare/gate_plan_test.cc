@@ -107,6 +107,13 @@ TEST(GatePlan, LeavesOutUsualDropsAboveTheSuccessRate) {
       HasSubstr("the success rate is 0.01"));
 }
 
+TEST(GatePlan, ADropMayBeTheWholeSuccessRate) {
+  const run::RunFolder baseline = RunOf("ss" + Times(8, "f"));
+  const std::vector<double> usual(kUsualDrops.begin(), kUsualDrops.end());
+  EXPECT_EQ(PlanGate(baseline, nullptr, {}, {.drops = usual}).drops.size(), usual.size());
+  EXPECT_EQ(Planned(baseline, nullptr, 0.2).drop, 0.2);
+}
+
 TEST(GatePlan, DecidesByTheScoreOfTheBaseline) {
   run::RunFolder baseline = RunOf(Times(80, "s") + Times(20, "f"));
   const PlannedDrop by_success = Planned(baseline, nullptr, 0.1);

@@ -96,6 +96,18 @@ TEST(ActionQueue, AChunkForItsArrivalIsExecutedFromItsFirstAction) {
   EXPECT_THAT(queue.committed(), ElementsAre(22, 23, 24, 25, 26, 27));
 }
 
+TEST(ActionQueue, AUsedUpChunkHasTheHeldActionForAChunkThatStartsOnArrival) {
+  ActionQueue queue(kActionSteps, /*action_dim=*/1, /*n_execute=*/8, std::nullopt,
+                    /*starts_on_arrival=*/true);
+  queue.Ask(2);
+  EXPECT_TRUE(queue.committed().empty());  // an episode begins
+  std::iota(queue.chunk().begin(), queue.chunk().end(), 10.0F);
+  queue.Take();
+  queue.Ask(2);
+  EXPECT_THAT(queue.committed(), ElementsAre(17));
+  EXPECT_EQ(queue.n_left(), 0);
+}
+
 // A queue that executes the actions 10, 11, ... and has asked for the next plan, 20, 21, ...
 ActionQueue QueueAtItsSecondPlan(int n_stale) {
   ActionQueue queue(kActionSteps, /*action_dim=*/1, std::max(1, kActionSteps - n_stale));

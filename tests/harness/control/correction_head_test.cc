@@ -43,9 +43,9 @@ float CorrectedAction(const ArrayMap& tensors, float newest_pos, float action, i
   const CorrectionHead head(tensors, kHeadMeta, kHeadHorizons, "head");
   ObsBatch obs = MakeObsBatch(kHeadMeta.obs, /*n_rows=*/1, /*n_obs_steps=*/2);
   obs.find("pos")->second.as<float>()[1] = newest_pos;
-  std::vector<float> scratch;
+  CorrectionHead::LayerValues values = head.MakeLayerValues();
   std::vector<float> corrected = {action};
-  head.Correct(obs, place, corrected, &scratch);
+  head.Correct(obs, place, corrected, &values);
   return corrected[0];
 }
 

@@ -74,10 +74,18 @@ TEST(TimedPlanner, PlansTheSameAndTakesTheTimeOfEachStage) {
 TEST(PlanningAlone, IsTimedRowByRowAfterAWarmUp) {
   StagedPolicy policy;
   const std::vector<control::RecordedObs> rows = {SyntheticObs(policy.spec())};
-  const run::PlanningLatency latency = MeasurePlanningAlone(policy, torch::kCPU, rows);
+  const run::PlanningLatency latency = MeasurePlanningAlone(policy, torch::kCPU, {}, rows);
   EXPECT_EQ(latency.batch_size, 1);
   EXPECT_EQ(latency.chunk_s.size(), 48U);
   EXPECT_EQ(policy.batch_sizes, std::vector<std::int64_t>(50, 1));
+}
+
+TEST(PlanningAlone, IsTimedWithTheSamplesOfBid) {
+  StagedPolicy policy;
+  const std::vector<control::RecordedObs> rows = {SyntheticObs(policy.spec())};
+  const control::ChunkingConfig bid = {.method = control::ChunkingMethod::kBid, .n_samples = 3};
+  const run::PlanningLatency latency = MeasurePlanningAlone(policy, torch::kCPU, bid, rows);
+  EXPECT_EQ(policy.batch_sizes.size(), 3 * (2 + latency.chunk_s.size()));  // two warm up
 }
 
 // Its server is gone after the first `n_answers` plans.
@@ -98,16 +106,16 @@ class LostPolicy final : public StagedPolicy {
 TEST(PlanningAlone, EndsAtTheFirstPlanWithoutActions) {
   LostPolicy policy(/*n_answers=*/6);
   const std::vector<control::RecordedObs> rows = {SyntheticObs(policy.spec())};
-  EXPECT_EQ(MeasurePlanningAlone(policy, torch::kCPU, rows).chunk_s.size(), 4U);  // two warm up
+  EXPECT_EQ(MeasurePlanningAlone(policy, torch::kCPU, {}, rows).chunk_s.size(), 4U);  // two warm up
   EXPECT_EQ(policy.batch_sizes.size(), 7U);
-  EXPECT_EQ(MeasurePlanningAlone(policy, torch::kCPU, rows).chunk_s.size(), 0U);
+  EXPECT_EQ(MeasurePlanningAlone(policy, torch::kCPU, {}, rows).chunk_s.size(), 0U);
   EXPECT_EQ(policy.batch_sizes.size(), 8U);
 }
 
 TEST(PlanningAlone, WithoutAnyActionsIsAnErrorThatSaysWhy) {
   LostPolicy policy(/*n_answers=*/0);
   const std::vector<control::RecordedObs> rows = {SyntheticObs(policy.spec())};
-  EXPECT_THAT([&] { RequireLatencyAlone(policy, torch::kCPU, rows); },
+  EXPECT_THAT([&] { RequireLatencyAlone(policy, torch::kCPU, {}, rows); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("policy_disconnected: refused")));
 }
 

@@ -36,6 +36,16 @@ class FakePolicy : public Policy {
   torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
     return predict_(obs, noise);
   }
+  torch::Tensor ContinueAction(const TensorMap& obs, const ChunkPrefix& prefix,
+                               NoiseSource& noise) override {
+    prefix_weights = prefix.weights;
+    return predict_(obs, noise);
+  }
+  bool can_continue_chunks() const override { return true; }
+  int max_prefix() const override { return 1; }
+
+  torch::Tensor prefix_weights;  // of the last plan, [B, Ta]
+
   torch::nn::Module& module() override { return module_; }
 
  private:
@@ -100,6 +110,20 @@ TEST(PolicyPlanner, NoiseOfARowIsNamedBySeedAndStepAlone) {
   EXPECT_EQ(row(only_b, 0), row(only_b, 2));  // padding repeats the first row
   EXPECT_NE(row(abc, 0), row(abc, 1));
   EXPECT_NE(row(abc, 0), row(abc, 2));
+}
+
+TEST(PolicyPlanner, GivesNoLongerPrefixThanThePolicyWasTrainedWith) {
+  FakePolicy policy(DrawNoise);
+  control::ChunkingConfig chunking = {.method = control::ChunkingMethod::kTrainingTimeRtc};
+  chunking.schedule = control::PrefixSchedule::kZeros;
+  chunking.delay = 1;
+  PolicyPlanner planner(policy, torch::kCPU, kMicroBatch, chunking);
+  const std::vector<float> committed(2 * 2);
+  const control::PlanRow slow = {.seed = 1, .committed = committed, .delay = 2};
+  std::vector<float> actions(kMicroBatch * 2 * 2);
+  planner.Plan(CountingObs(), {&slow, 1}, actions);
+  EXPECT_EQ(policy.prefix_weights[0][0].item<float>(), 1.0F);
+  EXPECT_EQ(policy.prefix_weights[0][1].item<float>(), 0.0F);
 }
 
 TEST(PolicyPlanner, RunsWithoutGradient) {

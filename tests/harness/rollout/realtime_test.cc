@@ -72,6 +72,12 @@ TEST_F(RealtimeTest, WantsALatency) {
               HasSubstr("env_runner.realtime_latency_ms"));
 }
 
+TEST_F(RealtimeTest, AFileOfLatenciesIsForEval) {
+  config_.chunking.latency.distribution = control::LatencyDistribution::kMeasured;
+  config_.chunking.latency.file = "latency.json";
+  EXPECT_THAT(ErrorText(ErrorCode::kConfig, [this] { MakeRunner(); }), HasSubstr("samples_ms"));
+}
+
 TEST(RealtimeConfig, IsASwitchOrAFactor) {
   const auto read = [](const std::string& text) {
     return control::EnvRunnerConfig::FromConfig(Config::FromJson(text)).realtime;

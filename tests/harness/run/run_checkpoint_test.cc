@@ -51,6 +51,12 @@ TEST_F(RunCheckpointTest, ARunStandsForItsBestElseItsLatest) {
   EXPECT_EQ(Found(CheckpointOrder::kLatestFirst), "latest");
 }
 
+TEST_F(RunCheckpointTest, EpochsAreInTheOrderOfTheirNumbers) {
+  AddCheckpoint("epoch=9950-test_mean_score=1.000");
+  AddCheckpoint("epoch=10050-test_mean_score=1.000");
+  EXPECT_EQ(Found(), "epoch=10050-test_mean_score=1.000");
+}
+
 TEST_F(RunCheckpointTest, TheBestIsThatOfItsConfig) {
   AddCheckpoint("epoch=0001-val_loss=0.500");
   AddCheckpoint("epoch=0002-val_loss=0.200");

@@ -81,11 +81,16 @@ TEST_F(RunContentsTest, ATrainingOrCheckpointIsRefusedAlsoToOverwrite) {
 TEST_F(RunContentsTest, OverwritingRemovesTheEvaluationAndNothingElse) {
   AddEvaluation();
   AddEvaluation("perturbations/delay=2/");
-  AddEvaluation("latency_150/");
+  for (const char* point :
+       {"latency_150/", "naive_delay_2/", "rtc_delay_0_execute_4/", "bid_latency_100/"}) {
+    AddEvaluation(point);
+  }
   AddEvaluation("replay/");
   fs::remove(run_ / "replay/manifest.json");
-  for (const char* file : {"perturbations.json", "delays.json", "episodes.partial.jsonl"})
+  for (const char* file : {"perturbations.json", "delays.json", "delays.html", "verification.json",
+                           "episodes.partial.jsonl"}) {
     Add(file);
+  }
   for (const char* file : {"notes.txt", "media/holiday.mp4", "replay/notes.txt"}) Add(file);
   for (const char* file :
        {"config.json", "episodes.jsonl", "eval_log.json", "latency.json", "report.html"}) {

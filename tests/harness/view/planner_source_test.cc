@@ -16,18 +16,21 @@ using PlannerSourceTest = rollout::RolloutTest;
 
 TEST_F(PlannerSourceTest, ShowsTheEpisodeThatWasEvaluated) {
   world_.end_of = [](std::uint64_t seed) { return seed % 2 == 0 ? 21 : 1 << 30; };
-  const run::RunResult result = Run();
-  ASSERT_GT(result.records.size(), 3U);
+  for (const int execute : {0, 3}) {  // control steps from plan to plan; 0: of a whole chunk
+    config_.chunking.execute = execute;
+    const run::RunResult result = Run();
+    ASSERT_GT(result.records.size(), 3U);
 
-  rollout::FakeEnv env(world_);
-  rollout::FakePlanner planner(/*batch_size=*/4);
-  PlannerSource source(env, planner, meta_, horizons_);
-  for (const run::EpisodeRecord& record : result.records) {
-    Player player(env, source, nullptr, {.first_seed = record.seed});
-    for (double now = 0.0; !player.status().is_over; now += 1.0) player.Advance(now);
-    EXPECT_EQ(player.status().score, record.score);
-    EXPECT_EQ(player.status().step, record.n_steps);
-    EXPECT_EQ(player.status().success, record.success);
+    rollout::FakeEnv env(world_);
+    rollout::FakePlanner planner(/*batch_size=*/4);
+    PlannerSource source(env, planner, meta_, horizons_, {.chunking = config_.chunking});
+    for (const run::EpisodeRecord& record : result.records) {
+      Player player(env, source, nullptr, {.first_seed = record.seed});
+      for (double now = 0.0; !player.status().is_over; now += 1.0) player.Advance(now);
+      EXPECT_EQ(player.status().score, record.score) << execute;
+      EXPECT_EQ(player.status().step, record.n_steps) << execute;
+      EXPECT_EQ(player.status().success, record.success) << execute;
+    }
   }
 }
 

@@ -17,6 +17,7 @@
 #include "report/html_report.h"
 #include "report/merge_page.h"
 #include "run/merge_runs.h"
+#include "run/result_files.h"
 
 namespace dp_bench::app {
 namespace {
@@ -62,6 +63,7 @@ std::optional<int> MergeOnce(const MergeVerbOptions& options) {
 }
 
 int Merge(MergeVerbOptions options) {
+  run::RequireResultFiles({{"--html", options.html, run::kMergePage}});
   if (options.output.empty() && options.folders.size() > 1) {
     throw UsageError("several folders need --output: the folder of the merged evaluation");
   }

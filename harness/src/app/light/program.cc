@@ -181,7 +181,7 @@ void RequireOneProcess(std::string_view verb) {
   if (n_ranks == 1) return;
   throw UsageError(
       "mpirun started {} processes of dp_bench {}, which supports only one; "
-      "train, run and eval support several",
+      "train, run, eval and distill support several, and collect and suite with --shard auto",
       n_ranks, verb);
 }
 

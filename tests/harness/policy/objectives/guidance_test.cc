@@ -112,6 +112,14 @@ TEST(Guidance, AWeightOfZeroChangesNothing) {
   }
 }
 
+TEST(Guidance, AStepInWhichX0DoesNotDependOnTheOutputChangesNothing) {
+  // the last correction of heun with 4 steps: no noise is left
+  const SamplerStep last = {
+      .x0_from_sample = 1.0, .x0_from_output = 0.0, .signal_level = 1.0, .noise_level = 0.0};
+  const torch::Tensor output = torch::ones({1, 2, 2});
+  EXPECT_TRUE(torch::equal(GuidedOutput(last, output, torch::ones({1, 2, 2}), 5.0), output));
+}
+
 TEST(Guidance, TheCommittedStepsComeCloserToWhatIsExecuted) {
   for (const std::string& params : SamplersOfAllObjectives()) {
     for (const bool is_full : {false, true}) {

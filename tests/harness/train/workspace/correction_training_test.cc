@@ -48,8 +48,8 @@ class CorrectionTraining : public testing::Test {
     const std::vector<float> window = {0.3F, -0.2F, x, y};  // the newest frame is the last
     std::ranges::copy(window, obs.find("agent_pos")->second.as<float>().begin());
     std::vector<float> action = {0.0F, 0.0F};
-    std::vector<float> scratch;
-    head.Correct(obs, /*place=*/1, action, &scratch);
+    control::CorrectionHead::LayerValues values = head.MakeLayerValues();
+    head.Correct(obs, /*place=*/1, action, &values);
     return action;
   }
 
