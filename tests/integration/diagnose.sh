@@ -87,5 +87,7 @@ expect_exit 2 "needs a checkpoint" "$dp_bench" diagnose --sampling --policy unet
 echo "bad input"
 expect_exit 2 "nothing to run" "$dp_bench" diagnose
 expect_exit 2 "nowhere" "$dp_bench" diagnose --run nowhere
+expect_exit 2 "the dataset does not fit shape_meta: 'agent_pos' differs" "$dp_bench" diagnose --policy unet_hybrid \
+  --dataset alone.zarr --config-dir "$configs" 'shape_meta.obs.agent_pos.shape=[3]'
 : >run/checkpoints/latest/ema.safetensors
 expect_exit 6 "ema.safetensors" "$dp_bench" diagnose --run run

@@ -103,6 +103,9 @@ expect_json 'found["policy"] == "unet_hybrid" and found["state"]["epoch"] == 16 
              and found["normalizer"]["action"]["mode"] == "limits" and found["files"][0]["n_tensors"] == 148' \
   "$1" inspect --checkpoint "$2/../models/pusht_unet_hybrid"
 expect_exit 6 "manifest.json" "$1" inspect --checkpoint "$2"
+expect_exit 2 "--html writes a page about a dataset, or with --attention" \
+  "$1" inspect --checkpoint "$2/../models/pusht_unet_hybrid" --html model.html
+expect_exit 2 "--html writes a page about a dataset, or with --attention" "${unet[@]}" --html model.html
 
 echo "what the actions of a transformer look at"
 "$1" train --config-dir "$2" --policy transformer --env point_mass policy.params.n_layer=1 policy.params.n_head=2 \

@@ -74,7 +74,17 @@ expect_exit 2 "a file of the run in" "$dp_bench" compare run run --json run/epis
 expect_exit 2 "a file of the run in" "$dp_bench" video run --output run/media/test_100000.mp4
 echo mine >notes.txt
 expect_exit 2 "expected no file or a comparison" "$dp_bench" compare run run --json notes.txt
+for verb in "train ${small[*]} --dry-run --json" "eval --checkpoint trained --dry-run --json" \
+            "collect --config-dir $configs --env point_mass --dry-run --json" "merge run --html" \
+            "correct --checkpoint trained --output"; do
+  # shellcheck disable=SC2086
+  expect_exit 2 "expected no file or a .* found another file" "$dp_bench" $verb notes.txt
+done
 [ "$(cat notes.txt)" = mine ] || fail "notes.txt was replaced"
+for again in 1 2; do
+  expect_exit 0 "all episodes take" "$dp_bench" collect --config-dir "$configs" --env point_mass --episodes 2 --dry-run \
+    --json predicted.json
+done
 "$dp_bench" compare run run --json - 2>err.txt | python3 -c 'import json, sys; assert json.load(sys.stdin)["runs"]' || fail "--json -"
 grep -q "shared seeds" err.txt || fail "the text of --json -: $(cat err.txt)"
 "$dp_bench" compare run run --json >(cat >through.txt) --html page.html >out.txt 2>&1 || fail "$(cat out.txt)"

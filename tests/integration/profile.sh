@@ -72,6 +72,7 @@ expect_exit 2 "nothing to run" "$1" profile
 expect_exit 2 "not in range" "${profile[@]}" --steps 0
 expect_exit 2 "there is no config of this name" "$1" profile --config-dir "$2" --policy unet_hybri --env point_mass
 expect_exit 2 "nowhere" "${profile[@]}" --checkpoint nowhere
+expect_exit 6 "less than one batch of 4096; lower dataloader.batch_size" "${profile[@]}" dataloader.batch_size=4096
 
 echo "the bench of an env that makes a few steps a second ends all the same, and shows how far it is"
 expect_exit 0 "env steps/s, with observations" timeout 120 "$1" bench env --env kuavo_dualarm --obs rgbd --config-dir "$2" --repetitions 1

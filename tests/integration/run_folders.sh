@@ -75,6 +75,7 @@ expect_bad_keys "${evaluate[@]}" --output b --latencies 0,100
 expect_bad_keys "$dp_bench" collect "${task[@]}" "${fresh[@]}"
 expect_bad_keys "$dp_bench" view "${task[@]}" --expert
 expect_bad_keys "$dp_bench" view --checkpoint trained
+expect_bad_keys "$dp_bench" correct --checkpoint trained --output head.safetensors
 expect_bad_keys "$dp_bench" bench env "${task[@]}"
 for verb in profile diagnose train run inspect; do
   expect_bad_keys "$dp_bench" "$verb" "${small[@]}" "${fresh[@]}"
@@ -132,6 +133,20 @@ for part in model.safetensors optimizer.safetensors state.json; do
   expect_unchanged 6 "$part" "$dp_bench" train --resume broken --checkpoint latest "${more[@]}"
   rm -r broken
 done
+
+echo "a run of a version without one of the keys resumes, but not with other values"
+cp -r trained older
+sed -i '/"max_roll_forward"/d' older/config.json
+expect_unchanged 2 "training.seed: 42, not 7" "$dp_bench" train --resume older training.seed=7 "${more[@]}"
+! grep -q max_roll_forward out.txt || fail "$(cat out.txt)"
+"$dp_bench" train --resume older "${more[@]}" >out.txt 2>&1 || fail "$(cat out.txt)"
+
+echo "no other folder gives way to a checkpoint that is saved elsewhere, and a dry run saves none"
+mkdir mine
+save_at() { echo "checkpoint.save_at=[{\"epoch\": 0, \"path\": \"$1\"}]"; }
+expect_unchanged 2 "/mine' exists and is no checkpoint" "$dp_bench" train "${small[@]}" --output b "$(save_at mine)"
+expect_exit 0 "every part works" "$dp_bench" train "${small[@]}" --dry-run "$(save_at alone)"
+diff -r trained/checkpoints/latest alone || fail "a dry run replaced a checkpoint"
 
 echo "a checkpoint's path means its run, from this checkpoint"
 cp -r trained by_path

@@ -179,6 +179,8 @@ expect_exit 2 "multi_run.seeds: expected one or more seeds" "${seeds[@]}" 'multi
 expect_exit 2 "multi_run.seed (did you mean 'seeds'?)" "${seeds[@]}" 'multi_run.seeds=[1]' multi_run.seed=1 --output bad8
 expect_exit 2 "seeds: this key is missing" "${seeds[@]}" multi_run.run_dir=bad8
 expect_exit 2 "omit --seeds and multi_run" "$dp_bench" run --resume seeds 'multi_run.seeds=[42]'
+expect_exit 2 "of several seeds .*; found optimizer.lr=1" "$dp_bench" run --resume seeds optimizer.lr=1
+expect_exit 0 "mean over 2 seeds" "$dp_bench" run --resume seeds dataloader.num_workers=0
 expect_exit 2 "folder of one seed" "$dp_bench" run --resume seeds --checkpoint epoch=0000
 expect_exit 2 "42 twice" "${seeds[@]}" --seeds 42,42 --output bad5
 expect_exit 2 "omit --seeds" "$dp_bench" run --resume seeds --seeds 42

@@ -14,6 +14,7 @@
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/stop_signal.h"
+#include "run/result_files.h"
 #include "run/shard.h"
 #include "task/collection.h"
 #include "task/dataset_conversion.h"
@@ -45,6 +46,7 @@ struct CollectVerbOptions {
 
 int PredictCollectionCost(const CollectVerbOptions& options, const task::Task& task,
                           data::CollectRequest request) {
+  run::RequireResultFiles({{"--json", options.json, run::kPredictionJson}});
   const auto cost = task::PredictCollection(task, std::move(request));
   if (!cost) return core::kExitInterrupted;
   if (!options.json.empty()) {

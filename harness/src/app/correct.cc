@@ -16,10 +16,12 @@
 #include "data/split.h"
 #include "planner/policy_weights.h"
 #include "run/checkpoint.h"
+#include "run/result_files.h"
 #include "run/run_files.h"
 #include "run/safetensors.h"
 #include "task/collection.h"
 #include "task/experiment.h"
+#include "task/key_check.h"
 #include "train/batches.h"
 #include "train/correction_training.h"
 #include "train/train_config.h"
@@ -63,14 +65,17 @@ data::BatchLoader LoaderFor(const task::Experiment& experiment, const Dataset& d
 }
 
 int Correct(CorrectVerbOptions options) {
-  const std::atomic<bool>& is_stopped = core::CatchStopSignals();
+  run::RequireResultFiles({{"--output", options.output, run::kCorrectionHead}});
   ChooseCheckpoint(&options.checkpoint);
   if (options.teacher == kPlans) options.training.teacher = train::CorrectionTeacher::kPlans;
   options.experiment.config = options.checkpoint / run::kConfigFile;
   const task::Experiment experiment(options.experiment);
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
-  if (!task::ProvideDatasetAlone(experiment)) return core::kExitInterrupted;
-  const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
+  const std::unique_ptr<Dataset> dataset = task::ProvideCheckedDataset(
+      experiment,
+      {.makes_policy = true, .is_of_checkpoint = true, .uses_env = experiment.is_collected()});
+  if (dataset == nullptr) return core::kExitInterrupted;
+  const std::atomic<bool>& is_stopped = core::CatchStopSignals();
   data::BatchLoader loader = LoaderFor(experiment, *dataset, *policy, options.training);
   core::Progress progress(core::Progress::StandardError(), 0);
   bool is_interrupted = false;

@@ -207,6 +207,9 @@ int Inspect(const InspectVerbOptions& options) {
   RequireNoReading(options);
   run::RequireResultFiles({{"--html", options.html, run::kInspectionPage}});
   if (options.with_attention) return InspectTheAttention(options);
+  if (!options.html.empty() && !(options.checkpoint.empty() && options.experiment.policy.empty())) {
+    throw UsageError("--html writes a page about a dataset, or with --attention");
+  }
   if (!options.checkpoint.empty()) return InspectTheCheckpoint(options);
   if (!options.experiment.policy.empty()) return InspectThePolicy(options);
   if (!options.experiment.dataset.empty() || !options.experiment.env.empty() ||

@@ -74,9 +74,8 @@ Verb AddProfile(CLI::App* app) {
   auto options = std::make_shared<ProfileVerbOptions>();
   app->footer(kProfileDetails);
   AddExperimentOptions(app, &options->experiment);
-  AddFolder(
-      app, "--checkpoint", &options->checkpoint,
-      "Plan action chunks with its weights; without --config or --policy also with its config");
+  AddFolder(app, "--checkpoint", &options->checkpoint,
+            "Plan action chunks with its weights; without --config or --env also with its config");
   AddNumber(app, "--steps", &options->profile.n_steps, 1, 10'000, "Training steps to time");
   AddNumber(app, "--operators", &options->profile.n_listed, 1, 1000, "Operators in each table");
   app->add_option("--trace", options->trace, "Write a trace for Perfetto or chrome://tracing");

@@ -28,6 +28,8 @@
 #include "evaluate/predicted_cost.h"
 #include "policy/device.h"
 #include "run/checkpoint.h"
+#include "run/manifest.h"
+#include "run/result_files.h"
 #include "run/run_files.h"
 #include "task/collection.h"
 #include "task/dry_run.h"
@@ -115,10 +117,16 @@ struct TrainPlan {
 // What the command line changes must not change what the checkpoints were trained on.
 void RequireSameTraining(const task::Experiment& experiment, const task::ExperimentOptions& options,
                          const fs::path& run_folder) {
+  if (options.overrides.empty()) return;
   if (!run::CheckpointStore(run_folder / run::kCheckpointsFolder).HasCheckpoints()) return;
   task::ExperimentOptions of_run;
   of_run.plugin_dirs = options.plugin_dirs;
+  std::ranges::copy_if(  // where the env is
+      options.overrides, std::back_inserter(of_run.overrides),
+      [](const std::string& text) { return text.starts_with("env.params.python="); });
   const task::Experiment before(ResumeOptions(of_run, run_folder));
+  // reads the defaults of keys that the run's version did not have
+  task::RejectUnknownKeys(before, {.makes_policy = true, .is_before_dataset = true});
   train::RequireSameTraining(nlohmann::json::parse(before.config().ToJson()),
                              nlohmann::json::parse(experiment.config().ToJson()));
 }
@@ -303,6 +311,7 @@ int RunWithSeeds(const TrainVerbOptions& options, core::Communicator& ranks) {
 // One rank is enough for a dry run. A file has the evaluation also if the verb has none.
 int TryOnce(const TrainVerbOptions& options, bool with_report, core::Communicator& ranks) {
   if (!options.resume.empty()) throw UsageError("--dry-run cannot resume");
+  run::RequireResultFiles({{"--json", options.json, run::kPredictionJson}});
   if (!ranks.is_root()) return 0;
   core::SingleProcess alone;
   const fs::path parent = options.output.empty() ? "." : fs::absolute(options.output).parent_path();
@@ -346,6 +355,24 @@ int ResumeCopy(const TrainVerbOptions& options, const train::ResumePoint& point,
   }
 }
 
+// Whether the command line changes more of the folder's config than where things are, what is
+// saved, and what the machine can do.
+bool ChangesResults(const TrainVerbOptions& options) {
+  const auto portable = [&](const task::ExperimentOptions& changes) {
+    const task::Experiment experiment(ResumeOptions(changes, options.resume));
+    auto config = run::WithoutMachineKeys(nlohmann::json::parse(experiment.config().ToJson()));
+    for (const char* key : {"/training/device", "/training/teacher/path", "/dataset/params/path",
+                            "/policy/params/gradient_checkpointing", "/checkpoint", "/logging"}) {
+      const nlohmann::json::json_pointer place(key);
+      if (config.contains(place)) config.at(place.parent_pointer()).erase(place.back());
+    }
+    return config;
+  };
+  task::ExperimentOptions unchanged = options.experiment;
+  unchanged.overrides.clear();
+  return portable(options.experiment) != portable(unchanged);
+}
+
 // The seeds of a run over several; none for a single run.
 std::vector<std::uint64_t> SeedsToResume(const TrainVerbOptions& options) {
   const bool has_section =
@@ -362,9 +389,17 @@ std::vector<std::uint64_t> SeedsToResume(const TrainVerbOptions& options) {
   if (!options.output.empty()) {
     throw UsageError("--resume with --output copies one training; give the folder of one seed");
   }
+  bool has_finished = false;
   for (const task::SweepRun& run : task::SeedRuns(options.resume, seeds)) {
-    const bool is_begun = task::ProgressOf(run.folder) == task::SweepProgress::kBegun;
-    if (is_begun) train::RequireTraining(run.folder);
+    const task::SweepProgress progress = task::ProgressOf(run.folder);
+    if (progress == task::SweepProgress::kBegun) train::RequireTraining(run.folder);
+    has_finished = has_finished || progress == task::SweepProgress::kDone;
+  }
+  if (has_finished && ChangesResults(options)) {
+    throw UsageError(
+        "--resume of several seeds cannot change their results, because a seed that is finished "
+        "keeps its own; found {}. Resume without it, or begin again in another --output",
+        fmt::join(options.experiment.overrides, " "));
   }
   return seeds;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "data/key_check.h"
 #include "data/sequence_sampler.h"
 #include "diagnose/coverage_checks.h"
 #include "diagnose/data_checks.h"
@@ -30,7 +31,7 @@ ObsScales ScalesOf(const Normalizer& normalizer, const Demonstrations& data,
     const Signal* signal = data.Find(key.name);
     if (key.type != KeyType::kLowDim || signal == nullptr) continue;
     const torch::Tensor scale = normalizer.fields().at(key.name).scale.contiguous();
-    if (signal->dim != scale.numel()) continue;  // another shape, already reported
+    if (signal->dim != scale.numel()) continue;  // one for all numbers
     const float* values = scale.const_data_ptr<float>();
     scales[key.name] = {values, values + scale.numel()};
   }
@@ -59,6 +60,7 @@ class Examination {
 
  private:
   void Examine() {
+    data::RequireKeys(subject_.dataset.spec(), subject_.spec.shape_meta);
     Append(CheckData(data_, subject_.spec.horizons, &split_));
     Append({CheckImages(subject_.dataset, subject_.spec.shape_meta)});
     if (subject_.make_env) {
@@ -117,6 +119,7 @@ class Examination {
   void ExamineNetwork() {
     const data::SequenceSampler sampler =
         data::MakeTrainingSampler(subject_.dataset, subject_.spec.horizons, split_.train);
+    if (sampler.size() == 0) return;  // data.short_episodes says so
     const TrainingLength length = LengthOf(subject_.config, sampler.size());
     const std::int64_t rows = std::min({length.batch_size, kProbeRows, sampler.size()});
     const std::unique_ptr<Policy> policy = NewPolicy();

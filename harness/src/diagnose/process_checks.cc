@@ -45,7 +45,7 @@ std::string WorstDifference(const KeyStats& fitted, const Signal& signal, bool i
     };
     if (!is_sample || low < fitted.min[i]) compare("min", low, fitted.min[i]);
     if (!is_sample || high > fitted.max[i]) compare("max", high, fitted.max[i]);
-    if (is_sample) continue;
+    if (is_sample || std::ssize(fitted.mean) != signal.dim) continue;  // LeRobot's may have none
     compare("mean", Values(signal).select(1, d).to(torch::kFloat64).mean().item<double>(),
             fitted.mean[i]);
   }
@@ -61,8 +61,9 @@ Finding CheckStatistics(const Normalizer& normalizer, const Demonstrations& data
   for (const Signal& signal : data.signals) {
     const auto field = normalizer.fields().find(signal.name);
     if (field == normalizer.fields().end()) continue;
-    if (std::ssize(field->second.stats.min) != signal.dim) continue;
-    const std::string difference = WorstDifference(field->second.stats, signal, data.is_sample);
+    const KeyStats& stats = field->second.stats;
+    if (std::ssize(stats.min) != signal.dim || std::ssize(stats.max) != signal.dim) continue;
+    const std::string difference = WorstDifference(stats, signal, data.is_sample);
     if (!difference.empty()) found.push_back(difference);
   }
   return DecideByFaults(

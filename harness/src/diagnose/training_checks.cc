@@ -36,7 +36,8 @@ struct OverfitRun {
 // The learning rate is still warming up when the training ends.
 Finding CheckWarmup(const Config& config, const TrainingLength& length) {
   const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
-  const std::int64_t warmup = training.lr_schedule.num_warmup_steps;
+  const bool has_warmup = training.lr_schedule.schedule != train::LrSchedule::kConstant;
+  const std::int64_t warmup = has_warmup ? training.lr_schedule.num_warmup_steps : 0;
   return Decide("settings.warmup", 2 * warmup > length.n_updates, "{} of {} updates", warmup,
                 length.n_updates);
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <span>
 
 #include "core/errors.h"
 #include "core/output_file.h"
@@ -225,19 +226,29 @@ Json LengthBins(const std::vector<std::int64_t>& lengths) {
   return bins;
 }
 
-// The shape_meta of a config that reads every key.
-Json ShapeMetaOf(const DataInspection& inspection) {
-  Json meta = {{"obs", Json::object()}};
-  for (const KeyInspection& key : inspection.keys) {
-    if (key.spec.name == "action") {
-      meta["action"] = {{"shape", key.spec.shape}};
-      continue;
-    }
-    Json& entry = meta["obs"][key.spec.name];
-    entry = {{"shape", key.spec.shape}, {"type", Name(key.spec.type)}};
-    if (key.spec.type == KeyType::kDepth) entry["dtype"] = Name(key.spec.dtype);
+// As the section shape_meta of a task config.
+Json ShapeMetaJson(std::span<const KeySpec> obs, const Shape& action) {
+  Json meta = {{"obs", Json::object()}, {"action", {{"shape", action}}}};
+  for (const KeySpec& key : obs) {
+    Json& entry = meta["obs"][key.name];
+    entry = {{"shape", key.shape}, {"type", Name(key.type)}};
+    if (key.type == KeyType::kDepth) entry["dtype"] = Name(key.dtype);
   }
   return meta;
+}
+
+// The shape_meta of a config that reads every key.
+Json ShapeMetaOf(const DataInspection& inspection) {
+  std::vector<KeySpec> obs;
+  Shape action;
+  for (const KeyInspection& key : inspection.keys) {
+    if (key.spec.name == "action") {
+      action = key.spec.shape;
+    } else {
+      obs.push_back(key.spec);
+    }
+  }
+  return ShapeMetaJson(obs, action);
 }
 
 // What the text and the page show beside the numbers of ToJson.
@@ -337,15 +348,6 @@ std::vector<std::string> AbilityNames(const EnvAbilities& abilities) {
   }
   if (abilities.n_marks > 0) names.push_back(fmt::format("marks ({})", abilities.n_marks));
   return names;
-}
-
-// As the section shape_meta of a task config.
-Json ShapeMetaJson(const ShapeMeta& meta) {
-  Json obs = Json::object();
-  for (const KeySpec& key : meta.obs) {
-    obs[key.name] = {{"shape", key.shape}, {"type", std::string(Name(key.type))}};
-  }
-  return {{"obs", obs}, {"action", {{"shape", meta.action.shape}}}};
 }
 
 Json KeyRow(const KeySpec& key, std::string_view type) {
@@ -465,7 +467,7 @@ nlohmann::json ToJson(const EnvInspection& inspection) {
           {"plugin", inspection.plugin},
           {"control_hz", spec.control_hz},
           {"max_steps", spec.max_steps},
-          {"shape_meta", ShapeMetaJson(spec.shape_meta)},
+          {"shape_meta", ShapeMetaJson(spec.shape_meta.obs, spec.shape_meta.action.shape)},
           {"action_low", spec.action_low},
           {"action_high", spec.action_high},
           {"metrics", metrics},

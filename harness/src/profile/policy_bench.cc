@@ -221,6 +221,7 @@ nlohmann::json ToJson(const PolicyBench& bench) {
           {"threads", bench.limits.n_threads},
           {"float32_flops", bench.limits.float32_flops},
           {"bfloat16_flops", bench.limits.bfloat16_flops},
+          {"int8_flops", bench.limits.int8_flops},
           {"rows", rows}};
 }
 

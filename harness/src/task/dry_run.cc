@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "config/dataset_format.h"
 #include "core/clock.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
+#include "core/json.h"
 #include "core/machine.h"
 #include "core/stop_signal.h"
 #include "core/temporary_folder.h"
@@ -39,11 +41,15 @@ ExperimentOptions Shortened(ExperimentOptions options, const Experiment& asked) 
   for (const char* value :
        {"training.num_epochs=1", "training.max_train_steps=2", "training.max_val_steps=1",
         "training.lr_warmup_steps=0", "training.rollout_every=1", "training.sample_every=1",
-        "training.checkpoint_every=1", "env_runner.n_train=0", "env_runner.n_test=1",
-        "env_runner.n_videos=0"}) {
+        "training.checkpoint_every=1", "checkpoint.save_at=[]", "env_runner.n_train=0",
+        "env_runner.n_test=1", "env_runner.n_videos=0"}) {
     options.overrides.emplace_back(value);
   }
   options.overrides.push_back(fmt::format("env_runner.max_steps={}", max_steps));
+  const auto config = nlohmann::json::parse(asked.config().ToJson());
+  if (core::TextAt(config, "/env/params/success_when") == "end") {
+    options.overrides.emplace_back("env.params.success_when=any");  // these steps are not its end
+  }
   return options;
 }
 
@@ -193,6 +199,15 @@ run::CostPrediction PredictSteps(const Experiment& asked, TrainingRig& rig, doub
   return run::PredictionFrom(cost, factor, fmt::format("{} training steps", kTimedSteps));
 }
 
+// The share of the episodes that the training reads, with those of the validation.
+double UsedShare(const Experiment& asked, double n_episodes) {
+  const auto split = train::SplitConfig::FromConfig(asked.config().Sub("dataset"));
+  if (!split.max_train_episodes) return 1.0;
+  const double n_used =
+      static_cast<double>(*split.max_train_episodes) + split.val_ratio * n_episodes;
+  return std::min(1.0, n_used / n_episodes);
+}
+
 // `share`: how many times as much data the whole run has. None if interrupted.
 std::optional<run::CostPredictions> PredictRun(const Experiment& asked, ExperimentOptions tried,
                                                double share,
@@ -207,7 +222,9 @@ std::optional<run::CostPredictions> PredictRun(const Experiment& asked, Experime
       fmt::format("dataloader.batch_size={}", std::min(loader.batch_size, n_sequences)));
   const Experiment experiment(tried);
   TrainingRig rig(experiment, *dataset);
-  run::CostPrediction training = PredictSteps(asked, rig, share * static_cast<double>(n_sequences));
+  const double used = share * static_cast<double>(n_sequences) *
+                      UsedShare(asked, share * static_cast<double>(dataset->episode_ends().size()));
+  run::CostPrediction training = PredictSteps(asked, rig, used);
   if (!asked.has_env()) return run::CostPredictions{{run::kPredictedTraining, training}};
   const auto rollouts = predict_rollouts(asked, rig.policy());
   if (!rollouts) return std::nullopt;

@@ -14,6 +14,7 @@
 namespace dp_bench::task {
 namespace {
 
+constexpr std::string_view kEnv = "/env";
 constexpr std::string_view kEnvParams = "/env/params";
 constexpr std::string_view kPolicyParams = "/policy/params";
 constexpr std::string_view kDatasetParams[] = {"/dataset/params", "/dataset/mixture"};
@@ -46,6 +47,7 @@ void ReadSections(const Task& task, const KeyCheck& check) {
 }
 
 bool Counts(const KeyCheck& check, const std::string& pointer, bool is_override) {
+  if (!check.uses_env && IsBelow(pointer, kEnv)) return false;
   if (is_override) return true;
   if (check.is_of_checkpoint) return IsOfRollouts(pointer);
   if (IsBelow(pointer, kPolicyParams)) return check.makes_policy;
@@ -64,9 +66,10 @@ void TryPolicy(const Task& task) {
 
 void RejectUnknownKeys(const Task& task, const KeyCheck& check) {
   ReadSections(task, check);
-  task.RequireShapesOfEnv();
   const config::ConfigDocument& document = task.document();
-  if (!document.DescribeUnread(std::string(kEnvParams)).empty()) task.DescribeEnv();
+  if (check.uses_env) task.RequireShapesOfEnv();
+  if (check.uses_env && !document.DescribeUnread(std::string(kEnvParams)).empty())
+    task.DescribeEnv();
   if (check.makes_policy) TryPolicy(task);
   // those that only the dataset reads; a collected one has params of its own
   const std::string_view later = !check.is_before_dataset ? ""

@@ -17,6 +17,7 @@ struct KeyCheck {
   /// The config is from a checkpoint and was checked at training, maybe by another version. Only
   /// command-line values and the keys of env, policy and env_runner are checked.
   bool is_of_checkpoint = false;
+  bool uses_env = true;  // false: its keys are not checked, which takes an env
 };
 
 /// Creates the policy, unless its params show that this has happened. Throws Error{kConfig} if it

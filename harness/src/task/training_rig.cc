@@ -2,6 +2,8 @@
 
 #include <ATen/record_function.h>
 
+#include <utility>
+
 #include "core/errors.h"
 #include "train/batches.h"
 #include "train/fit_normalizer.h"
@@ -25,16 +27,16 @@ TrainingRig::TrainingRig(const Experiment& experiment, const Dataset& dataset)
                                   .create_policy = [&] { return experiment.CreatePolicy(); },
                                   .device = experiment.device(),
                                   .parallel = parallel_,
-                                  .grad_scaler = grad_scaler_})),
-      loader_(std::make_unique<data::BatchLoader>(
-          dataset, data::MakeTrainingSampler(dataset, experiment.spec().horizons),
-          FullBatches(policy(), loading_))) {
+                                  .grad_scaler = grad_scaler_})) {
   data::RequireSequences(dataset, experiment.spec().horizons);
-  if (loader_->num_batches() == 0) {
+  data::SequenceSampler sampler = data::MakeTrainingSampler(dataset, experiment.spec().horizons);
+  if (sampler.size() < loading_.batch_size) {
     throw DataError(
         "the dataset has {} sequences, less than one batch of {}; lower dataloader.batch_size",
-        loader_->sampler().size(), loading_.batch_size);
+        sampler.size(), loading_.batch_size);
   }
+  loader_ = std::make_unique<data::BatchLoader>(dataset, std::move(sampler),
+                                                FullBatches(policy(), loading_));
   policy().SetNormalizer(train::FitNormalizer(
       dataset, experiment.spec().shape_meta,
       train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"))));

@@ -55,6 +55,8 @@ void CheckpointWriter::Write(const CheckpointSave& save) {
     if (save.best) store_.Save(*save.best, contents_);
     if (save.kept) store_.Save(*save.kept, contents_);
     if (save.is_latest) store_.Save(run::kLatest, contents_);
+    // without save_last_ckpt there is a `latest` of an interruption, which is older now
+    if (!save.is_latest && (save.best || save.kept)) store_.Remove(run::kLatest);
     if (save.remove) store_.Remove(*save.remove);
   } catch (Error& error) {
     // the training may have advanced far since it started this save

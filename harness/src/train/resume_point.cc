@@ -279,6 +279,14 @@ fs::path FindCheckpointOfRun(const fs::path& run_folder, const std::string& name
 void RequireSameTraining(const nlohmann::json& before, const nlohmann::json& now) {
   std::vector<std::string> lines;
   AppendChanges("", before, now, &lines);
+  const nlohmann::json rolls = core::ValueAt(now, "/training/max_roll_forward");
+  if (rolls.is_number() && rolls > 0) {  // then it makes the samples
+    constexpr const char* kFollowed = "/env_runner/chunking/followed_actions";
+    if (core::ValueAt(before, kFollowed) != core::ValueAt(now, kFollowed)) {
+      lines.emplace_back(
+          "  env_runner.chunking.followed_actions, which training.max_roll_forward uses");
+    }
+  }
   if (lines.empty()) return;
   throw UsageError(
       "--resume continues with the samples and the network of the run, whose config says:\n{}\n"

@@ -9,7 +9,7 @@
 
 namespace dp_bench::train {
 
-/// The state of the float16 gradient scaler, see grad_scaler.h.
+/// The state of the float16 gradient scaler, see optimizer.h.
 struct GradScalerState {
   float scale = 65536.0F;           // of the next loss
   std::int64_t growth_tracker = 0;  // updates since the scale changed or an update was skipped

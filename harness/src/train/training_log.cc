@@ -109,8 +109,10 @@ void TrainingLog::Add(const TrainState& state, const TrainStepResult& step,
   if (!events_) return;
   ++n_steps_;
   n_samples_ += step.n_rows;
-  // if accumulating steps were points, an unlucky `every` would never show a gradient norm
-  if (!is_point_due_ || !step.grad_norm) return;
+  // if accumulating steps were points, an unlucky `every` would never show a gradient norm; a
+  // skipped update of float16 has none, but its scale
+  const bool is_update = step.grad_norm || step.parts.contains("grad_scale");
+  if (!is_point_due_ || !is_update) return;
 
   for (const auto& [name, value] : line.items()) {
     if (name != kStepKey) events_->AddScalar(TagOf(name), value.get<double>(), state.global_step);

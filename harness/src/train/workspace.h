@@ -89,7 +89,7 @@ class Workspace {
   /// same weights.
   TrainReport Run(const EvalFn& evaluate);
 
-  /// Writes snapshots/`tag`, from which the run can be continued elsewhere (train/snapshot.h), and
+  /// Writes snapshots/`tag`, from which the run can be continued elsewhere (resume_point.h), and
   /// returns its folder. It has every part of the state, regardless of `checkpoint.exclude_keys`.
   /// To be called while Run is running, on its thread, between two steps or from `evaluate`. Waits
   /// for the disk. Throws Error{kIo}.

@@ -73,6 +73,16 @@ void SetGradients(const TensorMap& gradients, const std::vector<ParameterGroup>&
   }
 }
 
+std::filesystem::path CheckpointTarget(const std::filesystem::path& path) {
+  const auto folder = std::filesystem::absolute(path).lexically_normal();
+  auto target = folder.has_filename() ? folder : folder.parent_path();
+  if (std::filesystem::exists(target) && !run::IsCheckpointFolder(target)) {
+    throw UsageError("'{}' exists and is no checkpoint: a checkpoint replaces only another one",
+                     target.string());
+  }
+  return target;
+}
+
 // Of the episodes and actions: enough to tell datasets apart, and quick to read.
 std::string HashOfDataset(const Dataset& dataset) {
   constexpr std::int64_t kAtOnce = 1 << 16;  // steps
@@ -112,6 +122,10 @@ void Workspace::Prepare() {
     Restore(*checkpoint);
   } else {
     StartAnew();
+  }
+  for (const NamedCheckpoint& wanted : checkpoint_config_.save_at) {
+    if (wanted.epoch < state_.epoch) continue;
+    CheckpointTarget(wanted.path.empty() ? store_.folder() / wanted.tag : wanted.path);  // throws
   }
   step_->StartGradScaler();
   step_->policy().SetNormalizer(normalizer_);
@@ -161,8 +175,14 @@ void Workspace::RequireSameWeights() const {
 }
 
 void Workspace::StartAnew() {
+  const CheckpointParts& parts = checkpoint_config_.parts;
+  if (!parts.model && !(parts.ema && step_->ema() != nullptr)) {
+    throw ConfigError(
+        "checkpoint.include_keys: with training.use_ema=false a checkpoint without model has no "
+        "policy");
+  }
   state_.dataset_sha256 = HashOfDataset(parts_.dataset);
-  const std::string missing = checkpoint_config_.parts.MissingForResume(step_->ema() != nullptr);
+  const std::string missing = parts.MissingForResume(step_->ema() != nullptr);
   if (!missing.empty()) {
     core::LogWarning("the checkpoints of this training leave out {}: it cannot be resumed",
                      missing);
@@ -228,7 +248,11 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
         origin);
   }
   RequireSameDataset(origin);
-  if (IsInWindow() != checkpoint.Has(run::kGradientsFile)) {
+  const bool has_gradients = checkpoint.Has(run::kGradientsFile);
+  const Json window =
+      core::ValueAt(RunConfig(checkpoint.config()), "/training/gradient_accumulate_every");
+  if (has_gradients != IsInWindow() ||
+      (has_gradients && window != config_.gradient_accumulate_every)) {
     throw CheckpointError(
         "'{}' was saved after batch {} of its epoch, at a place in the accumulation window that "
         "does not fit training.gradient_accumulate_every {}",
@@ -336,15 +360,10 @@ std::filesystem::path Workspace::SaveSnapshot(const std::string& tag) {
 std::filesystem::path Workspace::SaveCheckpoint(const std::filesystem::path& path,
                                                 const std::string& tag) {
   if (path.empty()) RequireCheckpointTag(tag, "the tag of a checkpoint");
-  const auto folder =
-      std::filesystem::absolute(path.empty() ? store_.folder() / tag : path).lexically_normal();
-  auto target = folder.has_filename() ? folder : folder.parent_path();
+  const std::filesystem::path target =
+      CheckpointTarget(path.empty() ? store_.folder() / tag : path);
   BeginSave({});
   if (!parallel_.is_root()) return target;
-  if (std::filesystem::exists(target) && !run::IsCheckpointFolder(target)) {
-    throw UsageError("'{}' exists and is no checkpoint: a checkpoint replaces only another one",
-                     target.string());
-  }
   writer_->Finish();  // it may be writing into the same folder
   run::CheckpointContents contents;
   CopyTo(&contents, checkpoint_config_.parts);

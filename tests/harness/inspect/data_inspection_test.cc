@@ -77,6 +77,19 @@ TEST(DataInspection, ThePageLoadsNothingAndEscapesNames) {
   EXPECT_THAT(page, Not(HasSubstr("<script")));
 }
 
+// Without the dtype, depth in millimetres would be taken for metres.
+TEST(EnvInspection, ItsShapeMetaIsThatOfTheEnv) {
+  EnvInspection inspection{.name = "look", .plugin = "toy", .spec = {}};
+  inspection.spec.shape_meta = {.obs = {{.name = "depth",
+                                         .type = KeyType::kDepth,
+                                         .shape = {1, 4, 4},
+                                         .dtype = DType::kUInt16},
+                                        {.name = "state", .shape = {2}}},
+                                .action = {.name = "action", .shape = {2}}};
+  const nlohmann::json meta = ToJson(inspection)["shape_meta"];
+  EXPECT_EQ(ShapeMeta::FromConfig(Config::FromJson(meta.dump())), inspection.spec.shape_meta);
+}
+
 TEST(DataInspection, RefusesADataSetWithoutEpisodes) {
   EXPECT_THAT(MessageOf(ErrorCode::kData, [] { InspectData(NoEpisodes(), "empty"); }),
               HasSubstr("'empty' holds no episode"));

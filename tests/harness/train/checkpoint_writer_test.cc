@@ -136,6 +136,24 @@ TEST_F(CheckpointWriterTest, BestIsWrittenThenLatestThenTheOldOneIsRemoved) {
   EXPECT_THAT(Names(), ElementsAre("latest", "new"));
 }
 
+TEST_F(CheckpointWriterTest, TheLatestOfAnInterruptionGoesOnceALaterCheckpointIsComplete) {
+  const auto writer = Open();
+  Save(writer.get(), 1);  // an interruption saves it in any case
+  writer->Finish();
+  Save(writer.get(), 2, {.is_latest = false});
+  writer->Finish();
+  EXPECT_THAT(Names(), ElementsAre("latest")) << "nothing later was written";
+
+  bool was_kept_until_then = false;
+  on_step_ = [&](int step) {
+    if (step == kNumSteps) was_kept_until_then = Names().contains("latest");
+  };
+  Save(writer.get(), 3, {.kept = "epoch=0002", .is_latest = false});
+  writer->Finish();
+  EXPECT_TRUE(was_kept_until_then);
+  EXPECT_THAT(Names(), ElementsAre("epoch=0002"));
+}
+
 TEST_F(CheckpointWriterTest, LogIsDurableBeforeAnyFileIsWritten) {
   bool is_folder_empty = false;
   on_sync_ = [&] { is_folder_empty = fs::is_empty(scratch_.path()); };

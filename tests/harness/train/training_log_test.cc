@@ -173,6 +173,14 @@ TEST_F(TrainingLogTest, WithAccumulationThePointIsAtTheStepThatCompletesTheUpdat
   EXPECT_THAT(StepsWith("train/loss", folder()), ElementsAre(2, 5, 8));
 }
 
+TEST_F(TrainingLogTest, AnEpochThatEndsWithASkippedUpdateOfFloat16HasItsPoint) {
+  step_.grad_norm.reset();
+  step_.parts = {{"grad_scale", 1024.0}};
+  TrainingLog log = Open({.every = 4});
+  log.AddEpochEnd({.global_step = 5}, step_, {{"test/mean_score", 0.75}});
+  EXPECT_THAT(EventsOf(folder()), Contains(ScalarEvent(Step(5), "test/mean_score", 0.75F)));
+}
+
 TEST_F(TrainingLogTest, TimesAreMeansOverTheStepsSinceTheLastPoint) {
   TrainingLog log = Open({.every = 2});
   AddTimedStep(&log, 0, {9.0, 9.0, 9.0, 9.0, 9.0});

@@ -21,6 +21,18 @@ void FitToPixels(Subject& subject) {
   };
 }
 
+// As that of a LeRobot policy with MIN_MAX.
+void FitToPixelsWithoutMeans(Subject& subject) {
+  FitToPixels(subject);
+  subject.edit_normalizer = [fit = subject.edit_normalizer](Normalizer::Fields& fields) {
+    fit(fields);
+    for (auto& [key, field] : fields) {
+      field.stats.mean.clear();
+      field.stats.std.clear();
+    }
+  };
+}
+
 void DrawAnew(const std::string& name, std::span<float> values) {
   RandomStream random(name.size(), core::kInitStream);
   for (float& value : values) value = 0.05F * random.Normal();
@@ -70,6 +82,7 @@ void MirrorActions(Subject& subject) {
 
 const std::vector<Case> kCheckpointFaults = {
     {"StatisticsOfOtherData", "normalizer.wrong_statistics", FitToPixels},
+    {"ThoseWithoutMeans", "normalizer.wrong_statistics", FitToPixelsWithoutMeans},
     {"WeightsAllZero", "weights.broken",
      EmaWeights([](auto&, auto values) { Multiply(0.0F, values); })},
     {"WeightsExploded", "weights.broken",

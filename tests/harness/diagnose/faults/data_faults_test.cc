@@ -64,6 +64,7 @@ const std::vector<Case> kDataFaults = {
     {"EpisodesTwice", "data.duplicate_episodes", Data(RepeatEpisodes)},
     {"ValidationInTraining", "data.leakage", Data(RepeatEpisodes)},
     {"EpisodesShorterThanTheHorizon", "data.short_episodes", Data(CutShort)},
+    {"EpisodesWithoutASequence", "data.short_episodes", Overrides({"horizon=40"})},
     {"AGlitch", "data.outliers", Data([](auto& data) { data.agent_pos[100] = 400.0F; })},
     {"ShuffledActions", "data.shuffled_actions", Data(ShuffleActions)},
     {"StillCamera", "data.still_camera",

@@ -215,6 +215,8 @@ INSTANTIATE_TEST_SUITE_P(
              Overrides({"normalizer.action=gaussian", kScheduler + "clip_sample_range=5"})},
         Case{"PredictsTheSample", "", Overrides({kScheduler + "prediction_type=sample"})},
         Case{"FlowMatching", "", Overrides({"policy.params.objective=flow_matching"})},
+        Case{"ConstantRateWithoutWarmUp", "",
+             Overrides({"training.lr_scheduler=constant", "training.lr_warmup_steps=5000"})},
         Case{"Mip", "", Overrides({"policy.params.objective=mip"})},
         Case{"ALog", "", Log(HealthyLoss)}),
     NameOf);

@@ -111,13 +111,17 @@ TEST(CheckpointParts, OnlyIncludedPartsAreSaved) {
 
 TEST(CheckpointParts, UnknownPartsAndCheckpointsWithoutAPolicyAreErrors) {
   const ScratchFolder scratch;
-  const auto error_of = [&](const char* keys) {
-    return MessageOf(ErrorCode::kConfig, [&] { TrainWithConfig(scratch.path(), ConfigOf(keys)); });
+  const auto error_of = [&](const char* keys, const char* training = "") {
+    return MessageOf(ErrorCode::kConfig,
+                     [&] { TrainWithConfig(scratch.path(), ConfigOf(keys, training)); });
   };
   EXPECT_THAT(error_of(R"("exclude_keys": ["optimiser"])"),
               HasSubstr("'optimiser' is not a selectable part of a checkpoint; the parts are "
                         "model, ema, optimizer"));
   EXPECT_THAT(error_of(R"("exclude_keys": ["model", "ema"])"), HasSubstr("has no policy"));
+  EXPECT_THAT(error_of(R"("include_keys": ["ema"])", R"("use_ema": false)"),
+              HasSubstr("a checkpoint without model has no policy"));
+  EXPECT_TRUE(fs::is_empty(scratch.path())) << "it had begun";
 }
 
 TEST(CheckpointParts, PythonOpensTheTensorsAndFindsTheSameNumbers) {
@@ -167,6 +171,20 @@ TEST(Retention, WithoutTheLatestItGoesOnFromTheLatestKeptEpoch) {
   EXPECT_THAT(CheckpointsOf(broken), ElementsAre("epoch=0000", "epoch=0001"));
   TrainWithConfig(broken, ConfigOf(kept, R"("resume": true)"));
   EXPECT_EQ(DifferingFiles(scratch.path() / "whole", broken), "");
+}
+
+TEST(Retention, WithoutTheLatestThatOfAnInterruptionDoesNotOutliveTheNextCheckpoint) {
+  const ScratchFolder scratch;
+  const fs::path whole = scratch.path() / "whole";
+  const fs::path stopped = scratch.path() / "stopped";
+  const std::string kept = R"("keep_every": 1, "save_last_ckpt": false, "topk": {"k": 0})";
+  TrainWithConfig(whole, ConfigOf(kept));
+  std::atomic<bool> stop = false;
+  TrainWithConfig(stopped, ConfigOf(kept),
+                  {.on_loss = [&](int n) { stop = stop || n == 30; }, .stop = &stop});
+  EXPECT_TRUE(CheckpointsOf(stopped).contains("latest"));
+  TrainWithConfig(stopped, ConfigOf(kept, R"("resume": true)"));
+  EXPECT_EQ(DifferingFiles(whole, stopped), "");
 }
 
 TEST(TopK, AnyLoggedMetricRanksAndItsTableSurvivesAResume) {

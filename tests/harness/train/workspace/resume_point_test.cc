@@ -183,6 +183,19 @@ TEST(RequireSameTraining, FreeKeysMayChangeAndTheOthersAreNamedWithBothValues) {
   EXPECT_THAT(message, testing::Not(HasSubstr("num_epochs")));
 }
 
+TEST(RequireSameTraining, WhatSamplesAreRolledForwardByMayNotChange) {
+  const auto change = [](int max_roll_forward) {
+    nlohmann::json before = {{"training", {{"max_roll_forward", max_roll_forward}}}};
+    before["env_runner"]["chunking"]["followed_actions"] = {{"agent_pos", {0, 1}}};
+    nlohmann::json now = before;
+    now["env_runner"]["chunking"]["followed_actions"]["agent_pos"] = {1, 0};
+    RequireSameTraining(before, now);
+  };
+  EXPECT_NO_THROW(change(0)) << "only rollouts use it";
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { change(4); }),
+              HasSubstr("\n  env_runner.chunking.followed_actions"));
+}
+
 TEST_F(ResumePointTest, AnotherNumberOfBatchesInAnEpochIsRefused) {
   nlohmann::json config = nlohmann::json::parse(FakeConfig(R"("resume": true)").ToJson());
   config["dataloader"]["batch_size"] = 8;  // as a dataset that has grown or shrunk

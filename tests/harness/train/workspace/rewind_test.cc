@@ -237,6 +237,19 @@ TEST(SaveCheckpoint, RefusesTagsAndFoldersThatAreNone) {
   EXPECT_TRUE(fs::exists(scratch.path() / "data" / "important.txt"));
 }
 
+TEST(SaveCheckpoint, AFolderThatItMayNotReplaceIsRefusedBeforeTheTraining) {
+  const ScratchFolder scratch;
+  const fs::path data = scratch.path() / "data";
+  fs::create_directories(data);
+  nlohmann::json config = nlohmann::json::parse(KeepingConfig().ToJson());
+  const nlohmann::json save = {{"epoch", 3}, {"path", data.string()}};
+  config["checkpoint"]["save_at"] = {save};
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage,
+                        [&] { TrainRun(scratch.path() / "run", Config::FromJson(config.dump())); }),
+              AllOf(HasSubstr(data.string()), HasSubstr("exists and is no checkpoint")));
+  EXPECT_FALSE(fs::exists(scratch.path() / "run"));
+}
+
 TEST(SaveCheckpoint, TheConfigAsksForThemAfterAnEpoch) {
   const ScratchFolder scratch;
   const fs::path run = scratch.path() / "run";
