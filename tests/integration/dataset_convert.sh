@@ -96,6 +96,8 @@ status=0
 wait $! || status=$?
 set +m
 [ $status -eq 75 ] || [ $status -eq 0 ] || fail "ended with $status: $(cat interrupted.txt)"
+[ $status -eq 0 ] || expect_exit 2 "with other features" "$dp_bench" dataset convert source.zarr interrupted --format lerobot \
+  --map observation.state=goal --map observation.environment_state=agent_pos
 [ $status -eq 0 ] || "$dp_bench" dataset convert source.zarr interrupted --format lerobot >convert.txt 2>&1 ||
   fail "$(cat convert.txt)"
 diff -r whole interrupted >diff.txt || fail "after Ctrl-C: $(head -3 diff.txt)"

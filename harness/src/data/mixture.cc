@@ -1,11 +1,14 @@
 #include "data/mixture.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "core/console.h"
 #include "core/errors.h"
+#include "data/key_check.h"
 #include "dp_bench/config_keys.h"
 
 namespace dp_bench::data {
@@ -49,11 +52,38 @@ bool IsShared(const KeySpec& key, const std::vector<MixturePart>& parts) {
   return true;
 }
 
+// Whether no part has the channels of the key in another order. Other names may be the same
+// channels, spelled in another way.
+bool IsInOneOrder(const std::string& key, const std::vector<MixturePart>& parts) {
+  const auto names_of = [&key](const MixturePart& part) {
+    return part.dataset->ChannelNames(part.dataset->KeyIndex(key));
+  };
+  const std::vector<std::string> first = names_of(parts.front());
+  for (const MixturePart& part : parts) {
+    const std::vector<std::string> own = names_of(part);
+    if (own == first || own.empty() || first.empty()) continue;
+    const bool is_other_order = std::ranges::is_permutation(own, first);
+    core::LogWarning("the mixture {} '{}', whose channels are {} in '{}' and {} in '{}'",
+                     is_other_order ? "leaves out" : "joins", key, fmt::join(first, ", "),
+                     parts.front().name, fmt::join(own, ", "), part.name);
+    if (is_other_order) return false;
+  }
+  return true;
+}
+
+// 0 if they differ, or one is unknown.
 double CommonFps(const std::vector<MixturePart>& parts) {
   const double fps = parts.front().dataset->spec().fps;
-  const bool is_common = std::ranges::all_of(
-      parts, [fps](const MixturePart& part) { return part.dataset->spec().fps == fps; });
-  return is_common ? fps : 0.0;
+  for (const MixturePart& part : parts) {
+    const double other = part.dataset->spec().fps;
+    if (other == fps) continue;
+    if (fps > 0.0 && other > 0.0) {
+      core::LogWarning("the mixture has {} in '{}' and {} in '{}': a step is not the same time",
+                       RateText(fps), parts.front().name, RateText(other), part.name);
+    }
+    return 0.0;
+  }
+  return fps;
 }
 
 }  // namespace
@@ -96,7 +126,9 @@ void Mixture::AddKeys() {
   spec_.fps = CommonFps(parts_);
   for (const KeySpec& key : FirstPart().spec().keys) {
     const bool is_replaced = task_key_ && key.name == task_key_->spec().name;
-    if (!is_replaced && IsShared(key, parts_)) spec_.keys.push_back(key);
+    if (!is_replaced && IsShared(key, parts_) && IsInOneOrder(key.name, parts_)) {
+      spec_.keys.push_back(key);
+    }
   }
   if (task_key_) spec_.keys.push_back(task_key_->spec());
   std::ranges::sort(spec_.keys, {}, &KeySpec::name);

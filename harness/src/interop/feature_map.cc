@@ -147,22 +147,6 @@ std::int64_t BeginOf(const std::string& key, const std::vector<FeatureBinding>& 
   return begin;
 }
 
-// Copies column `from` of every row of `weight` [out, columns] to column `to` of `result`.
-struct ColumnCopy {
-  const Array& weight;
-  Array* result;
-
-  void operator()(std::int64_t from, std::int64_t to) const {
-    const std::int64_t n_columns = weight.shape()[1];
-    const auto source = weight.as<float>();
-    const auto target = result->as<float>();
-    for (std::int64_t row = 0; row < weight.shape()[0]; ++row) {
-      target[static_cast<std::size_t>(row * n_columns + to)] =
-          source[static_cast<std::size_t>(row * n_columns + from)];
-    }
-  }
-};
-
 void RequireColumns(const std::string& name, const Array& weight, std::int64_t wanted) {
   if (weight.dtype() == DType::kFloat32 && weight.shape().size() == 2 &&
       weight.shape()[1] == wanted) {
@@ -174,54 +158,42 @@ void RequireColumns(const std::string& name, const Array& weight, std::int64_t w
       name, Name(weight.dtype()), ToString(weight.shape()), wanted);
 }
 
-enum class Direction { kFromLerobot, kToLerobot };
-
-Array ReorderColumns(const std::string& name, const Array& weight, const ConditionOrder& order,
-                     Direction direction) {
+Array ReorderColumns(const std::string& name, const Array& weight, const ConditionOrder& order) {
   const auto width = std::ssize(order.columns);
   RequireColumns(name, weight, order.diffusion_step_embed_dim + order.n_obs_steps * width);
   Array result = weight;
-  const ColumnCopy copy{weight, &result};
-  for (std::int64_t step = 0; step < order.n_obs_steps; ++step) {
-    const std::int64_t begin = order.diffusion_step_embed_dim + step * width;
-    for (std::int64_t ours = 0; ours < width; ++ours) {
-      const std::int64_t theirs = order.columns[static_cast<std::size_t>(ours)];
-      if (direction == Direction::kFromLerobot) {
-        copy(begin + theirs, begin + ours);
-      } else {
-        copy(begin + ours, begin + theirs);
-      }
-    }
+  const std::int64_t n_columns = weight.shape()[1];
+  const auto source = weight.as<float>();
+  const auto target = result.as<float>();
+  for (std::int64_t i = 0; i < std::ssize(target); ++i) {
+    const std::int64_t place = i % n_columns - order.diffusion_step_embed_dim;
+    if (place < 0) continue;
+    const std::int64_t ours = place % width;
+    const std::int64_t theirs = order.columns[static_cast<std::size_t>(ours)];
+    target[static_cast<std::size_t>(i)] = source[static_cast<std::size_t>(i - ours + theirs)];
   }
   return result;
 }
 
-// "diffusion.rgb_encoder.1.out.bias" with the encoder's number in the other order.
-std::string RenameEncoder(const std::string& name, const ConditionOrder& order,
-                          Direction direction) {
-  if (order.cameras.empty() || !name.starts_with(kEncoder)) return name;
+// "diffusion.rgb_encoder.1.out.bias" with our number of the encoder.
+std::string RenameEncoder(const std::string& name, const ConditionOrder& order) {
+  if (!name.starts_with(kEncoder)) return name;
   for (std::size_t ours = 0; ours < order.cameras.size(); ++ours) {
-    const std::size_t theirs = order.cameras[ours];
-    const std::size_t from = direction == Direction::kFromLerobot ? theirs : ours;
-    const std::size_t to = direction == Direction::kFromLerobot ? ours : theirs;
-    const std::string prefix = fmt::format("{}{}.", kEncoder, from);
-    if (name.starts_with(prefix)) {
-      return fmt::format("{}{}.{}", kEncoder, to, name.substr(prefix.size()));
+    const std::string theirs = fmt::format("{}{}.", kEncoder, order.cameras[ours]);
+    if (name.starts_with(theirs)) {
+      return fmt::format("{}{}.{}", kEncoder, ours, name.substr(theirs.size()));
     }
   }
   return name;
 }
 
-ArrayMap Reorder(const ArrayMap& weights, const ConditionOrder& order, Direction direction) {
-  ArrayMap result;
-  for (const auto& [name, array] : weights) {
-    if (name.ends_with(".cond_encoder.1.weight")) {
-      result[name] = ReorderColumns(name, array, order, direction);
-    } else {
-      result[RenameEncoder(name, order, direction)] = array;
-    }
+template <class Number>
+std::vector<Number> Inverse(const std::vector<Number>& permutation) {
+  std::vector<Number> inverse(permutation.size());
+  for (std::size_t i = 0; i < permutation.size(); ++i) {
+    inverse[static_cast<std::size_t>(permutation[i])] = static_cast<Number>(i);
   }
-  return result;
+  return inverse;
 }
 
 // The feature that a key of ours becomes when nothing else was asked for. `is_first`: the first of
@@ -271,9 +243,11 @@ void RequireInputsOfLerobot(const std::vector<FeatureBinding>& bindings) {
   };
   if (!has_type(LerobotFeatureType::kState) ||
       !(has_type(LerobotFeatureType::kVisual) || has_type(LerobotFeatureType::kEnv))) {
+    std::vector<std::string> names;
+    for (const FeatureBinding& binding : bindings) names.push_back(binding.feature.name);
     throw ConfigError(
-        "LeRobot's policy needs '{}', and a camera or '{}'; this policy has only one key",
-        kLerobotState, kLerobotEnvState);
+        "LeRobot's policy needs '{}', and a camera or '{}'; this policy has only '{}'",
+        kLerobotState, kLerobotEnvState, fmt::join(names, "', '"));
   }
 }
 
@@ -327,6 +301,9 @@ std::vector<FeatureBinding> NameFeatures(const ShapeMeta& shape_meta,
   std::vector<FeatureBinding> bindings;
   for (const std::string& text : asked) {
     const Request request = ParseRequest(text);
+    if (FindFeature(bindings, request.feature) != nullptr) {
+      throw UsageError("--map {}: the feature is given twice; give all its keys at once", text);
+    }
     for (const std::string& key : request.keys) free.Take(key, request.feature);
     bindings.push_back({MakeFeature(request.feature, request.keys, shape_meta), request.keys});
   }
@@ -389,11 +366,22 @@ ConditionOrder MakeConditionOrder(const std::vector<FeatureBinding>& bindings,
 }
 
 ArrayMap FromLerobotOrder(const ArrayMap& weights, const ConditionOrder& order) {
-  return Reorder(weights, order, Direction::kFromLerobot);
+  ArrayMap result;
+  for (const auto& [name, array] : weights) {
+    if (name.ends_with(".cond_encoder.1.weight")) {
+      result[name] = ReorderColumns(name, array, order);
+    } else {
+      result[RenameEncoder(name, order)] = array;
+    }
+  }
+  return result;
 }
 
 ArrayMap ToLerobotOrder(const ArrayMap& weights, const ConditionOrder& order) {
-  return Reorder(weights, order, Direction::kToLerobot);
+  ConditionOrder inverse = order;
+  inverse.columns = Inverse(order.columns);
+  inverse.cameras = Inverse(order.cameras);
+  return FromLerobotOrder(weights, inverse);
 }
 
 }  // namespace dp_bench::interop

@@ -191,7 +191,8 @@ KeyStats StatsOf(const std::vector<const Normalizer::Field*>& fields, LerobotNor
   for (const Normalizer::Field* field : fields) {
     Numbers scale = planner::ToNumbers(field->scale);
     Numbers offset = planner::ToNumbers(field->offset);
-    if (norm == LerobotNorm::kMeanStd && std::ssize(scale) < n_channels) {  // one for all channels
+    const bool is_for_all_channels = fields.size() == 1 && scale.size() == 1;
+    if (norm == LerobotNorm::kMeanStd && is_for_all_channels) {
       scale.assign(static_cast<std::size_t>(n_channels), scale[0]);
       offset.assign(static_cast<std::size_t>(n_channels), offset[0]);
     }

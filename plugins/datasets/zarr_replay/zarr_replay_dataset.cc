@@ -370,7 +370,7 @@ void ZarrReplayDataset::PrepareCache() {
     if (chunk_bytes > limit) {
       memory_.Refuse(fmt::format("{} has chunks of {} bytes, which are decoded as a whole",
                                  source.array->Describe(), chunk_bytes),
-                     chunk_bytes);
+                     memory_.Counted(memory_.held()) + chunk_bytes);
     }
   }
   memory_.RequireMachineHas(limit);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,10 @@ class FakeDataset final : public Dataset {
   const DatasetSpec& spec() const override { return spec_; }
   std::span<const std::int64_t> episode_ends() const override { return ends_; }
 
+  std::vector<std::string> ChannelNames(int key) const override {
+    return key == 0 ? action_channels : std::vector<std::string>();
+  }
+
   void DoRead(int key, std::int64_t begin, std::int64_t end,
               std::span<std::byte> out) const override {
     const KeySpec& spec = spec_.keys[static_cast<std::size_t>(key)];
@@ -56,6 +61,7 @@ class FakeDataset final : public Dataset {
     *std::ranges::find(spec_.keys, key.name, &KeySpec::name) = key;
   }
 
+  std::vector<std::string> action_channels;         // none: they have no names
   std::atomic<std::int64_t> faulty_image_step{-1};  // reading this step of the image throws
 
  private:

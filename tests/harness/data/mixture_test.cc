@@ -139,16 +139,41 @@ TEST(MixtureTest, LeavesOutAKeyThatDiffersBetweenParts) {
   EXPECT_EQ(mixture.spec().keys[1].name, "image");
 }
 
+TEST(MixtureTest, LeavesOutAKeyWhoseChannelsAreInAnotherOrder) {
+  const auto part = [](const std::string& name, const std::vector<std::string>& channels) {
+    auto dataset = std::make_unique<FakeDataset>(std::vector<std::int64_t>{2});
+    dataset->action_channels = channels;
+    return MixturePart{.name = name, .dataset = std::move(dataset), .task = name};
+  };
+  const auto mix = [&](const std::vector<std::string>& second) {
+    const Mixture mixture(Parts(part("a", {"x", "y"}), part("b", second)), {},
+                          MixtureSampling::kProportional);
+    return mixture.spec().keys.size();
+  };
+  EXPECT_EQ(mix({"x", "y"}), 3U);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(mix({"y", "x"}), 2U);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("leaves out 'action', whose channels are x, y in 'a' and y, x in 'b'"));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(mix({"x.pos", "y.pos"}), 3U);  // may be the same, spelled in another way
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("joins 'action'"));
+  EXPECT_EQ(mix({}), 3U);
+}
+
 TEST(MixtureTest, HasOnlyTheKeysOfAllParts) {
   std::vector<MixturePart> parts = Parts(Fake("a", {2}));
   parts.push_back({.name = "b",
                    .dataset = std::make_unique<RecordedDataset>(std::vector<std::int64_t>{1},
                                                                 std::vector<std::string>{""}),
                    .task = "b"});
+  testing::internal::CaptureStderr();
   const Mixture mixture(std::move(parts), {}, MixtureSampling::kProportional);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("the mixture has 10 Hz in 'a' and 20 Hz in 'b'"));
   ASSERT_EQ(mixture.spec().keys.size(), 1);
   EXPECT_EQ(mixture.spec().keys[0].name, "action");
-  EXPECT_EQ(mixture.spec().fps, 0.0);  // 10 and 20 Hz
+  EXPECT_EQ(mixture.spec().fps, 0.0);
 }
 
 TEST(MixtureTest, AnUnknownTaskIsRefusedWithItsDataset) {

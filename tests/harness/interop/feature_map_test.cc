@@ -135,6 +135,17 @@ TEST(MakeFeatures, RefusesWhatLerobotCannotHave) {
   EXPECT_THAT(MessageOf(ErrorCode::kConfig,
                         [] { MakeFeatures({.obs = {LowDim("observation.state", 16)}}, {}); }),
               HasSubstr("a camera or 'observation.environment_state'"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [] {
+                          MakeFeatures({.obs = {Rgb("image"), Rgb("top")}}, {});
+                        }),
+              HasSubstr("has only 'observation.image', 'observation.images.top'"));
+  const Keys twice = {"observation.state=left", "observation.state=right"};
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage,
+                        [&] {
+                          MakeFeatures({.obs = {LowDim("left", 1), LowDim("right", 1)}}, twice);
+                        }),
+              HasSubstr("is given twice; give all its keys at once"));
   const Keys asked = {"observation.velocity=speed"};
   EXPECT_THAT(
       MessageOf(ErrorCode::kUsage, [&] { MakeFeatures({.obs = {LowDim("speed", 1)}}, asked); }),
@@ -182,6 +193,20 @@ TEST(ConditionOrder, ColumnsAndEncodersGetOurOrder) {
   const ArrayMap back = ToLerobotOrder(ours, example.order);
   EXPECT_THAT(back.at(kFilm).as<float>(), testing::ElementsAreArray(Row(13).as<float>()));
   EXPECT_EQ(back.at("diffusion.rgb_encoder.0.out.bias").size(), 1);
+}
+
+// With three, the way back is another one than the way there.
+TEST(ConditionOrder, ThreeEncodersComeBackToTheirPlaces) {
+  ConditionOrder order = Reordering().order;
+  order.cameras = {1, 2, 0};
+  ArrayMap weights;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    weights["diffusion.rgb_encoder." + std::to_string(i) + ".out.bias"] = Row(i + 1);
+  }
+  const ArrayMap ours = FromLerobotOrder(weights, order);
+  EXPECT_EQ(ours.at("diffusion.rgb_encoder.0.out.bias").size(), 2);
+  const ArrayMap back = ToLerobotOrder(ours, order);
+  for (const auto& [name, array] : weights) EXPECT_EQ(back.at(name).size(), array.size()) << name;
 }
 
 TEST(ConditionOrder, WeightsWithOtherColumnsAreNamed) {

@@ -59,6 +59,21 @@ TEST_F(TwoKeysOfAFeature, AStatisticThatOneKeyLacksIsLeftOut) {
   EXPECT_EQ(stats.std, (Numbers{0.25, 0.5, 2.0}));
 }
 
+// dp_bench does not scale up a deviation near 0, as LeRobot's formula would.
+TEST_F(TwoKeysOfAFeature, SmallDeviationsBecomeStatisticsOfAllNumbers) {
+  policy_.config.normalization_mapping[LerobotFeatureType::kState] = LerobotNorm::kMeanStd;
+  policy_.stats["observation.state"].std[2] = 1e-5;
+  Normalizer::Fields fields = Imported();
+  fields.at("hand").scale = torch::ones({1});
+  fields.at("hand").offset = torch::full({1}, -4.0);
+  const KeyStats stats = Exported(std::move(fields));
+  ASSERT_EQ(stats.mean.size(), 3);
+  ASSERT_EQ(stats.std.size(), 3);
+  EXPECT_NEAR(stats.std[0], 0.25, 1e-5);
+  EXPECT_EQ(stats.mean[2], 4.0);
+  EXPECT_EQ(stats.std[2], 1.0);
+}
+
 TEST_F(TwoKeysOfAFeature, OneThatIsLackingIsLeftOutOfComputedStatisticsToo) {
   Normalizer::Fields fields = Imported();
   fields.at("hand").stats = {};  // so min and max are computed from scale and offset

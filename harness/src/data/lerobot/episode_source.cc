@@ -195,14 +195,19 @@ RecordedVideo EpisodeSource::FindVideo(const std::string& key) const {
       continue;
     }
     video.is_video = true;
+    const Feature& feature = metadata.features.at(name);
+    const Feature& first = folders_[0].metadata.features.at(FeatureOf(0, key));
+    if (feature.depth_code != first.depth_code || feature.depth_unit != first.depth_unit) {
+      video.obstacle = fmt::format("'{}' of {} has another scale of depth", name, root);
+    }
     const std::string codec =
         media::VideoCodecOf(metadata.VideoFile(name, metadata.videos.at(name)[0].file));
     const ordered_json& entry = folders_[i].features.at(name);
     if (video.codec.empty()) {
       video.codec = codec;
       video.entry = entry;
-      const std::optional<double> metres = metadata.features.at(name).depth_unit;
-      if (metres) video.depth_unit = *metres * 1000.0;
+      video.is_depth = feature.is_depth;
+      if (feature.depth_unit) video.depth_unit = *feature.depth_unit * 1000.0;
     } else if (video.codec != codec) {
       video.obstacle = fmt::format("'{}' of {} is {}, and that of other sources is {}", name, root,
                                    codec, video.codec);
@@ -252,12 +257,15 @@ ordered_json EpisodeSource::FindEntry(const std::string& key,
 }
 
 std::optional<CopiedColumn> EpisodeSource::FindColumn(const std::string& key,
+                                                      const std::vector<std::string>& channels,
                                                       std::int64_t n) const {
   if (is_empty()) return std::nullopt;
   const std::string& name = FeatureOf(0, key);
   const Feature& feature = folders_[0].metadata.features.at(name);
   const ordered_json& entry = folders_[0].features.at(name);
   if (feature.kind != Feature::Kind::kNumbers || IsPlain(feature, entry)) return std::nullopt;
+  const bool are_named = !channels.empty() && !feature.channels.empty();
+  if (are_named && feature.channels != channels) return std::nullopt;  // the key has another order
   for (std::size_t i = 1; i < folders_.size(); ++i) {
     if (FeatureOf(i, key) != name) return std::nullopt;
   }
@@ -285,6 +293,10 @@ std::string EpisodeSource::ObstacleOf(const std::string& feature) const {
       return fmt::format("it has another dtype or shape in {}", root);
     }
     const Feature& known = folder.metadata.features.at(feature);
+    const std::vector<std::string>& channels = folders_[0].metadata.features.at(feature).channels;
+    if (known.channels != channels && !known.channels.empty() && !channels.empty()) {
+      return fmt::format("its channels have other names or another order in {}", root);
+    }
     const bool is_numbers = known.kind == Feature::Kind::kNumbers && NumElements(known.shape) > 0;
     if (!is_numbers && DTypeOf(entry) != "string") {
       return fmt::format("{} of shape {} is not supported", DTypeOf(entry),

@@ -45,6 +45,7 @@ struct SourceConfig {
 /// The videos that a key was read from.
 struct RecordedVideo {
   bool is_video = false;         // in any of the folders
+  bool is_depth = false;         // of the first folder
   std::string obstacle;          // why they cannot be copied; empty if they can
   std::string codec;             // "av1"
   nlohmann::ordered_json entry;  // of info.json: "features"
@@ -89,8 +90,10 @@ class EpisodeSource {
                                    std::int64_t n) const;
 
   /// The column that a key was read from, if it is not a list of float32 numbers, which the writer
-  /// makes from the key. `n` is the size of the key.
-  std::optional<CopiedColumn> FindColumn(const std::string& key, std::int64_t n) const;
+  /// makes from the key. `n` is the size of the key, and `channels` are the names of its numbers.
+  std::optional<CopiedColumn> FindColumn(const std::string& key,
+                                         const std::vector<std::string>& channels,
+                                         std::int64_t n) const;
 
   /// Columns that no key was read from, and that all folders have. Names of others are appended to
   /// `left_out`, each with the reason.

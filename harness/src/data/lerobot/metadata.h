@@ -59,6 +59,8 @@ struct DepthCode {
   double max = 0.0;
   double shift = 0.0;
   bool is_logarithmic = true;
+
+  friend bool operator==(const DepthCode&, const DepthCode&) = default;
 };
 
 /// One entry of "features" in info.json.

@@ -27,6 +27,8 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxNotesBytes = std::size_t{64} << 20;
 
+constexpr std::size_t kMaxImageBytes = (std::size_t{1} << 31) - 2;  // Arrow counts in int32
+
 // values of the param codec
 constexpr const char* kAuto = "auto";
 constexpr const char* kPng = "png";
@@ -194,7 +196,7 @@ void LeRobotWriter::AddNumbers(const FeatureConfig& config, std::span<const KeyS
   }
   if (keys.size() != 1) return;
   feature.entry = recorded_.FindEntry(keys[0]->name, config.channels, feature.n);
-  track->column = recorded_.FindColumn(keys[0]->name, feature.n);
+  track->column = recorded_.FindColumn(keys[0]->name, config.channels, feature.n);
   if (track->column && track->column->name != config.name) track->column.reset();
   if (track->column) feature.entry = track->column->entry;
 }
@@ -205,16 +207,19 @@ void LeRobotWriter::AddCamera(const FeatureConfig& config, const KeySpec& key, T
   feature.type = key.type;
   feature.height = static_cast<int>(key.shape[1]);
   feature.width = static_cast<int>(key.shape[2]);
-  const RecordedVideo recorded =
-      recorded_.is_empty() ? RecordedVideo() : recorded_.FindVideo(key.name);
+  RecordedVideo recorded = recorded_.is_empty() ? RecordedVideo() : recorded_.FindVideo(key.name);
   const bool is_depth = key.type == KeyType::kDepth;
+  if (recorded.is_video && is_depth && !recorded.is_depth) {
+    recorded.obstacle = "they are colour, which is read as depth";
+  }
   const bool is_auto = config_.codec == kAuto;
   const bool is_encoded = !is_auto && config_.codec != kPng && !is_depth;
   if (is_auto && recorded.is_video && !recorded.obstacle.empty()) {
     throw UsageError(
-        "feature '{}': its videos cannot be copied: {}. Encode them again (--param codec=av1, h264 "
-        "or hevc) or store the decoded images (--param codec=png).",
-        config.name, recorded.obstacle);
+        "feature '{}': its videos cannot be copied: {}. {}tore the decoded images (--param "
+        "codec=png).",
+        config.name, recorded.obstacle,
+        is_depth ? "S" : "Encode them again (--param codec=av1, h264 or hevc) or s");
   }
   const bool is_copied = recorded.is_video && recorded.obstacle.empty() && config_.codec != kPng &&
                          (!is_encoded || config_.codec == recorded.codec);
@@ -309,6 +314,10 @@ json LeRobotWriter::Identity() const {
                               {"width", feature.width},
                               {"height", feature.height},
                               {"entry", feature.entry}};
+  }
+  for (const std::unique_ptr<Track>& track : tracks_) {
+    json& keys = features[track->feature.name]["keys"];
+    for (const std::size_t key : track->keys) keys.push_back(keys_[key].name);
   }
   return {{"source", config_.source},
           {"fps", dataset_.fps},
@@ -467,7 +476,16 @@ void LeRobotWriter::EndImages(Track& track, ParquetTable* table) {
     for (std::int64_t i = 0; i < head_.n_steps; ++i) {
       names.push_back(fmt::format("frame-{:06d}.png", i));
     }
-    table->AddImages(track.feature.name, track.encoder->Take(), names);
+    const auto files = track.encoder->Take();
+    std::size_t n_bytes = 0;
+    for (const auto& file : files) n_bytes += file.size();
+    if (n_bytes > kMaxImageBytes) {
+      throw DataError(
+          "'{}': the PNG files of episode {} have {} bytes, more than the {} of a column; encode "
+          "videos with --param codec=av1, h264 or hevc",
+          track.feature.name, n_episodes(), n_bytes, kMaxImageBytes);
+    }
+    table->AddImages(track.feature.name, files, names);
   } else if (track.video != nullptr) {
     track.video->Finish();
     track.video.reset();

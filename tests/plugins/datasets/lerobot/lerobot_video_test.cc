@@ -192,11 +192,12 @@ TEST(LeRobotVideo, OddSizesAreRefusedBeforeAnythingIsWritten) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-// A conversion of LeRobot datasets, as `dp_bench dataset` does it.
-LeRobotWriterConfig CopyConfig(const fs::path& path, const std::vector<fs::path>& sources) {
+// A conversion of LeRobot datasets, as `dp_bench dataset` does it. `keys`: as of --keys.
+LeRobotWriterConfig CopyConfig(const fs::path& path, const std::vector<fs::path>& sources,
+                               const reader::KeyConfigs& keys = {}) {
   LeRobotWriterConfig config = {.path = path, .source = "a test", .features = {}};
   for (const fs::path& source : sources) {
-    const LeRobotDataset dataset({.path = source});
+    const LeRobotDataset dataset({.path = source, .keys = keys});
     SourceFolder folder = {.path = source, .features = {}};
     for (std::size_t i = 0; i < dataset.spec().keys.size(); ++i) {
       folder.features[dataset.spec().keys[i].name] = dataset.FeatureName(static_cast<int>(i));
@@ -207,7 +208,7 @@ LeRobotWriterConfig CopyConfig(const fs::path& path, const std::vector<fs::path>
     }
     config.recorded.folders.push_back(folder);
   }
-  const LeRobotDataset first({.path = sources[0]});
+  const LeRobotDataset first({.path = sources[0], .keys = keys});
   for (const auto& [key, feature] : config.recorded.folders[0].features) {
     config.features.push_back(
         {.name = feature, .keys = {key}, .channels = first.ChannelNames(first.KeyIndex(key))});
@@ -215,11 +216,11 @@ LeRobotWriterConfig CopyConfig(const fs::path& path, const std::vector<fs::path>
   return config;
 }
 
-void Convert(const LeRobotWriterConfig& config) {
-  const LeRobotDataset first({.path = config.recorded.folders[0].path});
+void Convert(const LeRobotWriterConfig& config, const reader::KeyConfigs& keys = {}) {
+  const LeRobotDataset first({.path = config.recorded.folders[0].path, .keys = keys});
   LeRobotWriter writer(config, first.spec());
   for (const SourceFolder& folder : config.recorded.folders) {
-    const LeRobotDataset dataset({.path = folder.path});
+    const LeRobotDataset dataset({.path = folder.path, .keys = keys});
     std::int64_t begin = 0;
     for (std::size_t episode = 0; episode < dataset.episode_ends().size(); ++episode) {
       const std::int64_t end = dataset.episode_ends()[episode];
@@ -281,19 +282,37 @@ INSTANTIATE_TEST_SUITE_P(All, CopiedDataSets,
                          ::testing::Values("v30_av1", "v30_h264", "v30_hevc", "v21_av1"),
                          [](const auto& name) { return std::string(name.param); });
 
+void SetNames(const testing::CopiedFolder& folder, const char* feature, const char* names) {
+  nlohmann::json info = InfoOf(folder.path());
+  info["features"][feature]["names"] = nlohmann::json::parse(names);
+  testing::WriteText(folder.path() / "meta/info.json", info.dump());
+}
+
 // Also names that are not understood.
 TEST(LeRobotVideo, CopiesKeepTheNamesAsTheyWere) {
   for (const char* const names :
        {R"({"left": ["x"], "right": ["x"]})", R"(["xy"])", R"([["y", "x"]])", "null"}) {
     const core::TemporaryFolder folder;
     const testing::CopiedFolder source("v30_h264");
-    nlohmann::json info = InfoOf(source.path());
-    info["features"]["action"]["names"] = nlohmann::json::parse(names);
-    testing::WriteText(source.path() / "meta/info.json", info.dump());
+    SetNames(source, "action", names);
     LeRobotWriterConfig config = CopyConfig(folder.path() / "data", {source.path()});
     Convert(config);
     EXPECT_EQ(InfoOf(config.path)["features"]["action"]["names"], nlohmann::json::parse(names));
   }
+}
+
+// A column of integers is copied as it is, but not if its key has another order.
+TEST(LeRobotVideo, CopiesHaveTheirChannelsInTheOrderOfTheKey) {
+  const core::TemporaryFolder folder;
+  const testing::CopiedFolder source("v30_av1");
+  SetNames(source, "observation.counts", R"(["y", "x"])");
+  const reader::KeyConfigs keys = {{"action", {}}, {"counts", {.names = {"x", "y"}}}};
+  const LeRobotWriterConfig config = CopyConfig(folder.path() / "data", {source.path()}, keys);
+  Convert(config, keys);
+  const LeRobotDataset wanted({.path = source.path(), .keys = keys});
+  const LeRobotDataset copy({.path = config.path});
+  EXPECT_THAT(copy.ChannelNames(copy.KeyIndex("counts")), ElementsAre("x", "y"));
+  EXPECT_EQ(ReadAll<float>(copy, "counts"), ReadAll<float>(wanted, "counts"));
 }
 
 // Rows at other times have the images nearest to them, which are not the frames in their order.
@@ -422,6 +441,52 @@ TEST(LeRobotVideo, VideosThatCannotBeCopiedAreRefusedUnlessTheyMayBeEncoded) {
   trimmed.codec = "h264";
   const LeRobotWriter encoded(trimmed, spec);
   EXPECT_THAT(encoded.Notes(), Contains(HasSubstr("encoded again with loss")));
+}
+
+TEST(LeRobotVideo, DepthOfAnotherScaleCannotBeCopied) {
+  const fs::path first = SmallFolder("v30_av1");
+  const reader::KeyConfigs keys = {{"action", {}}, {"depth", {}}};
+  for (const auto& [from, to] :
+       {std::pair{R"("video.depth_max": 10.0)", R"("video.depth_max": 5.0)"},
+        std::pair{R"("depth_unit": "mm")", R"("depth_unit": "m")"}}) {
+    const core::TemporaryFolder folder;
+    const testing::CopiedFolder second("v30_av1");
+    second.Replace("meta/info.json", from, to);
+    const LeRobotWriterConfig config =
+        CopyConfig(folder.path() / "data", {first, second.path()}, keys);
+    const DatasetSpec spec = LeRobotDataset({.path = first, .keys = keys}).spec();
+    EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, spec); }),
+                AllOf(HasSubstr(second.path().string()), HasSubstr("another scale of depth")));
+  }
+}
+
+TEST(LeRobotVideo, ColourThatIsReadAsDepthCannotBeCopied) {
+  const core::TemporaryFolder folder;
+  const fs::path source = SmallFolder("v30_h264");
+  const reader::KeyConfigs keys = {{"action", {}},
+                                   {"top", {.type = KeyType::kDepth, .mm_per_level = 5.0}}};
+  LeRobotWriterConfig config = CopyConfig(folder.path() / "data", {source}, keys);
+  const DatasetSpec spec = LeRobotDataset({.path = source, .keys = keys}).spec();
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, spec); }),
+              HasSubstr("they are colour, which is read as depth"));
+  config.codec = "png";
+  const LeRobotWriter png(config, spec);
+  EXPECT_THAT(png.Notes(), Contains(HasSubstr("PNG, lossless, of the decoded video")));
+}
+
+TEST(LeRobotVideo, ColumnsWithChannelsInAnotherOrderAreLeftOut) {
+  const core::TemporaryFolder folder;
+  const testing::CopiedFolder first("v30_av1");
+  const testing::CopiedFolder second("v30_av1");
+  SetNames(first, "observation.counts", R"(["x", "y"])");
+  SetNames(second, "observation.counts", R"(["y", "x"])");
+  const reader::KeyConfigs keys = {{"action", {}}};
+  const LeRobotWriterConfig config =
+      CopyConfig(folder.path() / "data", {first.path(), second.path()}, keys);
+  const LeRobotWriter writer(config, LeRobotDataset({.path = first.path(), .keys = keys}).spec());
+  EXPECT_THAT(writer.Notes(),
+              Contains(AllOf(HasSubstr("observation.counts: left out"),
+                             HasSubstr("another order in " + second.path().string()))));
 }
 
 TEST(LeRobotVideo, ColumnsThatNotAllSourcesHaveAreNamed) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -222,13 +223,18 @@ TEST(LeRobotWriter, WhatExistsIsNotReplaced) {
   ExpectAllSteps(LeRobotDataset({.path = config.path}));
 }
 
-TEST(LeRobotWriter, AnotherSourceIsRefused) {
+TEST(LeRobotWriter, AnotherSourceOrOtherKeysAreRefused) {
   const core::TemporaryFolder folder;
   LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
   { const LeRobotWriter writer(config, WrittenSpec()); }
+  const auto refusal = [](const LeRobotWriterConfig& other) {
+    return MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(other, WrittenSpec()); });
+  };
+  LeRobotWriterConfig mapped = config;
+  std::ranges::reverse(mapped.features.back().keys);  // the size of the feature is the same
+  EXPECT_THAT(refusal(mapped), HasSubstr("other features"));
   config.source = "another test";
-  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, WrittenSpec()); }),
-              HasSubstr("another source"));
+  EXPECT_THAT(refusal(config), HasSubstr("another source"));
 }
 
 TEST(LeRobotWriter, AnEmptyDataSetIsRefused) {

@@ -212,6 +212,22 @@ TEST(LazyRead, ALimitBelowOneChunkSaysWhatIsNeeded) {
                     HasSubstr("chunks of 48 bytes"), HasSubstr("expected 1 or more")));
 }
 
+// The first 16 MiB of the numbers are free, and the rest of them takes 1.2 MiB.
+TEST(LazyRead, WhatIsNeededIsRoomForTheNumbersAndAChunk) {
+  const TemporaryFolder folder;
+  ZarrFiles files = SmallReplay();
+  files.AddArray<float>("data/state", {{10, 450'000}, {1, 45'000}}, Count<float>(4'500'000));
+  files.AddArray<std::uint8_t>("data/img", {{10, 256, 256, 3}, {10, 256, 256, 3}},
+                               Count<std::uint8_t>(1'966'080));
+  files.WriteFolder(folder.path());
+  ZarrReplayConfig config = SmallConfig(folder.path());
+  config.memory_limit_mb = 2;
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { ZarrReplayDataset{config}; }),
+              AllOf(HasSubstr("chunks of 1966080 bytes"), HasSubstr("expected 4 or more")));
+  config.memory_limit_mb = 4;
+  const ZarrReplayDataset enough(config);
+}
+
 TEST(LazyRead, ALimitBeyondThisMachineIsRefused) {
   const std::int64_t memory = ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE);
   const std::int64_t n_steps = memory / 1'800'000'000 + 2;
