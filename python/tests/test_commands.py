@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 import dp_bench
@@ -215,7 +216,7 @@ def test_the_verdict_of_the_gate_is_a_value(evaluated):
     assert failed.verdict == "FAIL" and failed.tasks[0].n_lost == 10 and failed.tasks[0].drop.difference == 1.0
     middle = outcomes(evaluated, "middle", "ssssssssfs")
     assert dp_bench.gate(middle, "good.json", save="state.json").verdict is dp_bench.Verdict.INCONCLUSIVE
-    assert dp_bench.gate(middle, "good.json", margin=0.9).verdict is dp_bench.Verdict.PASS
+    assert dp_bench.gate(middle, "good.json", margin=np.float64(0.9)).verdict is dp_bench.Verdict.PASS
     again = dp_bench.gate(middle, "good.json", resume="state.json")
     assert again.json == json.loads(pathlib.Path("state.json").read_text())
 

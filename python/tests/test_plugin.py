@@ -2,6 +2,7 @@
 
 import importlib.util
 import pathlib
+import sys
 
 import gymnasium
 import numpy as np
@@ -64,6 +65,18 @@ def test_searches_the_folders_of_the_user(tmp_path):
     (tmp_path / name).write_bytes((pathlib.Path(LIBRARIES) / "dp_bench/plugins" / name).read_bytes())
     with pytest.raises(RuntimeError, match=f"two files offer the env plugin 'point_mass': {tmp_path}"):
         dp_bench.PluginEnv("point_mass", plugin_dirs=[tmp_path])
+
+
+@needs_installation
+def test_an_environment_may_have_a_process_of_its_own():
+    params = {"id": "Pendulum-v1", "python": sys.executable, "success": "reward >= 0"}
+    ours, peer = gymnasium.make(ID, plugin="gymnasium", params=params), gymnasium.make("Pendulum-v1")
+    np.testing.assert_array_equal(ours.reset(seed=3)[0]["state"], peer.reset(seed=3)[0])
+    action = np.array([0.5], np.float32)
+    (seen, reward, *_), (wanted, wanted_reward, *_) = ours.step(action), peer.step(action)
+    np.testing.assert_array_equal(seen["state"], wanted)
+    assert reward == pytest.approx(wanted_reward)
+    ours.close()
 
 
 @needs_installation

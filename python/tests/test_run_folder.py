@@ -220,11 +220,12 @@ def test_a_video_outside_the_folder_is_not_offered(folder):
 
 
 def test_lists_the_checkpoints_that_are_complete(folder):
-    for name in ("latest", "epoch=0002-test_mean_score=0.500", "epoch=0010", "latest.tmp.x7", "epoch=0099"):
+    names = ["epoch=0002-test_mean_score=0.500", "epoch=0010", "epoch=9999", "epoch=10000", "latest"]
+    for name in (*names[::-1], "latest.tmp.x7", "epoch=0099"):
         (folder / "checkpoints" / name).mkdir(parents=True)
         (folder / "checkpoints" / name / "ema.safetensors").touch()
         if name != "epoch=0099":
             (folder / "checkpoints" / name / "manifest.json").touch()
     checkpoints = dp_bench.RunFolder(folder).checkpoints
-    assert list(checkpoints) == ["epoch=0002-test_mean_score=0.500", "epoch=0010", "latest"]
+    assert list(checkpoints) == names
     assert checkpoints["latest"] == folder / "checkpoints/latest"

@@ -173,6 +173,22 @@ def test_a_class_has_an_object_for_each_connection(policy, first):
         assert "was asked about that with seed 9" in ask(one, {}, seed=9, step=8)
 
 
+def test_an_object_of_a_class_plays_one_episode():
+    class Remembering(Counting):
+        def __init__(self):
+            self.n = 0
+
+        def reset(self, seed):
+            self.seed = seed
+
+    with serving(Remembering) as connect:
+        connection, _ = connect()
+        answers = [ask(connection, {}, seed=seed, step=step) for seed, step in ((1, 0), (1, 8), (2, 0))]
+        ask(connection, {}, endpoint="reset", seed=3)
+        answers.append(ask(connection, {}))
+    assert [answer["actions"].tolist() for answer in answers] == [[[1, 1]], [[1, 2]], [[2, 1]], [[3, 1]]]
+
+
 def test_an_object_plays_one_episode_at_a_time():
     with serving(Counting()) as connect:
         (one, metadata), (other, _) = connect(), connect()

@@ -62,8 +62,12 @@ expect_exit 0 "" "$dp_bench" train "${world[@]}" --policy unet_hybrid dataset.pl
   training.num_epochs=1 training.max_train_steps=1 training.rollout_every=0 'policy.params.down_dims=[16,32]' --output trained
 expect_exit 0 "" "$dp_bench" eval --checkpoint trained --output evaluated  # its config has an empty task
 expect_exit 0 "" "$dp_bench" eval "${world[@]}" --policy random --output random  # there is no dataset
-expect_exit 2 "set env.params.max_steps=3 instead" "$dp_bench" eval "${world[@]}" --policy random env.params.success_when=end \
-  env_runner.max_steps=3 --output none
+for max_steps in 3 25; do  # the env has 20
+  expect_exit 2 "set env.params.max_steps=$max_steps instead" "$dp_bench" eval "${world[@]}" --policy random \
+    env.params.success_when=end env_runner.max_steps=$max_steps --output none
+done
+expect_exit 0 "dry run: every part works" "$dp_bench" train "${world[@]}" --policy unet_hybrid dataset.plugin=zarr_replay \
+  dataset.params.path=homing.zarr 'policy.params.down_dims=[16,32]' env.params.success_when=end --dry-run
 expect_exit 2 "params.expert: expected module:name of an expert, found 'faulty_gym:nobody'" "${collect[@]}" \
   env.params.expert=faulty_gym:nobody --output nothing.zarr
 expect_exit 5 "expected 2 finite numbers from the expert, found \[0.0\]" "${collect[@]}" \

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <map>
@@ -13,6 +14,7 @@
 
 #include "harness/rollout/fake_env.h"
 #include "plugin/catalogue.h"
+#include "plugin/obs_memory.h"
 #include "rollout/certify_determinism.h"
 #include "rollout/env_runner.h"
 #include "support/error_of.h"
@@ -99,6 +101,29 @@ TEST_F(Gymnasium, EveryFaultCostsItsEpisodeAndTheOthersAreBitEqual) {
     } else {
       EXPECT_FALSE(record.failure_reason.has_value()) << i;
       EXPECT_EQ(record.trace_hash, clean.records[at].trace_hash) << i;
+    }
+  }
+}
+
+// After the first death, a fresh process repeats the episode and dies too. After the second there
+// is none.
+TEST_F(Gymnasium, ImagesThatCannotBeDrawnLeaveTheObservations) {
+  constexpr std::array kPush = {0.5F, -0.5F};
+  const auto env = Make(Params({{"faults", {{"1", "render"}}}}));
+  const auto clean = Make(Params(json::object()));
+  plugin::ObsMemory seen(env->spec());
+  plugin::ObsMemory wanted(clean->spec());
+  env->Reset(1);
+  clean->Reset(1);
+  for (int step = 0; step < 2; ++step) {
+    env->Step(kPush);
+    clean->Step(kPush);
+    RgbImage frame(12, 16);
+    EXPECT_EQ(CodeOf([&] { env->Render(&frame); }), ErrorCode::kEnv) << step;
+    seen.Observe(*env);
+    wanted.Observe(*clean);
+    for (std::size_t key = 0; key < seen.keys().size(); ++key) {
+      EXPECT_TRUE(std::ranges::equal(seen[key], wanted[key])) << step << seen.keys()[key].name;
     }
   }
 }

@@ -84,6 +84,9 @@ evaluate memory_alone "python memory.py" env_runner.n_envs=1 || fail "$(cat memo
 cmp <(hashes memory) <(hashes memory_alone) || fail "episodes share an object: $(hashes memory) $(hashes memory_alone)"
 evaluate short_memory "python memory.py" policy.params.n_connections=1 || fail "$(cat short_memory.txt)"
 cmp <(hashes memory) <(hashes short_memory) || fail "episodes share an object: $(hashes short_memory)"
+sed 's/def reset.*/def __init__(self):/; s/def act/def reset(self, seed):\n        pass\n    &/' memory.py >made.py
+evaluate made "python made.py" env_runner.n_envs=1 || fail "$(cat made.txt)"
+cmp <(hashes memory) <(hashes made) || fail "an object that is set up once plays several episodes: $(hashes made)"
 
 echo "an object plays one episode after the other, and is not asked about two for its certificate"
 sed 's/serve_policy(Policy)/serve_policy(Policy())/' memory.py >object.py

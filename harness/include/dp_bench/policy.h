@@ -1,5 +1,5 @@
-// The contract of a policy plugin. Of the SDK headers, this one, tensor.h, normalizer.h,
-// noise_scheduler.h and stage_trace.h include LibTorch.
+// The contract of a policy plugin. Of the SDK headers, this one, tensor.h, normalizer.h and
+// stage_trace.h include LibTorch.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -1,5 +1,6 @@
 
 #include <algorithm>
+#include <cerrno>
 #include <zmq.hpp>
 
 #include "core/errors.h"
@@ -46,10 +47,13 @@ class ZmqClient final : public Connection {
  private:
   template <class Call>
   bool Try(const Call& call) {
-    try {
-      return call();
-    } catch (const zmq::error_t& error) {
-      throw NetError(NetFault::kDisconnected, fmt::format("{}: {}", url_, error.what()));
+    while (true) {
+      try {
+        return call();
+      } catch (const zmq::error_t& error) {
+        if (error.num() == EINTR) continue;  // Ctrl-C; the answer still belongs to an episode
+        throw NetError(NetFault::kDisconnected, fmt::format("{}: {}", url_, error.what()));
+      }
     }
   }
 

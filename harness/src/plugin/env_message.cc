@@ -57,7 +57,8 @@ void CollectOrigins(const Config& config, const Json& values, const std::string&
 
 std::vector<std::uint8_t> Encode(const EnvOffer& offer) { return Json::to_cbor(offer); }
 EnvOffer DecodeOffer(std::span<const std::byte> bytes) {
-  Json offer = ParseCbor(bytes);
+  const auto text = std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  Json offer = text.starts_with('{') ? Json::parse(text) : ParseCbor(bytes);
   Json abilities = EnvAbilities();
   abilities.update(offer.at("spec").at("abilities"));
   offer["spec"]["abilities"] = abilities;

@@ -82,8 +82,9 @@ struct EnvOffer {
   std::string params;  // as JSON text, with the defaults that the plugin filled in
 };
 
-/// Messages as bytes in CBOR, which keeps every bit of a number. Abilities that an offer does not
-/// name are not offered. Decoding throws nlohmann::json::exception for other bytes.
+/// Messages as bytes in CBOR, which keeps every bit of a number; offers of hosts in Python are JSON
+/// text, as exact. Abilities that an offer does not name are not offered. Decoding throws
+/// nlohmann::json::exception for other bytes.
 std::vector<std::uint8_t> Encode(const EnvOffer& offer);
 EnvOffer DecodeOffer(std::span<const std::byte> bytes);
 std::vector<std::uint8_t> Encode(const CameraParameters& camera);

@@ -151,6 +151,7 @@ class EnvSession {
     if (!answer) {
       ending_ = process_->ending();
       process_.reset();
+      has_observation_ = false;  // it was in the process's memory
     }
     return answer;
   }

@@ -55,9 +55,9 @@ fs::path WorkerFile() {
   const fs::path own_folder = fs::read_symlink("/proc/self/exe").parent_path();
   fs::path file = own_folder / kWorkerProgram;
   if (fs::exists(file)) return file;
-  // from lib/dp_bench/conformance/ of an installation
-  fs::path installed = own_folder / "../../../bin" / kWorkerProgram;
-  if (fs::exists(installed)) return installed;
+  // of another program, such as Python: beside the library, in a build as in an installation
+  fs::path beside = fs::canonical(OwnLibrary()).parent_path() / "../bin" / kWorkerProgram;
+  if (fs::exists(beside)) return beside;
   throw IoError(
       "{} is missing, the program that runs isolated envs; build its target {}, or set "
       "env_runner.isolate=false",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "core/clock.h"
 #include "core/errors.h"
@@ -67,14 +68,25 @@ wire::NdArray StepsOf(const Array& window, const serve::InputKey& key, std::int6
   return wire::CopyOf(wire::NumpyName(window.dtype()), shape, latest);
 }
 
-// Several keys that are parts of one array: one behind the other.
-wire::NdArray Joined(const wire::NdArray& front, const wire::NdArray& back) {
-  if (front.shape.size() != 1 || back.shape.size() != 1) {
-    throw ConfigError("keys that share an array must have one dimension");
+// Several keys that are parts of one array: one behind the other in its last dimension.
+wire::NdArray Joined(const wire::NdArray& front, const wire::NdArray& back, bool is_window) {
+  Shape shape = front.shape;
+  shape.back() += back.shape.back();
+  Shape of_back = back.shape;
+  of_back.back() = front.shape.back();
+  const bool is_vector = front.shape.size() == (is_window ? 2U : 1U);
+  if (!is_vector || of_back != front.shape || front.dtype != back.dtype) {
+    throw ConfigError("keys that share an array must have the same type, and one dimension a step");
   }
-  std::vector<std::byte> bytes(front.bytes().begin(), front.bytes().end());
-  bytes.insert(bytes.end(), back.bytes().begin(), back.bytes().end());
-  return wire::CopyOf(front.dtype, {front.shape[0] + back.shape[0]}, bytes);
+  const auto n_rows = static_cast<std::size_t>(is_window ? shape[0] : 1);
+  const std::size_t n_front = front.bytes().size() / n_rows;
+  const std::size_t n_back = back.bytes().size() / n_rows;
+  std::vector<std::byte> bytes;
+  for (std::size_t row = 0; row < n_rows; ++row) {
+    std::ranges::copy(front.bytes().subspan(row * n_front, n_front), std::back_inserter(bytes));
+    std::ranges::copy(back.bytes().subspan(row * n_back, n_back), std::back_inserter(bytes));
+  }
+  return wire::CopyOf(front.dtype, shape, bytes);
 }
 
 // {"a": {"b": value}} for the path "a/b" if `is_nested`, else {"a/b": value}.
@@ -110,12 +122,23 @@ wire::Map ToMap(Leaves&& leaves, bool is_nested) {
 Leaves LeavesOf(const DialectOptions& options, const Question& question, std::int64_t n_steps,
                 bool is_window) {
   Leaves leaves;
-  for (const serve::InputKey& key : options.keys.obs) {
+  std::vector<serve::InputKey> keys = options.keys.obs;
+  std::ranges::stable_sort(keys, {},
+                           [](const serve::InputKey& key) { return key.first.value_or(0); });
+  for (const serve::InputKey& key : keys) {
     wire::NdArray array =
         StepsOf(question.obs.find(key.spec.name)->second, key, n_steps, is_window);
     const auto same = std::ranges::find(leaves, key.path, &Leaves::value_type::first);
-    if (same != leaves.end()) {
-      same->second = Joined(*same->second.If<wire::NdArray>(), array);
+    const bool is_joined = same != leaves.end();
+    const std::int64_t place = is_joined ? same->second.If<wire::NdArray>()->shape.back() : 0;
+    if (key.first && *key.first != place) {
+      throw ConfigError(
+          "policy.params.keys: '{}' begins at {} of '{}', and the keys before it have {} numbers; "
+          "expected a key for each number",
+          key.spec.name, *key.first, key.path, place);
+    }
+    if (is_joined) {
+      same->second = Joined(*same->second.If<wire::NdArray>(), array, is_window);
     } else {
       leaves.emplace_back(key.path, std::move(array));
     }

@@ -248,8 +248,6 @@ class World:
         if of is not model:
             if renderer:
                 renderer.close()
-            for name, position in self.wanted.get("camera_positions", {}).items():
-                model.cam_pos[self.camera_id(model, name)] = position
             screen = model.vis.global_
             screen.offwidth, screen.offheight = max(screen.offwidth, width), max(screen.offheight, height)
             renderer, seen = mujoco.Renderer(model, height, width), mujoco.MjData(model)
@@ -257,10 +255,14 @@ class World:
                 renderer.scene.flags[effect] = self.wanted.get("camera_effects", True)
             self.renderers[height, width] = model, renderer, seen
         self.camera_id(model, camera)
+        positions = model.cam_pos.copy()
+        for name, position in self.wanted.get("camera_positions", {}).items():
+            model.cam_pos[self.camera_id(model, name)] = position
         # in `data` itself the places of bodies may be those before a reset moved them: Meta-World moves goals without computing them
         seen.qpos[:], seen.mocap_pos[:], seen.mocap_quat[:] = data.qpos, data.mocap_pos, data.mocap_quat
         for compute in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_camlight, mujoco.mj_flex, mujoco.mj_tendon):
             compute(model, seen)
+        model.cam_pos[:] = positions  # the environment may draw with it
         renderer.update_scene(seen, camera)
         image = renderer.render()
         return np.ascontiguousarray(image[::-1, ::-1]) if camera in self.wanted.get("upside_down_cameras", ()) else image

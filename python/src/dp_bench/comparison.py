@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import os
 import pathlib
 import re
 import tempfile
@@ -60,7 +61,7 @@ class ComparedRun:
 
     Attributes:
         label: "A", "B", ...; "A" is the run that the others are compared with.
-        n_failed: Episodes that broke. They count as not successful, with score 0.
+        n_failed: Episodes that broke. They count as not successful, with a score of at most 0.
         letters: With three runs or more: runs with a letter in common are not shown to differ.
         rank: With three runs or more: the ranks that are not ruled out.
     """
@@ -313,7 +314,7 @@ def _flags(options: dict[str, str | float | PathLike | None]) -> list[str | Path
     found: list[str | PathLike] = []
     for name, value in options.items():
         if value is not None:
-            found += [name, repr(value) if isinstance(value, (int, float)) else value]
+            found += [name, value if isinstance(value, (str, os.PathLike)) else str(value)]
     return found
 
 

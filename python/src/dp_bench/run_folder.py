@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import pathlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, overload
 
@@ -65,7 +66,7 @@ class Episode:
         episode: Its index in the seed list.
         split: "test" or "train".
         seed: From which the env starts and the policy's noise is drawn.
-        score: The highest reward of any step; 0 if the episode failed.
+        score: The highest reward of any step, or the metric env_runner.score_metric. If the episode failed: at most 0.
         success: The task's criterion was met in at least one step, and the episode did not fail.
         n_steps: Executed steps.
         n_stale_steps: Steps executed while the policy planned (env_runner.realtime).
@@ -241,8 +242,9 @@ class RunFolder:
     def checkpoints(self) -> dict[str, pathlib.Path]:
         """The checkpoints of a training by name: those of epochs, the earliest first, then "latest"."""
         folder = self.path / "checkpoints"
-        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-        names = [name for name in names if name.startswith("epoch=")] + ["latest"]
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        epochs = {name: int(found[1]) for name in names if (found := re.match(r"epoch=(\d+)", name))}
+        names = sorted(epochs, key=lambda name: (epochs[name], name)) + ["latest"]
         return {name: folder / name for name in names if _is_checkpoint(folder / name)}
 
     @property

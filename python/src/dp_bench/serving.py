@@ -197,7 +197,7 @@ class _Players:
             raise TypeError(f"expected a function, or a class or object with reset and act, found {policy!r}")
 
     def new(self) -> Callable[[Observation, int, int], Any]:
-        """For a session."""
+        """For an episode."""
         return self._shared or _Episodes(self._policy())
 
 
@@ -224,9 +224,11 @@ class _Session:
     """A connection: at a time, one episode of a policy with memory."""
 
     def __init__(self, players: _Players) -> None:
+        self._players = players
         self._player = players.new()
         self._seed = 0
         self._step = 0
+        self._has_played = False
 
     def answer(self, message: bytes | str) -> bytes:
         if isinstance(message, str):
@@ -239,6 +241,9 @@ class _Session:
             self._step = 0
             return pack({"status": "reset successful"})
         self._step = int(observation.pop("step", self._step))
+        if self._step == 0 and self._has_played:
+            self._player = self._players.new()
+        self._has_played = True
         begin = time.perf_counter()
         actions = _require_actions(self._player(observation, self._seed, self._step))
         milliseconds = 1e3 * (time.perf_counter() - begin)

@@ -1,7 +1,13 @@
-// A config that another process reads gives the same values, errors and defaults.
+// A config that another process reads gives the same values, errors and defaults, and its offer of
+// an env is read as it was written.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "config/document.h"
 #include "config/json_source.h"
@@ -76,6 +82,26 @@ TEST(ConfigTransfer, WhatWasReadThereCountsAsReadHereWithItsDefaults) {
   here.ReadAll(there.ToJson());
   EXPECT_EQ(here.ToJson(), there.ToJson());
   EXPECT_NO_THROW(here.RejectUnread());
+}
+
+// Hosts in Python write JSON text.
+TEST(EnvOffers, AreTheSameAsTextAndAsCbor) {
+  EnvOffer offer;
+  offer.spec.shape_meta.obs = {{.name = "pos", .shape = {2}}};
+  offer.spec.shape_meta.action = {.name = "action", .shape = {2}};
+  offer.spec.action_low = {-0.1F, -1.0F};
+  offer.spec.action_high = {0.1F, 1.0F};
+  offer.spec.control_hz = 100.0 / 3.0;
+  offer.spec.max_steps = 30;
+  offer.spec.abilities.has_expert = true;
+  offer.params = R"({"word": "\u00fc"})";
+  const std::vector<std::uint8_t> bytes = Encode(offer);
+  const std::string text = nlohmann::json::from_cbor(bytes).dump();
+  for (const EnvOffer& read : {DecodeOffer(std::as_bytes(std::span(bytes))),
+                               DecodeOffer(std::as_bytes(std::span(text)))}) {
+    EXPECT_EQ(read.spec, offer.spec);
+    EXPECT_EQ(read.params, offer.params);
+  }
 }
 
 }  // namespace

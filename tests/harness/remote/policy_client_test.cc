@@ -172,6 +172,51 @@ TEST(Dialects, PutKeysWhereTheServerWantsThem) {
   }
 }
 
+// The part "s" of a question to GR00T. In its two steps, "grip" is 1 and 2, and "joints" 3, 4 and
+// 5, 6.
+wire::NdArray Joined(const std::string& keys) {
+  const PolicySpec spec{
+      .shape_meta = {.obs = {{.name = "grip", .shape = {1}}, {.name = "joints", .shape = {2}}},
+                     .action = {.name = "action", .shape = {1}}},
+      .horizons = {.horizon = 4, .n_obs_steps = 2, .n_action_steps = 2}};
+  const auto dialect = MakeDialect(
+      "groot", {.spec = spec,
+                .keys = serve::KeyMap::FromConfig(Config::FromJson("{\"obs\": " + keys + "}"),
+                                                  DefaultKeys("groot", spec))});
+  Question question;
+  float next = 1.0F;
+  for (const KeySpec& key : spec.shape_meta.obs) {
+    Array window(DType::kFloat32, {2, key.shape[0]});
+    for (std::size_t i = 0; i < window.bytes().size() / sizeof(float); ++i) {
+      window.as<float>()[i] = next++;
+    }
+    question.obs.emplace(key.name, std::move(window));
+  }
+  const wire::Message message =
+      wire::Read(std::make_shared<const std::string>(dialect->Ask(question)));
+  return *serve::FindPath(*message.value.If<wire::Map>(), "data/observation/s")
+              ->If<wire::NdArray>();
+}
+
+TEST(Dialects, JoinKeysOfOneArrayInTheOrderOfTheirNumbers) {
+  const wire::NdArray joined =
+      Joined(R"({"grip": {"key": "s", "first": 2}, "joints": {"key": "s", "first": 0}})");
+  EXPECT_EQ(joined.shape, (Shape{1, 2, 3}));
+  std::vector<float> numbers(6);
+  std::memcpy(numbers.data(), joined.data.get(), joined.byte_size());
+  EXPECT_THAT(numbers, ElementsAre(3, 4, 1, 5, 6, 2));
+}
+
+TEST(Dialects, RefuseKeysThatLeaveNumbersOfAnArrayOut) {
+  const auto refusal = [](const std::string& keys) {
+    return MessageOf(ErrorCode::kConfig, [&] { Joined(keys); });
+  };
+  EXPECT_THAT(refusal(R"({"grip": {"key": "s", "first": 3}, "joints": {"key": "s", "first": 0}})"),
+              HasSubstr("'grip' begins at 3 of 's', and the keys before it have 2 numbers"));
+  EXPECT_THAT(refusal(R"({"grip": {"key": "s", "first": 1}})"),
+              HasSubstr("'grip' begins at 1 of 's', and the keys before it have 0 numbers"));
+}
+
 TEST(PolicyClients, SendTheKeyInGrootsMessages) {
   const ScriptedServer server(
       [](const wire::Map& message) -> std::optional<net::Outgoing> {

@@ -1,4 +1,5 @@
-"""A small Gymnasium environment for tests. `faults` plans what breaks at the fifth step of a seed: {"100001": "exit"}.
+"""A small Gymnasium environment for tests. `faults` plans what breaks at the fifth step of a seed: {"100001": "exit"},
+or, as "render", whenever it draws.
 With `has_hidden_state`, the third observation depends on the number of resets before. `sleepers`: it starts processes that sleep
 so many seconds and would outlive it."""
 
@@ -66,6 +67,8 @@ class Faulty(gymnasium.Env):
             observation["pos"] = np.zeros(3)
 
     def render(self):
+        if self.faults.get(str(self.seed)) == "render":
+            os._exit(3)
         return np.full((16, 12, 3), 100, np.uint8)
 
 

@@ -522,11 +522,15 @@ class GymHost(unittest.TestCase):
             with self.assertRaisesRegex(AssertionError, "the environment draws no images: "):
                 driver.ask(gym_host.RENDER, width=4, height=4)
 
-    def watch(self, camera, **more):
-        """Where the box is in the image of a camera: mean row and column of the red pixels; None if there are none."""
+    def drawn(self, camera, **more):
         driver = Driver("Watched-v0", obs={"image": {"path": camera, "source": "camera", "layout": "auto", "size": [24, 24]}}, more=more,
                         space=Box(-1, 1, (1,)), observation=[0])  # fmt: skip
         driver.reset().ask(gym_host.OBSERVE)
+        return driver
+
+    def watch(self, camera, **more):
+        """Where the box is in the image of a camera: mean row and column of the red pixels; None if there are none."""
+        driver = self.drawn(camera, **more)
         red, green, _ = np.array(driver.read("image"), int).transpose(2, 0, 1)
         rows, columns = np.nonzero(red > green + 40)
         return (rows.mean(), columns.mean()) if len(rows) else None
@@ -541,6 +545,11 @@ class GymHost(unittest.TestCase):
         self.assertGreater(column_from_left, column + 2)
         with self.assertRaisesRegex(AssertionError, r"one of \['front', 'aside'\], found 'back'"):
             self.watch("front", camera_positions={"back": [0, 0, 0]})
+
+    def test_a_camera_stays_in_the_model_of_the_environment(self):
+        core = self.drawn("aside", camera_positions={"aside": [-1, 0, 0]}).host.world.core
+        self.assertEqual(core.model.cam_pos.tolist(), [[-1, 0, 0], [-1, 5, 0]])
+        self.assertEqual(core.data.cam_xpos.tolist(), [[-1, 0, 0], [-1, 5, 0]])
 
     def test_an_upside_down_camera_gives_the_image_turned(self):
         moved = {"camera_positions": {"front": [-1, 0.2, 0.1]}}
