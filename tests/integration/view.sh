@@ -77,5 +77,5 @@ expect_exit 2 "choose one of" "${view[@]}" --env point_mass
 expect_exit 2 "choose one of" "${view[@]}" --env point_mass --expert --human
 expect_exit 2 "pointer" "${view[@]}" --env point_mass --human
 for key in realtime=1 'chunking.latency={"distribution": "measured", "samples_ms": [90]}'; do
-  expect_exit 2 "found chunking.latency or env_runner.realtime" "${view[@]}" --checkpoint acting "env_runner.$key"
+  expect_exit 2 "found chunking.latency or realtime" "${view[@]}" --checkpoint acting "env_runner.$key"
 done
