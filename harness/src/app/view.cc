@@ -8,8 +8,8 @@
 
 #include "app/verbs.h"
 #include "core/errors.h"
-#include "evaluate/policy_planning.h"
 #include "planner/correction_file.h"
+#include "planner/method_planner.h"
 #include "rollout/env_runner.h"
 #include "run/checkpoint.h"
 #include "run/result_files.h"
@@ -97,7 +97,7 @@ int ViewPolicy(ViewVerbOptions options) {
         "the "
         "delay");
   }
-  evaluate::MethodPlanner planner(*policy, experiment.device(), runner.micro_batch, chunking);
+  planner::MethodPlanner planner(*policy, experiment.device(), runner.micro_batch, chunking);
   const control::LoopOptions loop = {
       .latency_steps = chunking.delay,
       .chunking = chunking,

@@ -18,6 +18,7 @@
 #include "dp_bench/policy.h"
 #include "media/video_grid.h"
 #include "planner/correction_file.h"
+#include "planner/method_planner.h"
 #include "planner/recording_planner.h"
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
@@ -125,7 +126,7 @@ control::ChunkingConfig Evaluation::ChunkingOfPlans() const {
 
 run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<const int> episodes,
                                const run::RunHooks& hooks) {
-  MethodPlanner policy_planner(policy, device, config_.micro_batch, ChunkingOfPlans());
+  planner::MethodPlanner policy_planner(policy, device, config_.micro_batch, ChunkingOfPlans());
   const auto timed = std::make_shared<TimedPlanner>(policy_planner, device);
   const auto planner = MakePlanner(timed, policy.spec());
   core::Progress::Output output = core::Progress::StandardError();

@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/errors.h"
 #include "dp_bench/error.h"
+#include "planner/method_planner.h"
 #include "planner/scope_timer.h"
 #include "train/batches.h"
 
@@ -62,15 +63,6 @@ void TimedPlanner::Keep(const control::ObsBatch& obs, const control::PlanRow& ro
   recorded_.push_back(std::move(kept));
 }
 
-MethodPlanner::MethodPlanner(Policy& policy, torch::Device device, int micro_batch,
-                             const control::ChunkingConfig& chunking)
-    : single_(policy, device, micro_batch, chunking),
-      bid_(single_, chunking.n_samples, policy.spec().horizons.n_action_steps,
-           policy.spec().shape_meta.action_dim()),
-      planner_(chunking.method == control::ChunkingMethod::kBid
-                   ? static_cast<control::ChunkPlanner&>(bid_)
-                   : single_) {}
-
 run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
                                           const control::ChunkingConfig& chunking,
                                           std::span<const control::RecordedObs> rows) {
@@ -78,7 +70,7 @@ run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
   const Horizons& horizons = policy.spec().horizons;
   std::vector<float> actions(static_cast<std::size_t>(horizons.n_action_steps) *
                              static_cast<std::size_t>(policy.spec().shape_meta.action_dim()));
-  MethodPlanner planner(policy, device, /*micro_batch=*/1, chunking);
+  planner::MethodPlanner planner(policy, device, /*micro_batch=*/1, chunking);
   TimedPlanner timed(planner, device);
   for (int i = 0; i < kWarmUp; ++i) {
     const control::PlanRow first = {.seed = rows[0].row.seed};

@@ -2,17 +2,17 @@
 // LibTorch.
 #pragma once
 
+#include <torch/types.h>
+
 #include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "control/bid_planner.h"
 #include "control/chunk_planner.h"
 #include "control/chunking_config.h"
 #include "dp_bench/policy.h"
 #include "dp_bench/spec.h"
-#include "planner/policy_planner.h"
 #include "run/planning.h"
 
 namespace dp_bench::evaluate {
@@ -44,26 +44,6 @@ class TimedPlanner final : public control::ChunkPlanner {
   run::PlanningLatency latency_;
   std::vector<control::RecordedObs> recorded_;
   std::size_t recorded_bytes_ = 0;
-};
-
-/// Plans with a policy as its chunking method asks.
-class MethodPlanner final : public control::ChunkPlanner {
- public:
-  /// `policy` must outlive it. Throws what planner::PolicyPlanner throws.
-  MethodPlanner(Policy& policy, torch::Device device, int micro_batch,
-                const control::ChunkingConfig& chunking);
-
-  int batch_size() const override { return single_.batch_size(); }
-  void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
-            std::span<float> actions) override {
-    planner_.Plan(obs, rows, actions);
-  }
-  std::string FaultOf(std::size_t row) const override { return planner_.FaultOf(row); }
-
- private:
-  planner::PolicyPlanner single_;
-  control::BidPlanner bid_;
-  control::ChunkPlanner& planner_;  // one of them
 };
 
 /// Plans single rows, as a robot does: these in turn for 0.2 s, 10 to 48 times, after a warm-up

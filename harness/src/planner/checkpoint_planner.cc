@@ -21,11 +21,6 @@ CheckpointPlanner::CheckpointPlanner(const run::Checkpoint& checkpoint, Weights 
       catalogue_(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs)),
       policy_(CreateFromCheckpoint(checkpoint, config_, catalogue_, weights, device)),
       planner_(*policy_, device, micro_batch ? *micro_batch : BatchOfEvaluations(config_),
-               chunking),
-      bid_(planner_, chunking.n_samples, spec().horizons.n_action_steps,
-           spec().shape_meta.action_dim()),
-      chosen_(chunking.method == control::ChunkingMethod::kBid
-                  ? static_cast<control::ChunkPlanner&>(bid_)
-                  : planner_) {}
+               chunking) {}
 
 }  // namespace dp_bench::planner

@@ -10,11 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "control/bid_planner.h"
 #include "control/chunk_planner.h"
 #include "dp_bench/config.h"
 #include "dp_bench/policy.h"
-#include "planner/policy_planner.h"
+#include "planner/method_planner.h"
 #include "planner/policy_weights.h"
 #include "plugin/catalogue.h"
 #include "run/checkpoint.h"
@@ -37,17 +36,15 @@ class CheckpointPlanner final : public control::ChunkPlanner {
   int batch_size() const override { return planner_.batch_size(); }
   void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
             std::span<float> actions) override {
-    chosen_.Plan(obs, rows, actions);
+    planner_.Plan(obs, rows, actions);
   }
-  std::string FaultOf(std::size_t row) const override { return chosen_.FaultOf(row); }
+  std::string FaultOf(std::size_t row) const override { return planner_.FaultOf(row); }
 
  private:
   Config config_;
   plugin::PluginCatalogue catalogue_;
   std::unique_ptr<Policy> policy_;
-  PolicyPlanner planner_;
-  control::BidPlanner bid_;
-  control::ChunkPlanner& chosen_;  // one of them
+  MethodPlanner planner_;
 };
 
 }  // namespace dp_bench::planner
