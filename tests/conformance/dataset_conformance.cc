@@ -38,7 +38,10 @@ std::unique_ptr<Dataset> OpenBare() {
   return Catalogue().CreateBare<Dataset>(Plugin().name, Params());
 }
 
-std::int64_t NumSteps(const Dataset& dataset) { return dataset.episode_ends().back(); }
+std::int64_t NumSteps(const Dataset& dataset) {
+  const auto& ends = dataset.episode_ends();
+  return ends.empty() ? 0 : ends.back();  // EpisodeEndsIncrease fails without episodes
+}
 
 std::vector<int> Keys(const Dataset& dataset) {
   std::vector<int> keys(dataset.spec().keys.size());
