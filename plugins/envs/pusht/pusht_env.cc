@@ -40,6 +40,12 @@ std::uint64_t SeedFrom(std::span<const double> halves) {
   return (static_cast<std::uint64_t>(halves[0]) << 32) | static_cast<std::uint64_t>(halves[1]);
 }
 
+// Writes `numbers` as float32.
+void WriteNumbers(std::span<const double> numbers, std::span<float> out) {
+  std::ranges::transform(numbers, out.begin(),
+                         [](double number) { return static_cast<float>(number); });
+}
+
 // What `obs` may list.
 std::vector<KeySpec> ObsKeys(const MotionParams& motion) {
   std::vector<KeySpec> keys = {{.name = "agent_pos", .shape = {2}},
@@ -214,49 +220,36 @@ void PushtEnv::DoAct(std::span<float> action) {
 
 void PushtEnv::DoObserve(const ObsWriter& obs) {
   const PushtState& state = physics_.state();
-  const auto agent_x = static_cast<float>(state.agent.x);
-  const auto agent_y = static_cast<float>(state.agent.y);
+  const Motion& now = motion_.now();
   for (const std::string& key : params_.obs) {
-    if (key == "agent_pos") {
-      std::ranges::copy(std::array{agent_x, agent_y}, obs.Buffer<float>(key).begin());
-    } else if (key == "environment_state") {
-      std::ranges::transform(EnvironmentState(state.block), obs.Buffer<float>(key).begin(),
-                             [](double number) { return static_cast<float>(number); });
-    } else if (key == "goal") {
-      const Motion& now = motion_.now();
-      const std::array numbers = {static_cast<float>(kGoalPose.x + now.goal.x),
-                                  static_cast<float>(kGoalPose.y + now.goal.y),
-                                  static_cast<float>(now.goal_velocity.x),
-                                  static_cast<float>(now.goal_velocity.y)};
-      std::ranges::copy(numbers, obs.Buffer<float>(key).begin());
-    } else if (key == "wind") {
-      const Point& wind = motion_.now().wind;
-      std::ranges::copy(std::array{static_cast<float>(wind.x), static_cast<float>(wind.y)},
-                        obs.Buffer<float>(key).begin());
-    } else if (key == "image") {
-      WriteImage(obs.Buffer<std::uint8_t>(key));
-    } else if (key == "keypoint") {
-      WriteKeypoints(obs.Buffer<float>(key));
-    } else {
-      const std::array numbers = {agent_x, agent_y, static_cast<float>(state.block.x),
-                                  static_cast<float>(state.block.y),
-                                  static_cast<float>(WrapAngle(state.block.angle))};
-      std::ranges::copy(numbers, obs.Buffer<float>(key).begin());
+    if (key == "image") {
+      const std::span<std::uint8_t> image = obs.Buffer<std::uint8_t>(key);
+      renderer_.RenderObservation(state, image, VisibleGoal());
+      perturbation_.Light(image);
+      continue;
     }
-  }
-}
-
-void PushtEnv::WriteImage(std::span<std::uint8_t> image) {
-  renderer_.RenderObservation(physics_.state(), image, VisibleGoal());
-  perturbation_.Light(image);
-}
-
-void PushtEnv::WriteKeypoints(std::span<float> keypoints) const {
-  const Frame block(physics_.state().block);
-  for (std::size_t i = 0; i < kNumKeypoints; ++i) {
-    const Point p = block.ToWorld(kKeypoints[i]);
-    keypoints[2 * i] = static_cast<float>(p.x);
-    keypoints[2 * i + 1] = static_cast<float>(p.y);
+    const std::span<float> out = obs.Buffer<float>(key);
+    if (key == "agent_pos") {
+      WriteNumbers(std::array{state.agent.x, state.agent.y}, out);
+    } else if (key == "environment_state") {
+      WriteNumbers(EnvironmentState(state.block), out);
+    } else if (key == "goal") {
+      WriteNumbers(std::array{kGoalPose.x + now.goal.x, kGoalPose.y + now.goal.y,
+                              now.goal_velocity.x, now.goal_velocity.y},
+                   out);
+    } else if (key == "wind") {
+      WriteNumbers(std::array{now.wind.x, now.wind.y}, out);
+    } else if (key == "keypoint") {
+      const Frame block(state.block);
+      for (std::size_t i = 0; i < kNumKeypoints; ++i) {
+        const Point p = block.ToWorld(kKeypoints[i]);
+        WriteNumbers(std::array{p.x, p.y}, out.subspan(2 * i));
+      }
+    } else {
+      WriteNumbers(std::array{state.agent.x, state.agent.y, state.block.x, state.block.y,
+                              WrapAngle(state.block.angle)},
+                   out);
+    }
   }
 }
 

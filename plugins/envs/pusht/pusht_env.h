@@ -76,8 +76,6 @@ class PushtEnv final : public Env {
   Goal VisibleGoal() const {
     return {motion_.now().goal, params_.motion.is_following ? params_.motion.follow_radius : 0.0};
   }
-  void WriteImage(std::span<std::uint8_t> image);
-  void WriteKeypoints(std::span<float> keypoints) const;
 
   const PushtParams params_;
   PushtPhysics physics_;
