@@ -36,9 +36,7 @@ class SmoothPainter {
 
   void Fill(Rgb colour) {
     for (std::size_t i = 0; i + 2 < frame_->pixels.size(); i += 3) {
-      frame_->pixels[i] = colour.r;
-      frame_->pixels[i + 1] = colour.g;
-      frame_->pixels[i + 2] = colour.b;
+      std::ranges::copy(colour, &frame_->pixels[i]);
     }
   }
 
@@ -70,9 +68,8 @@ class SmoothPainter {
 
   static void Blend(std::uint8_t* pixel, Rgb colour, double cover) {
     if (cover <= 0.0) return;
-    const std::array<std::uint8_t, 3> rgb = {colour.r, colour.g, colour.b};
-    for (std::size_t c = 0; c < rgb.size(); ++c) {
-      pixel[c] = static_cast<std::uint8_t>(pixel[c] + (rgb[c] - pixel[c]) * cover + 0.5);
+    for (std::size_t c = 0; c < colour.size(); ++c) {
+      pixel[c] = static_cast<std::uint8_t>(pixel[c] + (colour[c] - pixel[c]) * cover + 0.5);
     }
   }
 

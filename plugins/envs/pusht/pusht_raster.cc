@@ -150,11 +150,12 @@ Region SampledCanvas::OutputRegion(Pixel low, Pixel high) const {
 Rgb BilinearBlend(int x, int y, std::array<Rgb, 2> upper, std::array<Rgb, 2> lower) {
   const auto column = static_cast<std::size_t>(x) % kWeights.size();
   const auto row = static_cast<std::size_t>(y) % kWeights.size();
-  const auto blend = [&](std::uint8_t Rgb::*channel) {
-    return BlendColumn(row, BlendRow(column, upper[0].*channel, upper[1].*channel),
-                       BlendRow(column, lower[0].*channel, lower[1].*channel));
-  };
-  return {blend(&Rgb::r), blend(&Rgb::g), blend(&Rgb::b)};
+  Rgb blended;
+  for (std::size_t c = 0; c < blended.size(); ++c) {
+    blended[c] = BlendColumn(row, BlendRow(column, upper[0][c], upper[1][c]),
+                             BlendRow(column, lower[0][c], lower[1][c]));
+  }
+  return blended;
 }
 
 BilinearResize::BilinearResize(std::span<const Rgb> palette) {
@@ -163,8 +164,9 @@ BilinearResize::BilinearResize(std::span<const Rgb> palette) {
     for (std::size_t pair = 0; pair < kPairs; ++pair) {
       const Rgb& left = palette_[pair / SampledCanvas::kMaxColours];
       const Rgb& right = palette_[pair % SampledCanvas::kMaxColours];
-      blends_[phase][pair] = {BlendRow(phase, left.r, right.r), BlendRow(phase, left.g, right.g),
-                              BlendRow(phase, left.b, right.b)};
+      for (std::size_t c = 0; c < left.size(); ++c) {
+        blends_[phase][pair][c] = BlendRow(phase, left[c], right[c]);
+      }
     }
   }
 }
@@ -185,10 +187,7 @@ void BilinearResize::Run(const SampledCanvas& canvas, const Region& region,
       const std::size_t lower_pair = pair(lower);
       if (upper_pair == lower_pair && upper[0] == upper[1]) {
         // four equal texels keep their colour
-        const Rgb& colour = palette_[upper[0]];
-        out[0] = colour.r;
-        out[1] = colour.g;
-        out[2] = colour.b;
+        std::ranges::copy(palette_[upper[0]], out);
       } else {
         const Blend& top = blends_[phase][upper_pair];
         const Blend& bottom = blends_[phase][lower_pair];

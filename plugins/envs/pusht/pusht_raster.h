@@ -19,11 +19,7 @@ struct Pixel {
   int y = 0;
 };
 
-struct Rgb {
-  std::uint8_t r = 0;
-  std::uint8_t g = 0;
-  std::uint8_t b = 0;
-};
+using Rgb = std::array<std::uint8_t, 3>;
 
 /// A block of pixels, [low, high) on both axes.
 struct Region {

@@ -133,7 +133,7 @@ class SmoothMarks {
   struct Texel {
     int row = 0;
     int column = 0;
-    Rgb colour;
+    Rgb colour = {};
   };
 
   void Blend(Pixel pixel, Rgb colour, float weight);
@@ -174,13 +174,12 @@ void SmoothMarks::Blend(Pixel pixel, Rgb colour, float weight) {
   const int row = canvas_.SampleAt(pixel.y);
   const int column = canvas_.SampleAt(pixel.x);
   if (weight <= 0.0F || row < 0 || column < 0 || count_ == texels_.size()) return;
-  const Rgb below = ColourAt(row, column);
-  const auto mix = [weight](std::uint8_t top, std::uint8_t bottom) {
-    return static_cast<std::uint8_t>(weight * static_cast<float>(top) +
-                                     (1.0F - weight) * static_cast<float>(bottom));
-  };
-  texels_[count_++] = {
-      row, column, {mix(colour.r, below.r), mix(colour.g, below.g), mix(colour.b, below.b)}};
+  Rgb mixed = ColourAt(row, column);
+  for (std::size_t c = 0; c < mixed.size(); ++c) {
+    mixed[c] = static_cast<std::uint8_t>(weight * static_cast<float>(colour[c]) +
+                                         (1.0F - weight) * static_cast<float>(mixed[c]));
+  }
+  texels_[count_++] = {row, column, mixed};
 }
 
 Rgb SmoothMarks::ColourAt(int row, int column) const {
@@ -196,10 +195,7 @@ void SmoothMarks::Resolve(std::span<std::uint8_t> image) const {
     const int y = texels_[i].row / 2;
     const Rgb blended = BilinearBlend(x, y, {ColourAt(2 * y, 2 * x), ColourAt(2 * y, 2 * x + 1)},
                                       {ColourAt(2 * y + 1, 2 * x), ColourAt(2 * y + 1, 2 * x + 1)});
-    std::uint8_t* out = &image[static_cast<std::size_t>((y * kImageSize + x) * 3)];
-    out[0] = blended.r;
-    out[1] = blended.g;
-    out[2] = blended.b;
+    std::ranges::copy(blended, &image[static_cast<std::size_t>((y * kImageSize + x) * 3)]);
   }
 }
 
