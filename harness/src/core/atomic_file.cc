@@ -133,6 +133,21 @@ void MoveInto(const fs::path& path, int descriptor, const fs::path& temporary) {
   if (::rename(temporary.c_str(), path.c_str()) != 0) ThrowErrno("rename to", path);
 }
 
+// Opens a new file in the folder of `temporary`, for reading and writing.
+int OpenUnnamed(const fs::path& temporary) {
+  const fs::path folder = temporary.has_parent_path() ? temporary.parent_path() : fs::path(".");
+  int descriptor = -1;
+  // a name that is too long would show only when the content is complete
+  if (temporary.filename().native().size() <= NAME_MAX) {
+    descriptor = OpenWithoutName(folder);
+    const bool is_unknown = errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL;
+    if (descriptor < 0 && !is_unknown) ThrowErrno("create", temporary);
+  }
+  if (descriptor < 0) descriptor = Open(temporary, O_RDWR | O_CREAT | O_EXCL, "create");
+  ::flock(descriptor, LOCK_EX | LOCK_NB);  // shows RemoveLeftOvers that its writer is alive
+  return descriptor;
+}
+
 }  // namespace
 
 fs::path TemporaryFor(const fs::path& path) {
@@ -156,6 +171,10 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::Write(std::span<const std::byte> bytes) { WriteAll(descriptor_, bytes, path_); }
 
 void AtomicFile::Write(std::string_view text) { Write(std::as_bytes(std::span(text))); }
+
+fs::path AtomicFile::path_to_open() const {
+  return HasName(descriptor_) ? temporary_ : LinkOf(descriptor_);
+}
 
 void AtomicFile::Commit() {
   DPB_ASSERT(descriptor_ >= 0);
@@ -312,24 +331,6 @@ void RemoveUnfinishedAndHold() {
     std::error_code ignored;  // the program ends with the signal that it received
     std::filesystem::remove_all(path, ignored);
   }
-}
-
-int OpenUnnamed(const fs::path& temporary) {
-  const fs::path folder = temporary.has_parent_path() ? temporary.parent_path() : fs::path(".");
-  int descriptor = -1;
-  // a name that is too long would show only when the content is complete
-  if (temporary.filename().native().size() <= NAME_MAX) {
-    descriptor = OpenWithoutName(folder);
-    const bool is_unknown = errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL;
-    if (descriptor < 0 && !is_unknown) ThrowErrno("create", temporary);
-  }
-  if (descriptor < 0) descriptor = Open(temporary, O_RDWR | O_CREAT | O_EXCL, "create");
-  ::flock(descriptor, LOCK_EX | LOCK_NB);  // shows RemoveLeftOvers that its writer is alive
-  return descriptor;
-}
-
-fs::path PathOfUnnamed(int descriptor, const fs::path& temporary) {
-  return HasName(descriptor) ? temporary : LinkOf(descriptor);
 }
 
 void PublishUnnamed(int descriptor, const fs::path& temporary, const fs::path& path) {

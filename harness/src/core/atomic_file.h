@@ -33,8 +33,10 @@ class Unfinished {
 /// the removal is reported.
 void RemoveUnfinishedAndHold();
 
-/// A file that is written under `<name>.tmp.<random>` in the folder of `path`. Every failure throws
-/// Error{kIo} with the path and the system's reason.
+/// A file that appears as `path` when it is complete. It has no name before (open(2), O_TMPFILE),
+/// so that a killed program leaves nothing. Where the file system cannot do that, it is
+/// `<name>.tmp.<random>` in the folder of `path`. Every failure throws Error{kIo} with the path and
+/// the system's reason.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -45,6 +47,9 @@ class AtomicFile {
 
   void Write(std::span<const std::byte> bytes);
   void Write(std::string_view text);
+
+  /// A path that opens the unfinished file, for libraries that open files themselves.
+  std::filesystem::path path_to_open() const;
 
   /// Makes the file appear as `path`, replacing an older one.
   void Commit();
@@ -128,18 +133,8 @@ std::vector<std::byte> ReadFile(const std::filesystem::path& path, std::size_t m
 /// ReadFile as text.
 std::string ReadTextFile(const std::filesystem::path& path, std::size_t max_bytes);
 
-// Files that are being written and have no name yet, so that a killed program leaves nothing.
-// Source: open(2), O_TMPFILE. Where the file system cannot do that, they have their temporary name
-// from the start.
-
-/// Opens a new file in the folder of `temporary`, for reading and writing. Throws Error{kIo}.
-int OpenUnnamed(const std::filesystem::path& temporary);
-
-/// A path that opens the same file, for libraries that open files themselves.
-std::filesystem::path PathOfUnnamed(int descriptor, const std::filesystem::path& temporary);
-
-/// Makes the file durable and lets it appear as `path`, replacing an older one. It bears the name
-/// `temporary` only for a moment, if at all. Throws Error{kIo}.
+/// Makes a file durable that may have no name yet, and lets it appear as `path`, replacing an older
+/// one. It bears the name `temporary` only for a moment, if at all. Throws Error{kIo}.
 void PublishUnnamed(int descriptor, const std::filesystem::path& temporary,
                     const std::filesystem::path& path);
 

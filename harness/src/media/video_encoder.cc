@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
-#include <system_error>
 #include <vector>
 
 #include "core/errors.h"
@@ -183,16 +181,15 @@ struct VideoEncoder::Stream {
 };
 
 VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions& options)
-    : path_(path), unfinished_(core::TemporaryFor(path)), options_(options), padded_(0, 0) {
+    : path_(path), options_(options), padded_(0, 0) {
   QuietLibav();
   CheckOptions(options);
   padded_ = RgbImage(RoundUpToEven(options.width), RoundUpToEven(options.height));
   stream_ = std::make_unique<Stream>();
 
   // container
-  unfinished_.descriptor = core::OpenUnnamed(unfinished_.path);
-  stream_->output = OpenOutput(core::PathOfUnnamed(unfinished_.descriptor, unfinished_.path),
-                               IsGif(path) ? "gif" : "mp4");
+  file_.emplace(path);
+  stream_->output = OpenOutput(file_->path_to_open(), IsGif(path) ? "gif" : "mp4");
   AVFormatContext* const output = stream_->output.get();
 
   // codec
@@ -227,12 +224,6 @@ VideoEncoder::VideoEncoder(const std::filesystem::path& path, const VideoOptions
 }
 
 VideoEncoder::~VideoEncoder() = default;
-
-VideoEncoder::UnfinishedVideo::~UnfinishedVideo() {
-  std::error_code ignored;  // a temporary file left behind must not end the evaluation
-  std::filesystem::remove(path, ignored);
-  if (descriptor >= 0) ::close(descriptor);
-}
 
 void VideoEncoder::Write(const RgbImage& frame) {
   if (frame.width != options_.width || frame.height != options_.height) {
@@ -280,7 +271,7 @@ void VideoEncoder::Finish() {
   stream_.reset();
 
   // durable, because the results will name this video
-  core::PublishUnnamed(unfinished_.descriptor, unfinished_.path, path_);
+  file_->Commit();
 }
 
 }  // namespace dp_bench::media

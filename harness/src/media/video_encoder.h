@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "core/atomic_file.h"
 #include "dp_bench/env.h"
@@ -69,20 +68,10 @@ class VideoEncoder {
  private:
   struct Stream;
 
-  // The video under its temporary name. It is removed with the encoder, also if the constructor
-  // throws.
-  struct UnfinishedVideo {
-    explicit UnfinishedVideo(std::filesystem::path file) : path(std::move(file)), mark(path) {}
-    ~UnfinishedVideo();
-    std::filesystem::path path;
-    core::Unfinished mark;
-    int descriptor = -1;
-  };
-
   void Encode(bool is_flush);
 
   std::filesystem::path path_;
-  UnfinishedVideo unfinished_;
+  std::optional<core::AtomicFile> file_;  // outlives the stream, which writes to it
   VideoOptions options_;
   std::int64_t n_frames_ = 0;
   RgbImage padded_;  // used if a size is odd
