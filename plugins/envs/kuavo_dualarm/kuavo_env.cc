@@ -145,11 +145,9 @@ StepResult KuavoEnv::DoStep(std::span<const float> action) {
   mj_fwdPosition(model_->model(), data_.get());
   ++step_;
 
-  const TaskOutcome outcome = task_->Evaluate(*data_);
-  return {.reward = outcome.reward,
-          .terminated = outcome.success,
-          .success = outcome.success,
-          .metrics = task_->metric_values()};
+  StepResult result = task_->Evaluate(*data_);
+  result.terminated = result.success;
+  return result;
 }
 
 void KuavoEnv::DoObserve(const ObsWriter& obs) {

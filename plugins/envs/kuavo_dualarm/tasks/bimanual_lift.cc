@@ -48,7 +48,6 @@ class BimanualLiftTask final : public Task {
     return {{"lift_height", Aggregate::kMax},  // [m] of the tray
             {"tilt", Aggregate::kMax}};        // [rad] of the tray
   }
-  std::span<const double> metric_values() const override { return metric_values_; }
   std::size_t environment_state_size() const override { return kPoseSize + 3; }
   std::span<double> counters() override { return {&lifted_steps_, 1}; }
 
@@ -70,7 +69,7 @@ class BimanualLiftTask final : public Task {
     lifted_steps_ = 0.0;
   }
 
-  TaskOutcome Evaluate(const mjData& data) override {
+  StepResult Evaluate(const mjData& data) override {
     const double rise = tray_.Position(data)[2] - (kTableTop + kTrayHalfHeight);
     const double tilt = std::acos(std::clamp(tray_.Rotation(data)[8], -1.0, 1.0));
     const bool held = Held(data);
@@ -80,7 +79,7 @@ class BimanualLiftTask final : public Task {
     metric_values_ = {rise, tilt};
     const bool success = lifted_steps_ >= kDwellSteps;
     const double reward = success ? 1.0 : held && rise > kHalfRise ? 0.6 : held ? 0.3 : 0.0;
-    return {.reward = reward, .success = success};
+    return {.reward = reward, .success = success, .metrics = metric_values_};
   }
 
   void WriteEnvironmentState(const mjData& data, std::span<float> out) const override {

@@ -40,7 +40,7 @@ void CubeIntoTrayTask::Start(RandomStream& random, double spread, mjData& data) 
   placed_steps_ = 0.0;
 }
 
-TaskOutcome CubeIntoTrayTask::Evaluate(const mjData& data) {
+StepResult CubeIntoTrayTask::Evaluate(const mjData& data) {
   const double height = cube_.Position(data)[2];
   const std::array<double, 3> in_tray = PositionIn(data, tray_, cube_.Position(data));
   const bool over_tray = std::max(std::abs(in_tray[0]), std::abs(in_tray[1])) < kTrayHalfInside;
@@ -55,7 +55,7 @@ TaskOutcome CubeIntoTrayTask::Evaluate(const mjData& data) {
   const bool success = placed_steps_ >= kDwellSteps;
   // the cube can enter the tray only over its wall
   const double reward = success ? 1.0 : over_tray ? 0.6 : lift > kLift ? 0.3 : 0.0;
-  return {.reward = reward, .success = success};
+  return {.reward = reward, .success = success, .metrics = metric_values_};
 }
 
 void CubeIntoTrayTask::WriteEnvironmentState(const mjData& data, std::span<float> out) const {

@@ -31,11 +31,10 @@ class CubeIntoTrayTask : public Task {
 
   int max_steps() const override { return 150; }
   std::vector<MetricSpec> metrics() const override;
-  std::span<const double> metric_values() const override { return metric_values_; }
   std::size_t environment_state_size() const override { return kPoseSize + 2; }
   std::span<double> counters() override { return {&placed_steps_, 1}; }
   void Start(RandomStream& random, double spread, mjData& data) override;
-  TaskOutcome Evaluate(const mjData& data) override;
+  StepResult Evaluate(const mjData& data) override;
   void WriteEnvironmentState(const mjData& data, std::span<float> out) const override;
 
  protected:

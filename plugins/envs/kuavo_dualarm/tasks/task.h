@@ -16,12 +16,6 @@
 
 namespace dp_bench::kuavo_dualarm {
 
-/// The result of a control step.
-struct TaskOutcome {
-  double reward = 0.0;  // the stage of the task, in [0, 1]; 1 with success
-  bool success = false;
-};
-
 /// One task of one env instance. Object poses live in mjData: xpos, xquat and xmat of the bodies
 /// named in the scene file are up to date after every control step (mj_fwdPosition was called).
 class Task {
@@ -43,11 +37,9 @@ class Task {
   /// the number of steps so far.
   virtual void Drive(std::uint64_t /*seed*/, std::int64_t /*step*/, mjData& /*data*/) {}
 
-  /// Advances the dwell counters by one control step.
-  virtual TaskOutcome Evaluate(const mjData& data) = 0;
-
-  /// Values of the latest Evaluate, in the order of `metrics`.
-  virtual std::span<const double> metric_values() const = 0;
+  /// The outcome of a control step, by which it advances the dwell counters. The reward is the
+  /// stage of the task, in [0, 1]; 1 with success, which ends the episode.
+  virtual StepResult Evaluate(const mjData& data) = 0;
 
   /// Everything a policy must know about the objects, as well-conditioned numbers: positions [m],
   /// and the first two columns of rotation matrices.

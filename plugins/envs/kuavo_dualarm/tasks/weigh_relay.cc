@@ -51,7 +51,6 @@ class WeighRelayTask final : public Task {
     return {{"challenge_score", Aggregate::kMax},  // of 100
             {"goal_distance", Aggregate::kLast}};  // [m] parcel to goal, horizontally
   }
-  std::span<const double> metric_values() const override { return metric_values_; }
   std::size_t environment_state_size() const override { return kPoseSize + 3; }
   std::span<double> counters() override { return counters_; }
 
@@ -64,7 +63,7 @@ class WeighRelayTask final : public Task {
     counters_ = {};
   }
 
-  TaskOutcome Evaluate(const mjData& data) override {
+  StepResult Evaluate(const mjData& data) override {
     // the weighing is remembered; the other conditions must hold at the same time
     if (!Weighed()) {
       counters_[kWeighedSteps] = RestsOnScale(data) ? counters_[kWeighedSteps] + 1.0 : 0.0;
@@ -82,7 +81,7 @@ class WeighRelayTask final : public Task {
     const std::array<double, 3> in_goal = PositionIn(data, goal_, parcel_.Position(data));
     metric_values_ = {(Weighed() ? 40.0 : 0.0) + (success ? 40.0 + in_time : 0.0),
                       std::hypot(in_goal[0], in_goal[1])};
-    return {.reward = reward, .success = success};
+    return {.reward = reward, .success = success, .metrics = metric_values_};
   }
 
   void WriteEnvironmentState(const mjData& data, std::span<float> out) const override {
