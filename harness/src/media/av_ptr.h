@@ -91,7 +91,6 @@ class FrameReader {
  public:
   FrameReader(InputVideo video, const std::filesystem::path& path, std::int64_t max_pixels);
 
-  const InputVideo& video() const { return video_; }
   AVStream* stream() const { return video_.stream; }
 
   /// The frame that the decoder delivers next. False at the end of the file.

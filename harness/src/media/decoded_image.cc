@@ -252,25 +252,18 @@ struct DecodedImage::Conversion {
   using Settings = std::tuple<int, int, int, int, int, int>;
 
   AvFramePtr frame;
-  int quality = SWS_BILINEAR;  // flags of the scaler
+  int quality = 0;  // flags of the scaler
   AvScalerPtr scaler;
   Settings settings;
   std::vector<std::uint8_t> rgb;  // of ToGrey
 };
 
-DecodedImage::DecodedImage() : conversion_(std::make_unique<Conversion>()) {
+DecodedImage::DecodedImage(int quality) : conversion_(std::make_unique<Conversion>()) {
   conversion_->frame.reset(AvCheckNotNull(av_frame_alloc(), "av_frame_alloc"));
+  conversion_->quality = quality;
 }
 
 DecodedImage::~DecodedImage() = default;
-
-void DecodedImage::InterpolateChroma() {
-  conversion_->quality = SWS_BICUBIC | SWS_FULL_CHR_H_INT | SWS_ACCURATE_RND;
-}
-
-void DecodedImage::ConvertExactly() {
-  conversion_->quality = SWS_BICUBIC | SWS_ACCURATE_RND | SWS_BITEXACT;
-}
 
 AVFrame* DecodedImage::frame() const { return conversion_->frame.get(); }
 int DecodedImage::width() const { return frame()->width; }
@@ -355,9 +348,11 @@ struct ImageDecoder::Codecs {
   }
 };
 
-ImageDecoder::ImageDecoder() : codecs_(std::make_unique<Codecs>()) {
+// Interpolates chroma as the decoders of JPEG do.
+ImageDecoder::ImageDecoder()
+    : codecs_(std::make_unique<Codecs>()),
+      image_(SWS_BICUBIC | SWS_FULL_CHR_H_INT | SWS_ACCURATE_RND) {
   QuietLibav();
-  image_.InterpolateChroma();
   codecs_->packet.reset(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
 }
 

@@ -13,7 +13,8 @@ namespace dp_bench::media {
 /// An image as its codec delivers it. It belongs to the decoder that returned it.
 class DecodedImage {
  public:
-  DecodedImage();
+  /// `quality`: the flags of libswscale with which ToRgb converts.
+  explicit DecodedImage(int quality);
   DecodedImage(const DecodedImage&) = delete;
   DecodedImage& operator=(const DecodedImage&) = delete;
   ~DecodedImage();
@@ -45,12 +46,6 @@ class DecodedImage {
 
   AVFrame* frame() const;
   void Convert(int format, int n_channels, std::span<std::uint8_t> out);
-
-  /// From now on, ToRgb interpolates chroma as the decoders of JPEG do.
-  void InterpolateChroma();
-
-  /// From now on, ToRgb gives equal bits on every machine.
-  void ConvertExactly();
 
   std::unique_ptr<Conversion> conversion_;
 };

@@ -41,7 +41,7 @@ std::int64_t MaxPixels(int width, int height) {
 // A decoded frame; none if the time is kNone.
 struct VideoFrames::Shown {
   double time = kNone;  // [s]
-  DecodedImage image;
+  DecodedImage image{SWS_BILINEAR};
 };
 
 struct VideoFrames::Stream {
@@ -196,13 +196,11 @@ struct VideoReader::Stream {
       : reader(OpenVideo(path, kVideoContainers, kMaxVideoPixels), path, kMaxVideoPixels) {}
 
   FrameReader reader;
-  DecodedImage image;
+  DecodedImage image{SWS_BICUBIC | SWS_ACCURATE_RND | SWS_BITEXACT};  // equal bits everywhere
 };
 
 VideoReader::VideoReader(const std::filesystem::path& path)
-    : stream_(std::make_unique<Stream>(path)) {
-  stream_->image.ConvertExactly();
-}
+    : stream_(std::make_unique<Stream>(path)) {}
 
 VideoReader::~VideoReader() = default;
 
