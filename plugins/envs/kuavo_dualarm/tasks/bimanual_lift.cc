@@ -37,7 +37,7 @@ constexpr Range kLoadYaw = {-45 * kDegree, 45 * kDegree};
 /// of the load (3).
 class BimanualLiftTask final : public Task {
  public:
-  explicit BimanualLiftTask(const KuavoModel& model)
+  BimanualLiftTask(const KuavoModel& model, const TaskSettings& /*settings*/)
       : model_(model),
         tray_(model, "tray"),
         load_(model, "load"),
@@ -279,6 +279,6 @@ class BimanualLiftScript final : public Script {
 
 const TaskKind kBimanualLift = {
     "bimanual_lift", "Lift the tray with both hands and keep the load inside.",
-    &MakeFor<Task, BimanualLiftTask, TaskSettings>, &MakeFor<Script, BimanualLiftScript>};
+    &CreateInstance<Task, BimanualLiftTask>, &CreateInstance<Script, BimanualLiftScript>};
 
 }  // namespace dp_bench::kuavo_dualarm

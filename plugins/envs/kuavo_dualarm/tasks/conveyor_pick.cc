@@ -85,6 +85,6 @@ class ConveyorPickScript final : public CubeIntoTrayScript {
 const TaskKind kConveyorPick = {
     "conveyor_pick",
     "Pick the cube from the moving belt with the right hand and put it into the tray.",
-    &MakeFor<Task, ConveyorPickTask, TaskSettings>, &MakeFor<Script, ConveyorPickScript>};
+    &CreateInstance<Task, ConveyorPickTask>, &CreateInstance<Script, ConveyorPickScript>};
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -11,13 +11,14 @@ constexpr CubeAndTray kPickPlaceStart = {.cube_height = kTableTop + kCubeHalf,
 
 class PickPlaceTask final : public CubeIntoTrayTask {
  public:
-  explicit PickPlaceTask(const KuavoModel& model) : CubeIntoTrayTask(model, kPickPlaceStart) {}
+  PickPlaceTask(const KuavoModel& model, const TaskSettings& /*settings*/)
+      : CubeIntoTrayTask(model, kPickPlaceStart) {}
 };
 
 }  // namespace
 
 const TaskKind kPickPlace = {"pick_place", "Put the cube into the tray with the right hand.",
-                             &MakeFor<Task, PickPlaceTask, TaskSettings>,
-                             &MakeFor<Script, CubeIntoTrayScript>};
+                             &CreateInstance<Task, PickPlaceTask>,
+                             &CreateInstance<Script, CubeIntoTrayScript>};
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -7,10 +7,10 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "dp_bench/env.h"
+#include "dp_bench/plugin.h"
 #include "dp_bench/random.h"
 #include "kuavo_model.h"
 
@@ -62,7 +62,7 @@ struct TaskSettings {
 
 class Script;  // expert/script.h
 
-/// The model must outlive what is made for it.
+/// The model must outlive what is made for it. The functions are CreateInstance of the classes.
 struct TaskKind {
   const char* name;         // the param `task`, and the name of the scene file
   const char* instruction;  // for policies that read
@@ -77,15 +77,5 @@ extern const TaskKind kConveyorPick;
 /// All of them; the first is the default.
 std::vector<const TaskKind*> TaskKinds();
 std::vector<std::string> TaskNames();
-
-/// A TaskKind's function for a class, which may ignore the settings.
-template <class Interface, class Implementation, class... Settings>
-std::unique_ptr<Interface> MakeFor(const KuavoModel& model, const Settings&... settings) {
-  if constexpr (std::is_constructible_v<Implementation, const KuavoModel&, const Settings&...>) {
-    return std::make_unique<Implementation>(model, settings...);
-  } else {
-    return std::make_unique<Implementation>(model);
-  }
-}
 
 }  // namespace dp_bench::kuavo_dualarm

@@ -38,7 +38,7 @@ constexpr Range kGoalY = {0.30, 0.42};
 /// the goal (2), progress of the weighing (1).
 class WeighRelayTask final : public Task {
  public:
-  explicit WeighRelayTask(const KuavoModel& model)
+  WeighRelayTask(const KuavoModel& model, const TaskSettings& /*settings*/)
       : model_(model),
         parcel_(model, "parcel"),
         parcel_geom_(model.Geom("parcel_geom")),
@@ -200,6 +200,6 @@ class WeighRelayScript final : public Script {
 
 const TaskKind kWeighRelay = {
     "weigh_relay", "Weigh the parcel on the scale, then bring it to the goal with the left hand.",
-    &MakeFor<Task, WeighRelayTask, TaskSettings>, &MakeFor<Script, WeighRelayScript>};
+    &CreateInstance<Task, WeighRelayTask>, &CreateInstance<Script, WeighRelayScript>};
 
 }  // namespace dp_bench::kuavo_dualarm
