@@ -2,7 +2,7 @@
 #include "media/video_grid.h"
 
 #include <algorithm>
-#include <memory>
+#include <deque>
 
 #include "core/errors.h"
 #include "media/png.h"
@@ -62,46 +62,6 @@ class Tile {
   bool has_ended_ = false;
 };
 
-// All videos, advanced one image at a time.
-class Grid {
- public:
-  Grid(const std::vector<GridVideo>& videos, int n_columns)
-      : n_columns_(std::min(n_columns, static_cast<int>(videos.size()))), image_(0, 0) {
-    for (const GridVideo& video : videos) tiles_.push_back(std::make_unique<Tile>(video));
-    for (const auto& tile : tiles_) {
-      tile_width_ = std::max(tile_width_, tile->width());
-      tile_height_ = std::max(tile_height_, tile->height());
-    }
-    const int n_rows = (static_cast<int>(tiles_.size()) + n_columns_ - 1) / n_columns_;
-    image_ = RgbImage(n_columns_ * (tile_width_ + 2 * kLine), n_rows * (tile_height_ + 2 * kLine));
-  }
-
-  double fps() const { return tiles_.front()->fps(); }
-
-  /// The next image, or null when every video has ended.
-  const RgbImage* Next() {
-    if (std::ranges::all_of(tiles_, [](const auto& tile) { return tile->has_ended(); })) {
-      return nullptr;
-    }
-    for (int i = 0; i < static_cast<int>(tiles_.size()); ++i) {
-      Tile& tile = *tiles_[static_cast<std::size_t>(i)];
-      tile.Draw(i % n_columns_ * (tile_width_ + 2 * kLine),
-                i / n_columns_ * (tile_height_ + 2 * kLine), tile_width_, tile_height_, &image_);
-      tile.Advance();
-    }
-    return &image_;
-  }
-
-  const RgbImage& image() const { return image_; }
-
- private:
-  std::vector<std::unique_ptr<Tile>> tiles_;
-  int n_columns_;
-  int tile_width_ = 0;
-  int tile_height_ = 0;
-  RgbImage image_;
-};
-
 void RequireKnownFormat(const std::filesystem::path& path) {
   const std::filesystem::path extension = path.extension();
   if (extension == ".mp4" || extension == ".gif") return;
@@ -125,12 +85,34 @@ void WriteVideoGrid(const std::vector<GridVideo>& videos, const std::filesystem:
                     const VideoGridOptions& options) {
   if (videos.empty()) throw UsageError("a grid of videos needs at least one");
   RequireKnownFormat(path);
-  Grid grid(videos, options.n_columns);
-  VideoEncoder encoder(path, {.width = grid.image().width,
-                              .height = grid.image().height,
-                              .fps = grid.fps(),
-                              .crf = options.crf});
-  while (const RgbImage* image = grid.Next()) encoder.Write(*image);
+  std::deque<Tile> tiles;  // which cannot be moved
+  int tile_width = 0;
+  int tile_height = 0;
+  for (const GridVideo& video : videos) {
+    const Tile& tile = tiles.emplace_back(video);
+    tile_width = std::max(tile_width, tile.width());
+    tile_height = std::max(tile_height, tile.height());
+  }
+  const int n_tiles = static_cast<int>(tiles.size());
+  const int n_columns = std::min(options.n_columns, n_tiles);
+  const int n_rows = (n_tiles + n_columns - 1) / n_columns;
+  const int column_width = tile_width + 2 * kLine;
+  const int row_height = tile_height + 2 * kLine;
+  RgbImage grid(n_columns * column_width, n_rows * row_height);
+
+  VideoEncoder encoder(
+      path,
+      {.width = grid.width, .height = grid.height, .fps = tiles.front().fps(), .crf = options.crf});
+  while (!std::ranges::all_of(tiles, &Tile::has_ended)) {
+    int i = 0;
+    for (Tile& tile : tiles) {
+      tile.Draw(i % n_columns * column_width, i / n_columns * row_height, tile_width, tile_height,
+                &grid);
+      tile.Advance();
+      ++i;
+    }
+    encoder.Write(grid);
+  }
   encoder.Finish();
 }
 
