@@ -11,21 +11,14 @@ namespace dp_bench::media {
 
 namespace {
 
-struct Pixels {
-  int width;
-  int height;
-  AVPixelFormat format;
-  const std::uint8_t* data;
-  int row_bytes;
-};
-
-std::string Encode(const Pixels& pixels) {
+std::string Encode(int width, int height, AVPixelFormat format, const std::uint8_t* pixels,
+                   int row_bytes) {
   QuietLibav();
   const AVCodec* codec = AvCheckNotNull(avcodec_find_encoder(AV_CODEC_ID_PNG), "the PNG encoder");
   const AvCodecPtr encoder(AvCheckNotNull(avcodec_alloc_context3(codec), "avcodec_alloc_context3"));
-  encoder->width = pixels.width;
-  encoder->height = pixels.height;
-  encoder->pix_fmt = pixels.format;
+  encoder->width = width;
+  encoder->height = height;
+  encoder->pix_fmt = format;
   encoder->time_base = {1, 1};            // required, but unused
   encoder->sample_aspect_ratio = {1, 1};  // written into the file: pixels are square
   encoder->thread_count = 1;
@@ -33,11 +26,11 @@ std::string Encode(const Pixels& pixels) {
 
   // the encoder copies a frame that does not own its pixels
   const AvFramePtr frame(AvCheckNotNull(av_frame_alloc(), "av_frame_alloc"));
-  frame->format = encoder->pix_fmt;
-  frame->width = pixels.width;
-  frame->height = pixels.height;
-  frame->data[0] = const_cast<std::uint8_t*>(pixels.data);
-  frame->linesize[0] = pixels.row_bytes;
+  frame->format = format;
+  frame->width = width;
+  frame->height = height;
+  frame->data[0] = const_cast<std::uint8_t*>(pixels);
+  frame->linesize[0] = row_bytes;
   AvCheck(avcodec_send_frame(encoder.get(), frame.get()), "avcodec_send_frame(png)");
 
   const AvPacketPtr packet(AvCheckNotNull(av_packet_alloc(), "av_packet_alloc"));
@@ -48,11 +41,7 @@ std::string Encode(const Pixels& pixels) {
 }  // namespace
 
 std::string EncodePng(const RgbImage& image) {
-  return Encode({.width = image.width,
-                 .height = image.height,
-                 .format = AV_PIX_FMT_RGB24,
-                 .data = image.pixels.data(),
-                 .row_bytes = 3 * image.width});
+  return Encode(image.width, image.height, AV_PIX_FMT_RGB24, image.pixels.data(), 3 * image.width);
 }
 
 std::string EncodeGreyPng(int width, int height, std::span<const std::uint16_t> levels) {
@@ -63,11 +52,7 @@ std::string EncodeGreyPng(int width, int height, std::span<const std::uint16_t> 
     bytes.push_back(static_cast<std::uint8_t>(level >> 8U));
     bytes.push_back(static_cast<std::uint8_t>(level & 0xffU));
   }
-  return Encode({.width = width,
-                 .height = height,
-                 .format = AV_PIX_FMT_GRAY16BE,
-                 .data = bytes.data(),
-                 .row_bytes = 2 * width});
+  return Encode(width, height, AV_PIX_FMT_GRAY16BE, bytes.data(), 2 * width);
 }
 
 void WritePng(const std::filesystem::path& path, const RgbImage& image) {
