@@ -9,6 +9,7 @@
 #include <cmath>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/errors.h"
@@ -84,31 +85,30 @@ Tensor Block(const Tensor& x, std::int64_t phase, std::int64_t begin, std::int64
   return x.select(0, phase).view({x.size(1), -1}).narrow(1, begin * batch, length * batch);
 }
 
-// out = weight x, or added to out if `accumulates`. The operands are small blocks of a larger
-// matrix. For those, accumulating in place, the kernels made for inference are at least as fast as
-// a BLAS.
-void TrainingProduct(const Tensor& weight, const Tensor& x, bool accumulates, Tensor& out) {
-  if (x.device().is_cpu() && x.scalar_type() == torch::kFloat32) {
-    ColumnProduct(weight, x, accumulates, out);
-  } else if (accumulates) {
-    at::addmm_out(out, out, weight, x);
-  } else {
-    at::mm_out(out, weight, x);
+// The taps with input and output swapped.
+std::vector<Tap> Mirrored(std::vector<Tap> taps) {
+  for (Tap& tap : taps) {
+    std::swap(tap.in_phase, tap.out_phase);
+    tap.shift = -tap.shift;
   }
+  return taps;
 }
 
-// x [P_in, I, T, B], weight [k, O, I] -> [P_out, O, T, B].
-Tensor ApplyTaps(const Tensor& x, const Tensor& weight, std::span<const Tap> taps,
-                 std::int64_t phases_out) {
+// x [P_in, I, T, B] -> [phases_out, n_rows, T, B], CPU float32. `weight_of`: the matrix [n_rows, I]
+// of a tap. The operands are small blocks of a larger matrix. For those, accumulating in place, the
+// kernels made for inference are at least as fast as a BLAS.
+template <class WeightOf>
+Tensor ApplyTaps(const Tensor& x, std::int64_t n_rows, const WeightOf& weight_of,
+                 std::span<const Tap> taps, std::int64_t phases_out) {
   const std::int64_t steps = x.size(2);
-  Tensor y = at::empty({phases_out, weight.size(1), steps, x.size(3)}, x.options());
+  Tensor y = at::empty({phases_out, n_rows, steps, x.size(3)}, x.options());
   for (const Tap& tap : taps) {
     const TapRange range = RangeOf(tap, steps);
     if (range.length <= 0) continue;
     const Tensor in = Block(x, tap.in_phase, range.in_begin, range.length);
     Tensor out = Block(y, tap.out_phase, range.out_begin, range.length);
     const bool is_first = tap.shift == 0 && (tap.in_phase == 0 || phases_out == 2);
-    TrainingProduct(weight.select(0, tap.index), in, /*accumulates=*/!is_first, out);
+    ColumnProduct(weight_of(tap.index), in, /*accumulates=*/!is_first, out);
   }
   return y;
 }
@@ -139,23 +139,6 @@ Tensor ApplyTapsAtOnce(const Tensor& x, std::span<const Tensor> weights,
     ColumnProduct(weights[static_cast<std::size_t>(phase)], sources, /*scale_period=*/batch, out);
   }
   return y;
-}
-
-// Gradient of ApplyTaps with respect to x.
-Tensor InputGradient(const Tensor& grad, const Tensor& weight, std::span<const Tap> taps,
-                     std::int64_t phases_in) {
-  const std::int64_t steps = grad.size(2);
-  Tensor grad_x = at::empty({phases_in, weight.size(2), steps, grad.size(3)}, grad.options());
-  for (const Tap& tap : taps) {
-    const TapRange range = RangeOf(tap, steps);
-    if (range.length <= 0) continue;
-    const Tensor in = Block(grad, tap.out_phase, range.out_begin, range.length);
-    Tensor out = Block(grad_x, tap.in_phase, range.in_begin, range.length);
-    const Tensor transposed = weight.select(0, tap.index).t();
-    const bool is_first = tap.shift == 0 && (tap.out_phase == 0 || phases_in == 2);
-    TrainingProduct(transposed, in, /*accumulates=*/!is_first, out);
-  }
-  return grad_x;
 }
 
 // Gradient of ApplyTaps with respect to the weight, [k, O, I].
@@ -198,7 +181,8 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
     ctx->save_for_backward({phases, rearranged});
     ctx->saved_data["kind"] = kind_number;
     const std::vector<Tap> taps = TapsFor(kind, rearranged.size(0));
-    return JoinPhases(ApplyTaps(phases, rearranged, taps, PhasesOut(kind)));
+    const auto weight_of = [&](std::int64_t index) { return rearranged.select(0, index); };
+    return JoinPhases(ApplyTaps(phases, rearranged.size(1), weight_of, taps, PhasesOut(kind)));
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
@@ -211,7 +195,9 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
 
     Tensor grad_x;
     if (ctx->needs_input_grad(0)) {
-      grad_x = JoinPhases(InputGradient(grad, weight, taps, PhasesIn(kind)));
+      const auto transposed = [&](std::int64_t index) { return weight.select(0, index).t(); };
+      grad_x =
+          JoinPhases(ApplyTaps(grad, weight.size(2), transposed, Mirrored(taps), PhasesIn(kind)));
     }
     return {grad_x, TapsLast(WeightGradient(grad, x, taps, weight.sizes()), kind), Tensor()};
   }
