@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "policy/kernels/packing_kernels.h"
-#include "policy/kernels/two_products_kernels.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -113,7 +112,7 @@ class AttentionBetween : public BetweenProducts {
  public:
   AttentionBetween(const AttentionBlockBackward& args, std::int64_t rows_per_block)
       : args_(args),
-        n_projected_(RoundUp(args.w_in->n_rows, 16)),
+        n_projected_(RoundUp(args.products.w1->n_rows, 16)),
         scratch_(args.shape, rows_per_block, n_projected_),
         grad_bias_(static_cast<std::size_t>(3 * args.shape.width())) {}
 
@@ -189,19 +188,10 @@ void RunAttentionBlockBackward(const AttentionBlockBackward& args, int n_threads
   const AttentionBlockShape& shape = args.shape;
   const std::int64_t rows_per_block = kMaxBlockRows / shape.n_query;
   RunTwoProductsBackward(
-      {.rows = shape.batch * shape.n_query,
-       .rows_per_block = rows_per_block * shape.n_query,
-       .group = args.w_in->n_rows,
-       .n_biases = 3 * shape.width(),
-       .x = args.x,
-       .grad_y = args.grad_y,
-       .w1 = args.w_in,
-       .w1_transposed = args.w_in_transposed,
-       .w2_transposed = args.w_out_transposed,
-       .grad_x = args.grad_x,
-       .grad_w1 = args.grad_w_in,
-       .grad_w2 = args.grad_w_out,
-       .grad_bias = args.grad_bias},
+      args.products,
+      {.rows_per_block = rows_per_block * shape.n_query,
+       .group = args.products.w1->n_rows,
+       .n_biases = 3 * shape.width()},
       [&] { return std::make_unique<AttentionBetween>(args, rows_per_block); }, n_threads);
 }
 

@@ -5,6 +5,7 @@
 
 #include "policy/kernels/attention_kernels.h"
 #include "policy/kernels/product_kernels.h"
+#include "policy/kernels/two_products_kernels.h"
 
 namespace dp_bench::policy {
 
@@ -35,23 +36,15 @@ void RunAttentionBlockForward(const AttentionBlockForward& args, int n_threads);
 /// Whether the gradients are computed in blocks: a block is too small for long sequences.
 bool HasBlocks(const AttentionBlockShape& shape);
 
-/// The gradients of the same, which computes it again. The weights are kBf16AnyOrder.
+/// The gradients of the same, which computes it again.
 struct AttentionBlockBackward {
   AttentionBlockShape shape;
-  const float* x;
   const float* bias;
   const float* memory;
   const float* mask;
   const float* dropout;
-  const float* grad_y;
-  const PackedWeight* w_in;
-  const PackedWeight* w_in_transposed;
-  const PackedWeight* w_out_transposed;
-  float* grad_x;
-  float* grad_memory;  // with a memory, and with its strides
-  float* grad_w_in;
-  float* grad_w_out;
-  float* grad_bias;  // [3d], also without a bias
+  float* grad_memory;            // with a memory, and with its strides
+  TwoProductsBackward products;  // with w_in and w_out; grad_bias [3d], also without a bias
 };
 void RunAttentionBlockBackward(const AttentionBlockBackward& args, int n_threads);
 

@@ -69,18 +69,18 @@ class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction
     RECORD_FUNCTION("dp_bench::feed_forward_backward", std::vector<c10::IValue>({x, w1}));
     RunFeedForwardBackward(
         {.activation = static_cast<Activation>(ctx->saved_data["activation"].toInt()),
-         .rows = x.size(0),
-         .x = x.const_data_ptr<float>(),
          .bias = bias.const_data_ptr<float>(),
          .dropout = DataOrNull(saved[4]),
-         .grad_y = grad_y.const_data_ptr<float>(),
-         .w1 = &panels1,
-         .w1_transposed = &panels1_transposed,
-         .w2_transposed = &panels2_transposed,
-         .grad_x = grad_x.mutable_data_ptr<float>(),
-         .grad_w1 = grad_w1.mutable_data_ptr<float>(),
-         .grad_bias = grad_bias.mutable_data_ptr<float>(),
-         .grad_w2 = grad_w2.mutable_data_ptr<float>()},
+         .products = {.rows = x.size(0),
+                      .x = x.const_data_ptr<float>(),
+                      .grad_y = grad_y.const_data_ptr<float>(),
+                      .w1 = &panels1,
+                      .w1_transposed = &panels1_transposed,
+                      .w2_transposed = &panels2_transposed,
+                      .grad_x = grad_x.mutable_data_ptr<float>(),
+                      .grad_w1 = grad_w1.mutable_data_ptr<float>(),
+                      .grad_w2 = grad_w2.mutable_data_ptr<float>(),
+                      .grad_bias = grad_bias.mutable_data_ptr<float>()}},
         at::get_num_threads());
     return {grad_x, grad_w1, grad_bias, grad_w2, Tensor(), Tensor()};
   }

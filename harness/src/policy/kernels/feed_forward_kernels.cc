@@ -7,7 +7,6 @@
 
 #include "policy/kernels/packing_kernels.h"
 #include "policy/kernels/product_tiles.h"
-#include "policy/kernels/two_products_kernels.h"
 #include "policy/kernels/vector_math.h"
 
 namespace dp_bench::policy {
@@ -89,7 +88,7 @@ class HiddenUnits : public BetweenProducts {
       const float* const dropout =
           args_.dropout == nullptr
               ? no_dropout_.data()
-              : args_.dropout + (block.begin + i) * args_.w1->n_rows + block.column;
+              : args_.dropout + (block.begin + i) * args_.products.w1->n_rows + block.column;
       ReturnThroughUnits(args_.activation, {.n = block.n,
                                             .bias = args_.bias + block.column,
                                             .dropout = dropout,
@@ -126,19 +125,8 @@ void RunFeedForwardForward(const FeedForwardForward& args, int n_threads) {
 
 void RunFeedForwardBackward(const FeedForwardBackward& args, int n_threads) {
   RunTwoProductsBackward(
-      {.rows = args.rows,
-       .rows_per_block = kMaxBlockRows,
-       .group = kGroup,
-       .n_biases = args.w1->n_rows,
-       .x = args.x,
-       .grad_y = args.grad_y,
-       .w1 = args.w1,
-       .w1_transposed = args.w1_transposed,
-       .w2_transposed = args.w2_transposed,
-       .grad_x = args.grad_x,
-       .grad_w1 = args.grad_w1,
-       .grad_w2 = args.grad_w2,
-       .grad_bias = args.grad_bias},
+      args.products,
+      {.rows_per_block = kMaxBlockRows, .group = kGroup, .n_biases = args.products.w1->n_rows},
       [&] { return std::make_unique<HiddenUnits>(args); }, n_threads);
 }
 

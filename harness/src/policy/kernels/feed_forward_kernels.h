@@ -7,6 +7,7 @@
 
 #include "policy/kernels/product_kernels.h"
 #include "policy/kernels/token_kernels.h"
+#include "policy/kernels/two_products_kernels.h"
 
 namespace dp_bench::policy {
 
@@ -24,21 +25,12 @@ struct FeedForwardForward {
 };
 void RunFeedForwardForward(const FeedForwardForward& args, int n_threads);
 
-/// The gradients of the same, which computes the hidden units again. The weights are kBf16AnyOrder.
+/// The gradients of the same, which computes the hidden units again.
 struct FeedForwardBackward {
   Activation activation;
-  std::int64_t rows;
-  const float* x;
   const float* bias;
   const float* dropout;
-  const float* grad_y;
-  const PackedWeight* w1;             // [hidden, width] in panels
-  const PackedWeight* w1_transposed;  // [width, hidden] in panels
-  const PackedWeight* w2_transposed;  // [hidden, width] in panels
-  float* grad_x;                      // [rows, width]
-  float* grad_w1;                     // [hidden, width]
-  float* grad_bias;                   // [hidden]
-  float* grad_w2;                     // [width, hidden]
+  TwoProductsBackward products;  // the hidden units are between them
 };
 void RunFeedForwardBackward(const FeedForwardBackward& args, int n_threads);
 

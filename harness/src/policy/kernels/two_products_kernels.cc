@@ -106,9 +106,10 @@ struct SliceSums {
 // does not change the result.
 class Gradients {
  public:
-  explicit Gradients(const TwoProductsBackward& args)
+  Gradients(const TwoProductsBackward& args, const BetweenSizes& sizes)
       : args_(args),
-        n_blocks_(Ceiling(args.rows, args.rows_per_block)),
+        n_biases_(sizes.n_biases),
+        n_blocks_(Ceiling(args.rows, sizes.rows_per_block)),
         width_(args.w1->n_inner),
         size1_(RoundUp(width_, kBf16Rows) * WideStride(args.w1->n_rows)),
         size2_(RoundUp(width_, kBf16Rows) * WideStride(args.w2_transposed->n_rows)) {
@@ -117,7 +118,7 @@ class Gradients {
     const std::int64_t room = std::max<std::int64_t>(2, kMaxFloats / (size1_ + size2_));
     n_slices_ = std::clamp<std::int64_t>(n_blocks_ / 2, 1, std::min(kMaxSlices, room));
     sums_ = Allocate<float>(n_slices_ * (size1_ + size2_));
-    biases_.resize(static_cast<std::size_t>(n_slices_ * args.n_biases));
+    biases_.resize(static_cast<std::size_t>(n_slices_ * n_biases_));
   }
 
   std::int64_t n_slices() const { return n_slices_; }
@@ -126,7 +127,7 @@ class Gradients {
     float* const begin = sums_.get() + slice * (size1_ + size2_);
     return {.w1 = {begin, args_.w1->n_rows},
             .w2 = {begin + size1_, args_.w2_transposed->n_rows},
-            .bias = biases_.data() + slice * args_.n_biases};
+            .bias = biases_.data() + slice * n_biases_};
   }
 
   // Adds the slices up to their places, by the threads of a parallel region.
@@ -147,7 +148,7 @@ class Gradients {
       }
     }
 #pragma omp single
-    for (std::int64_t i = 0; i < args_.n_biases; ++i) {
+    for (std::int64_t i = 0; i < n_biases_; ++i) {
       args_.grad_bias[i] = 0.0F;
       for (std::int64_t slice = 0; slice < n_slices_; ++slice) {
         args_.grad_bias[i] += At(slice).bias[i];
@@ -167,6 +168,7 @@ class Gradients {
   }
 
   const TwoProductsBackward& args_;
+  std::int64_t n_biases_;
   std::int64_t n_blocks_;
   std::int64_t width_;
   std::int64_t size1_;
@@ -179,7 +181,7 @@ class Gradients {
 // The blocks of one thread.
 class BackwardBlocks {
  public:
-  BackwardBlocks(const TwoProductsBackward& args, const Bf16Kernels& kernels,
+  BackwardBlocks(const TwoProductsBackward& args, std::int64_t group, const Bf16Kernels& kernels,
                  BetweenProducts& between)
       : args_(args),
         kernels_(kernels),
@@ -187,14 +189,15 @@ class BackwardBlocks {
         width_(args.w1->n_inner),
         n_hidden_(args.w1->n_rows),
         n_values_(args.w2_transposed->n_rows),
+        has_one_group_(group >= n_hidden_),
         x_(width_),
         grad_y_(width_),
         values_(n_values_),
         grad_hidden_(n_hidden_),
         hidden_stride_(RoundUp(n_hidden_, kBf16Inner)),
         grad_hidden_rows_(Allocate<std::uint16_t>(kMaxBlockRows * hidden_stride_)),
-        group1_(RoundUp(std::min(args.group, n_hidden_), kBf16Width)),
-        group2_(HasOneGroup() ? RoundUp(n_values_, kBf16Width) : group1_),
+        group1_(RoundUp(std::min(group, n_hidden_), kBf16Width)),
+        group2_(has_one_group_ ? RoundUp(n_values_, kBf16Width) : group1_),
         hidden_floats_(Allocate<float>(kMaxBlockRows * group1_)),
         grad_floats_(Allocate<float>(kMaxBlockRows * group2_)) {
     std::fill_n(grad_hidden_rows_.get(), kMaxBlockRows * hidden_stride_, std::uint16_t{0});
@@ -219,11 +222,9 @@ class BackwardBlocks {
   }
 
  private:
-  bool HasOneGroup() const { return args_.group >= n_hidden_; }
-
   void RunGroup(std::int64_t begin, std::int64_t n, std::int64_t column, float* grad_bias) {
     const std::int64_t n1 = std::min(group1_, n_hidden_ - column);
-    const std::int64_t n2 = HasOneGroup() ? n_values_ : n1;
+    const std::int64_t n2 = has_one_group_ ? n_values_ : n1;
     const auto multiply = [&](const NarrowBlock& rows, const PackedWeight& w,
                               std::int64_t n_columns, float* to, std::int64_t stride) {
       MultiplyBf16Rows(kernels_,
@@ -288,6 +289,7 @@ class BackwardBlocks {
   std::int64_t width_;
   std::int64_t n_hidden_;
   std::int64_t n_values_;
+  bool has_one_group_;
   NarrowBlock x_;
   NarrowBlock grad_y_;
   WidePairs values_;
@@ -302,22 +304,22 @@ class BackwardBlocks {
 
 }  // namespace
 
-void RunTwoProductsBackward(const TwoProductsBackward& args,
+void RunTwoProductsBackward(const TwoProductsBackward& args, const BetweenSizes& sizes,
                             const std::function<std::unique_ptr<BetweenProducts>()>& make,
                             int n_threads) {
-  Gradients gradients(args);
+  Gradients gradients(args, sizes);
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1)
   {
     const Bf16Kernels kernels(Bf16Order::kAny);
     const std::unique_ptr<BetweenProducts> between = make();
-    BackwardBlocks blocks(args, kernels, *between);
+    BackwardBlocks blocks(args, sizes.group, kernels, *between);
 #pragma omp for schedule(static)
     for (std::int64_t slice = 0; slice < gradients.n_slices(); ++slice) {
       const SliceSums sums = gradients.At(slice);
       const std::int64_t first = gradients.FirstBlock(slice);
       for (std::int64_t i = first; i < gradients.FirstBlock(slice + 1); ++i) {
-        const std::int64_t begin = i * args.rows_per_block;
-        blocks.Run(begin, std::min(args.rows_per_block, args.rows - begin), i > first, sums);
+        const std::int64_t begin = i * sizes.rows_per_block;
+        blocks.Run(begin, std::min(sizes.rows_per_block, args.rows - begin), i > first, sums);
       }
     }
     gradients.Collect();

@@ -43,10 +43,6 @@ class BetweenProducts {
 /// x, y, and their gradients are [rows, width]. The weights are kBf16AnyOrder.
 struct TwoProductsBackward {
   std::int64_t rows;
-  std::int64_t rows_per_block;  // at most kMaxBlockRows; f sees whole blocks
-  std::int64_t group;           // columns of x w1^T that f takes at a time, and as many of its own;
-                                // if these are all, their number may differ
-  std::int64_t n_biases;
   const float* x;
   const float* grad_y;
   const PackedWeight* w1;             // [hidden, width] in panels
@@ -55,13 +51,21 @@ struct TwoProductsBackward {
   float* grad_x;
   float* grad_w1;    // [hidden, width]
   float* grad_w2;    // [width, values of f]
-  float* grad_bias;  // [n_biases], of f
+  float* grad_bias;  // of f, see BetweenSizes
 };
 
 inline constexpr std::int64_t kMaxBlockRows = 256;
 
+/// What f takes and has.
+struct BetweenSizes {
+  std::int64_t rows_per_block;  // at most kMaxBlockRows; f sees whole blocks
+  std::int64_t group;           // columns of x w1^T that f takes at a time, and as many of its own;
+                                // if these are all, their number may differ
+  std::int64_t n_biases;
+};
+
 /// Calls `make` once for each thread. The number of threads does not change the result.
-void RunTwoProductsBackward(const TwoProductsBackward& args,
+void RunTwoProductsBackward(const TwoProductsBackward& args, const BetweenSizes& sizes,
                             const std::function<std::unique_ptr<BetweenProducts>()>& make,
                             int n_threads);
 

@@ -98,18 +98,18 @@ TEST_P(FeedForwardBlocks, WriteAllResultsAndNothingElse) {
       Numbers grad_bias = Empty(n_units);
       Numbers grad_w2 = Empty(n_units * width);
       RunFeedForwardBackward({.activation = Activation::kRelu,
-                              .rows = rows,
-                              .x = x.data(),
                               .bias = bias.data(),
                               .dropout = mask,
-                              .grad_y = grad_y.data(),
-                              .w1 = &panels1,
-                              .w1_transposed = &panels1_transposed,
-                              .w2_transposed = &panels2_transposed,
-                              .grad_x = grad_x.data(),
-                              .grad_w1 = grad_w1.data(),
-                              .grad_bias = grad_bias.data(),
-                              .grad_w2 = grad_w2.data()},
+                              .products = {.rows = rows,
+                                           .x = x.data(),
+                                           .grad_y = grad_y.data(),
+                                           .w1 = &panels1,
+                                           .w1_transposed = &panels1_transposed,
+                                           .w2_transposed = &panels2_transposed,
+                                           .grad_x = grad_x.data(),
+                                           .grad_w1 = grad_w1.data(),
+                                           .grad_w2 = grad_w2.data(),
+                                           .grad_bias = grad_bias.data()}},
                              n_threads);
       for (const Numbers* const result : {&y, &grad_x, &grad_w1, &grad_bias, &grad_w2}) {
         EXPECT_TRUE(AllWritten(*result));
@@ -176,20 +176,21 @@ TEST_P(AttentionBlocks, WriteAllResultsAndNothingElse) {
     Numbers grad_w_out = Empty(width * width);
     Numbers grad_bias = Empty(3 * width);
     RunAttentionBlockBackward({.shape = shape,
-                               .x = x.data(),
                                .bias = bias.data(),
                                .memory = has_memory ? memory.data() : nullptr,
                                .mask = mask.data(),
                                .dropout = dropout.data(),
-                               .grad_y = grad_y.data(),
-                               .w_in = &panels_in,
-                               .w_in_transposed = &panels_in_transposed,
-                               .w_out_transposed = &panels_out_transposed,
-                               .grad_x = grad_x.data(),
                                .grad_memory = grad_memory.data(),
-                               .grad_w_in = grad_w_in.data(),
-                               .grad_w_out = grad_w_out.data(),
-                               .grad_bias = grad_bias.data()},
+                               .products = {.rows = batch * n_query,
+                                            .x = x.data(),
+                                            .grad_y = grad_y.data(),
+                                            .w1 = &panels_in,
+                                            .w1_transposed = &panels_in_transposed,
+                                            .w2_transposed = &panels_out_transposed,
+                                            .grad_x = grad_x.data(),
+                                            .grad_w1 = grad_w_in.data(),
+                                            .grad_w2 = grad_w_out.data(),
+                                            .grad_bias = grad_bias.data()}},
                               n_threads);
     for (const Numbers* const result :
          {&y, &grad_x, &grad_memory, &grad_w_in, &grad_w_out, &grad_bias}) {
