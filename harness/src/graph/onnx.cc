@@ -175,10 +175,6 @@ class Converter {
     return {.computed = computed_.at(&value)};
   }
 
-  std::string OptionalIn(const jit::Node& node, std::size_t i) {
-    return IsNone(node, i) ? "" : In(node, i);
-  }
-
   const std::string& NameOf(const jit::Value& value) {
     std::string& name = names_[&value];
     if (!name.empty()) return name;
@@ -255,13 +251,6 @@ class Converter {
       parts.push_back(dim.computed.empty() ? model_.AddInts({dim.value}) : dim.computed);
     }
     return Add("Concat", parts, {{"axis", std::int64_t{0}}});
-  }
-
-  // A reshape to sizes of which at most one depends on the batch.
-  std::string Reshaped(const std::string& x, const Sizes& sizes) {
-    Ints shape;
-    for (const std::optional<std::int64_t>& size : sizes) shape.push_back(size.value_or(-1));
-    return Add("Reshape", {x, model_.AddInts(shape)});
   }
 
   std::string Scaled(const std::string& x, double factor) {
@@ -369,7 +358,7 @@ class Converter {
   std::string OnLayerNorm(const jit::Node& node) {
     const Ints normalized = IntList(node, 1);
     return Add(
-        "LayerNormalization", {In(node, 0), In(node, 2), OptionalIn(node, 3)},
+        "LayerNormalization", {In(node, 0), In(node, 2), IsNone(node, 3) ? "" : In(node, 3)},
         {{"axis", -std::ssize(normalized)}, {"epsilon", static_cast<float>(Number(node, 4))}});
   }
 
@@ -442,11 +431,12 @@ class Converter {
   }
 
   std::string OnToSizesOfResult(const jit::Node& node) {
-    const Sizes sizes = SizesOf(*node.output());
-    if (std::ranges::count_if(sizes, [](const auto& size) { return !size.has_value(); }) > 1) {
+    Ints shape;
+    for (const auto& size : SizesOf(*node.output())) shape.push_back(size.value_or(-1));
+    if (std::ranges::count(shape, -1) > 1) {
       Refuse(node, "has a result with two sizes that depend on the batch");
     }
-    return Reshaped(In(node, 0), sizes);
+    return Add("Reshape", {In(node, 0), model_.AddInts(shape)});
   }
 
   std::string OnUnsqueeze(const jit::Node& node) {

@@ -173,10 +173,7 @@ PolicyGraphs MakePolicyGraphs(Policy& policy, const Normalizer& normalizer) {
   graphs.encoder = TraceEncoder(diffusion, graphs.observations);
   graphs.denoiser = TraceDenoiser(diffusion);
   graphs.sampling = diffusion.sampling_plan();
-  const std::int64_t action_dim = graphs.spec.shape_meta.action_dim();
   graphs.sample_dim = diffusion.channels().sample;
-  graphs.condition_dim =
-      graphs.sampling.inpaints_obs ? graphs.sample_dim - action_dim : diffusion.channels().cond;
   const Normalizer::Field& field = normalizer.fields().find("action")->second;
   graphs.action_scale = Numbers(field.scale);
   graphs.action_offset = Numbers(field.offset);

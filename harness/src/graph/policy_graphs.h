@@ -27,8 +27,7 @@ struct PolicyGraphs {
   TracedGraph encoder;  // observations [B, To, shape...] in raw units -> condition [B, To, Do]
   TracedGraph
       denoiser;  // sample [B, T, D], time [B], condition (none with inpainting) -> [B, T, D]
-  std::int64_t sample_dim = 0;     // D: Da, or Da + Do with inpainting
-  std::int64_t condition_dim = 0;  // Do
+  std::int64_t sample_dim = 0;  // D: Da, or Da + Do with inpainting
   policy::SamplingPlan sampling;
   std::vector<double> action_scale;  // action = (normalized action - offset) / scale
   std::vector<double> action_offset;
