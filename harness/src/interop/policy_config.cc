@@ -198,7 +198,7 @@ std::vector<LerobotFeature> ReadFeatures(const core::JsonView& file, std::string
   std::vector<LerobotFeature> features;
   for (const std::string& name : NamesInOrder(text, key)) {
     const core::JsonView entry = section.At(name);
-    const auto type = ParseLerobotFeatureType(entry.Get<std::string>("type"));
+    const auto type = Parse<LerobotFeatureType>(kTypeNames, entry.Get<std::string>("type"));
     if (!type) {
       entry.Fail("type: expected {}, found '{}'", fmt::join(kTypeNames, ", "),
                  entry.Get<std::string>("type"));
@@ -298,13 +298,6 @@ std::string_view Name(LerobotFeatureType type) {
 }
 std::string_view Name(LerobotNorm norm) { return kNormNames.at(static_cast<std::size_t>(norm)); }
 
-std::optional<LerobotFeatureType> ParseLerobotFeatureType(std::string_view name) {
-  return Parse<LerobotFeatureType>(kTypeNames, name);
-}
-std::optional<LerobotNorm> ParseLerobotNorm(std::string_view name) {
-  return Parse<LerobotNorm>(kNormNames, name);
-}
-
 std::vector<LerobotFeature> LerobotPolicyConfig::cameras() const {
   std::vector<LerobotFeature> result;
   std::ranges::copy_if(inputs, std::back_inserter(result), [](const LerobotFeature& input) {
@@ -316,8 +309,8 @@ std::vector<LerobotFeature> LerobotPolicyConfig::cameras() const {
 LerobotNormMap ReadLerobotNormMap(const core::JsonView& section) {
   LerobotNormMap norms;
   for (const auto& [name, value] : section.Members()) {
-    const auto type = ParseLerobotFeatureType(name);
-    const auto norm = ParseLerobotNorm(value.As<std::string>());
+    const auto type = Parse<LerobotFeatureType>(kTypeNames, name);
+    const auto norm = Parse<LerobotNorm>(kNormNames, value.As<std::string>());
     if (!type) continue;  // of features that a diffusion policy does not have
     if (!norm) {
       value.Fail("expected one of {}, found '{}'", fmt::join(kNormNames, ", "),

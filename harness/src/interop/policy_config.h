@@ -41,12 +41,9 @@ struct LerobotFeature {
 /// kMinMax: [min, max] -> [-1, 1]. kMeanStd: mean 0, deviation 1. Of images: per channel.
 enum class LerobotNorm { kIdentity, kMeanStd, kMinMax };
 
-/// In the files: "STATE", "ENV", "VISUAL", "ACTION" and "IDENTITY", "MEAN_STD", "MIN_MAX". Parsing
-/// returns none for another name.
+/// In the files: "STATE", "ENV", "VISUAL", "ACTION" and "IDENTITY", "MEAN_STD", "MIN_MAX".
 std::string_view Name(LerobotFeatureType type);
 std::string_view Name(LerobotNorm norm);
-std::optional<LerobotFeatureType> ParseLerobotFeatureType(std::string_view name);
-std::optional<LerobotNorm> ParseLerobotNorm(std::string_view name);
 
 using LerobotNormMap = std::map<LerobotFeatureType, LerobotNorm>;  // a missing type: kIdentity
 
