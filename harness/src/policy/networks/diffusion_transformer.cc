@@ -88,11 +88,17 @@ Tensor AdditiveMask(const Tensor& allowed) {
 }
 
 std::vector<TransformerLayer> AddLayers(torch::nn::Module& parent, std::int64_t n,
-                                        const TransformerLayerConfig& config) {
+                                        const TransformerConfig& config, bool has_memory) {
+  const TransformerLayerConfig layer = {.n_emb = config.n_emb,
+                                        .n_head = config.n_head,
+                                        .is_pre_norm = config.is_pre_norm,
+                                        .has_qkv_bias = config.has_qkv_bias,
+                                        .has_memory = has_memory,
+                                        .p_drop = config.p_drop_attn};
   const auto list = parent.register_module("layers", std::make_shared<torch::nn::Module>("layers"));
   std::vector<TransformerLayer> layers;
   for (std::int64_t i = 0; i < n; ++i) {
-    layers.push_back(list->register_module(std::to_string(i), TransformerLayer(config)));
+    layers.push_back(list->register_module(std::to_string(i), TransformerLayer(layer)));
   }
   return layers;
 }
@@ -201,13 +207,7 @@ DiffusionTransformer::DiffusionTransformer(const TransformerConfig& config) : co
 
   const auto stack =
       register_module(has_memory() ? "decoder" : "encoder", std::make_shared<torch::nn::Module>());
-  layers_ = AddLayers(*stack, config.n_layer,
-                      {.n_emb = d,
-                       .n_head = config.n_head,
-                       .is_pre_norm = config.is_pre_norm,
-                       .has_qkv_bias = config.has_qkv_bias,
-                       .has_memory = has_memory(),
-                       .p_drop = config.p_drop_attn});
+  layers_ = AddLayers(*stack, config.n_layer, config, has_memory());
   ln_f_ = register_module("ln_f", torch::nn::LayerNorm(torch::nn::LayerNormOptions({d})));
   head_ = register_module("head", MakeLinear(d, config.action_dim));
   if (config.causal_attn) MakeMasks();
@@ -225,13 +225,7 @@ void DiffusionTransformer::MakeCondition() {
   }
   const auto encoder = register_module("encoder", std::make_shared<torch::nn::Module>());
   if (config_.n_cond_layers > 0) {
-    encoder_layers_ = AddLayers(*encoder, config_.n_cond_layers,
-                                {.n_emb = d,
-                                 .n_head = config_.n_head,
-                                 .is_pre_norm = config_.is_pre_norm,
-                                 .has_qkv_bias = config_.has_qkv_bias,
-                                 .has_memory = false,
-                                 .p_drop = config_.p_drop_attn});
+    encoder_layers_ = AddLayers(*encoder, config_.n_cond_layers, config_, /*has_memory=*/false);
     return;
   }
   encoder_mlp1_ = encoder->register_module("0", MakeLinear(d, 4 * d));
@@ -364,8 +358,7 @@ Tensor DiffusionTransformer::Forward(const Tensor& sample, const Tensor& times, 
   TraceStage("transformer: memory", memory);
   std::vector<Tensor> kvs;
   for (TransformerLayer& layer : layers_) {
-    const Tensor kv = RowProduct(memory, layer->KeyValueWeight());
-    kvs.push_back(kv);
+    kvs.push_back(RowProduct(memory, layer->KeyValueWeight()));
   }
   return Decode(embedding_dropout.Apply(tokens + pos_emb_), kvs, dropout);
 }
