@@ -11,10 +11,8 @@
 
 namespace dp_bench::planner {
 
-/// The stages that diffusion policies mark with RECORD_USER_SCOPE
-/// (policy/networks/diffusion_policy.cc). Any policy can mark its stages.
-inline constexpr const char* kObsEncodingScope = "observation encoding";
-inline constexpr const char* kConditioningScope = "conditioning";
+/// A stage that diffusion policies mark with RECORD_USER_SCOPE (policy/sampling.cc). Any policy can
+/// mark its stages.
 inline constexpr const char* kDenoisingStepScope = "denoising step";
 
 /// Times the scopes of its thread while it exists. A scope costs two clock reads, an operator

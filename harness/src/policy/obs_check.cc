@@ -52,8 +52,8 @@ std::int64_t CheckObs(const TensorMap& obs, const PolicySpec& spec, int n_steps)
   return batch;
 }
 
-std::int64_t CheckBatch(const Batch& batch, const PolicySpec& spec, int n_obs_steps,
-                        const NoiseSource& noise) {
+void CheckBatch(const Batch& batch, const PolicySpec& spec, int n_obs_steps,
+                const NoiseSource& noise) {
   const std::int64_t rows = CheckObs(batch.obs, spec, n_obs_steps);
   const std::int64_t horizon = spec.horizons.horizon;
   CheckTensor("action", batch.action, {horizon, spec.shape_meta.action_dim()}, torch::kFloat32,
@@ -62,7 +62,6 @@ std::int64_t CheckBatch(const Batch& batch, const PolicySpec& spec, int n_obs_st
   if (noise.batch_size() != rows) {
     throw ShapeError("the batch has {} rows, its noise source {}", rows, noise.batch_size());
   }
-  return rows;
 }
 
 }  // namespace dp_bench::policy

@@ -14,8 +14,8 @@ namespace dp_bench::policy {
 /// Returns B. Throws Error{kShape} naming the key.
 std::int64_t CheckObs(const TensorMap& obs, const PolicySpec& spec, int n_steps);
 
-/// Also requires action [B, T, Da] float32, is_pad [B, T] bool, and B rows of noise. Returns B.
-std::int64_t CheckBatch(const Batch& batch, const PolicySpec& spec, int n_obs_steps,
-                        const NoiseSource& noise);
+/// Also requires action [B, T, Da] float32, is_pad [B, T] bool, and B rows of noise.
+void CheckBatch(const Batch& batch, const PolicySpec& spec, int n_obs_steps,
+                const NoiseSource& noise);
 
 }  // namespace dp_bench::policy
