@@ -48,13 +48,6 @@ class FreeKeys {
 
   const std::vector<KeySpec>& keys() const { return keys_; }
 
-  std::vector<KeySpec> OfType(KeyType type) const {
-    std::vector<KeySpec> result;
-    std::ranges::copy_if(keys_, std::back_inserter(result),
-                         [&](const KeySpec& key) { return key.type == type; });
-    return result;
-  }
-
   bool Has(std::string_view name) const { return Find(name) != keys_.end(); }
 
   void Take(const std::string& name, const std::string& feature) {
@@ -81,19 +74,14 @@ class FreeKeys {
   std::vector<KeySpec> keys_;
 };
 
-KeyType KeyTypeOf(const LerobotFeature& feature) {
-  return feature.type == LerobotFeatureType::kVisual ? KeyType::kRgb : KeyType::kLowDim;
-}
-
 // The key that nothing else can be, for a feature that was not asked for.
 std::optional<std::string> OnlyKeyFor(const LerobotFeature& feature, const FreeKeys& free) {
   if (free.Has(feature.name)) return feature.name;
-  std::vector<KeySpec> candidates = free.OfType(KeyTypeOf(feature));
-  if (feature.type != LerobotFeatureType::kVisual) {
-    std::erase_if(candidates, [&](const KeySpec& key) {
-      return key.NumElements() != NumElements(feature.shape);
-    });
-  }
+  std::vector<KeySpec> candidates;
+  std::ranges::copy_if(free.keys(), std::back_inserter(candidates), [&](const KeySpec& key) {
+    if (feature.type == LerobotFeatureType::kVisual) return key.type == KeyType::kRgb;
+    return key.type == KeyType::kLowDim && key.NumElements() == NumElements(feature.shape);
+  });
   if (candidates.size() != 1) return std::nullopt;
   return candidates[0].name;
 }
