@@ -127,21 +127,18 @@ class ActPolicy final : public policy::PolicyBase {
         cameras_(policy::FindCameras(params, spec)),
         pipeline_(params, cameras_) {
     const int n_obs_steps = spec.horizons.n_obs_steps;
-    ActConfig config = {.state_dim = SizeOfKeys(number_keys_.state, n_obs_steps),
-                        .env_state_dim = SizeOfKeys(number_keys_.env_state, n_obs_steps),
-                        .task_dim = SizeOfKeys(number_keys_.task, 1),
-                        .has_cameras = !cameras_.empty(),
-                        .action_dim = action_dim(),
-                        .horizon = spec.horizons.horizon};
-    if (config.has_cameras) config.backbone.in_channels = cameras_[0].rgb.shape[0];
-    ReadBackbone(params, &config.backbone);
-    ReadNetwork(params, &config);
+    config_ = {.state_dim = SizeOfKeys(number_keys_.state, n_obs_steps),
+               .env_state_dim = SizeOfKeys(number_keys_.env_state, n_obs_steps),
+               .task_dim = SizeOfKeys(number_keys_.task, 1),
+               .has_cameras = !cameras_.empty(),
+               .action_dim = action_dim(),
+               .horizon = spec.horizons.horizon};
+    if (config_.has_cameras) config_.backbone.in_channels = cameras_[0].rgb.shape[0];
+    ReadBackbone(params, &config_.backbone);
+    ReadNetwork(params, &config_);
     kl_weight_ = params.GetInRange("kl_weight", kl_weight_, 0.0, 1e6,
                                    "weight of the KL divergence of the latent in the loss");
-    use_vae_ = config.use_vae;
-    has_dropout_ = config.dropout > 0.0;
-    latent_dim_ = config.latent_dim;
-    network_ = module().register_module("model", ActNetwork(config));
+    network_ = module().register_module("model", ActNetwork(config_));
   }
 
  private:
@@ -150,14 +147,14 @@ class ActPolicy final : public policy::PolicyBase {
   LossOutput BatchLoss(const Batch& batch, NoiseSource& noise) override {
     const bool is_training = module().is_training();
     std::optional<DropoutMasks> masks;
-    if (is_training && has_dropout_) masks.emplace(noise);
+    if (is_training && config_.dropout > 0.0) masks.emplace(noise);
     DropoutMasks* const dropout = masks ? &*masks : nullptr;
     const ActObs obs = Encode(batch.obs, is_training ? &noise : nullptr);
     const Tensor naction = normalizer().Normalize("action", batch.action);
 
     Tensor latent = ZeroLatent(naction);
     LatentDistribution encoded;
-    if (use_vae_ && is_training) {
+    if (config_.use_vae && is_training) {
       encoded = network_->EncodeActions(obs.state, naction, batch.is_pad, dropout);
       const Tensor drawn = noise.Randn(StreamId::kTrainingNoise, latent.sizes());
       latent = encoded.mean + torch::exp(encoded.log_var / 2.0) * drawn.to(latent.options());
@@ -182,7 +179,7 @@ class ActPolicy final : public policy::PolicyBase {
 
   // As many rows as `rows`.
   Tensor ZeroLatent(const Tensor& rows) const {
-    return torch::zeros({rows.size(0), latent_dim_}, rows.options().dtype(torch::kFloat32));
+    return torch::zeros({rows.size(0), config_.latent_dim}, rows.options().dtype(torch::kFloat32));
   }
 
   // With several observation steps, those of a number are joined, and those of a camera are further
@@ -216,10 +213,8 @@ class ActPolicy final : public policy::PolicyBase {
   NumberKeys number_keys_;
   std::vector<Camera> cameras_;
   policy::VisionPipeline pipeline_;
+  ActConfig config_;
   double kl_weight_ = 10.0;
-  bool use_vae_ = true;
-  bool has_dropout_ = true;
-  std::int64_t latent_dim_ = 0;
   ActNetwork network_{nullptr};
 };
 
