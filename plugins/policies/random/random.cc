@@ -18,12 +18,9 @@ namespace {
 class RandomPolicy final : public Policy {
  public:
   RandomPolicy(const Config& /*params*/, const PolicySpec& spec) : spec_(spec) {
-    for (std::int64_t i = 0; i < spec_.shape_meta.action_dim(); ++i) {
-      if (static_cast<std::size_t>(i) >= spec_.action_low.size()) {  // without an env
-        spec_.action_low.push_back(-1.0F);
-        spec_.action_high.push_back(1.0F);
-      }
-    }
+    const auto n_dims = static_cast<std::size_t>(spec_.shape_meta.action_dim());
+    spec_.action_low.resize(n_dims, -1.0F);  // without an env, they are empty
+    spec_.action_high.resize(n_dims, 1.0F);
   }
 
   const PolicySpec& spec() const override { return spec_; }
