@@ -49,7 +49,7 @@ struct ArrowErrors {
     }
   }
 
-  [[noreturn]] void Fail(const std::string& what) const;
+  [[noreturn]] void Fail(const std::string& what) const { throw Error(code, where + ": " + what); }
 };
 
 inline ArrowErrors ReadErrors(const std::string& where) { return {ErrorCode::kData, where}; }
