@@ -10,6 +10,7 @@
 #include "core/atomic_file.h"
 #include "data/lerobot/parquet_file.h"
 #include "dp_bench/error.h"
+#include "media/video_encoder.h"
 #include "media/video_joiner.h"
 
 namespace dp_bench::lerobot {
@@ -371,18 +372,19 @@ std::vector<std::string> WrittenDataset::Tasks() const {
 
 std::span<const char* const> IntegerColumns() { return kIntegerColumns; }
 
-ordered_json VideoEntry(const WrittenFeature& feature, const VideoSettings& settings) {
+ordered_json VideoEntry(const WrittenFeature& feature, const media::VideoOptions& options,
+                        const ordered_json& preset) {
   ordered_json entry = ImageEntry(feature, "video");
   entry["info"] = {{"video.height", feature.height},
                    {"video.width", feature.width},
-                   {"video.codec", settings.codec},
+                   {"video.codec", media::Name(options.codec)},
                    {"video.pix_fmt", "yuv420p"},
-                   {"video.fps", IntegerIfWhole(settings.fps)},
+                   {"video.fps", IntegerIfWhole(options.fps)},
                    {"video.channels", feature.n_channels()},
                    {"has_audio", false},
-                   {"video.g", settings.key_frame_every},
-                   {"video.crf", settings.crf},
-                   {"video.preset", settings.preset},
+                   {"video.g", options.key_frame_every.value()},
+                   {"video.crf", options.crf},
+                   {"video.preset", preset},
                    {"is_depth_map", false}};
   return entry;
 }

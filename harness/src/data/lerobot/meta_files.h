@@ -17,6 +17,10 @@
 #include "data/lerobot/statistics.h"
 #include "dp_bench/spec.h"
 
+namespace dp_bench::media {
+struct VideoOptions;
+}
+
 namespace dp_bench::lerobot {
 
 inline constexpr std::int64_t kChunksSize = 1000;  // files per folder, LeRobot's default
@@ -49,15 +53,6 @@ struct WrittenEpisode {
   std::map<std::string, VideoPlace> videos;  // by feature
 };
 
-/// How videos were encoded.
-struct VideoSettings {
-  std::string codec;              // "av1"
-  nlohmann::ordered_json preset;  // of the encoder, as LeRobot says it: a number, a name or null
-  int crf = 0;
-  int key_frame_every = 0;  // [frames]
-  double fps = 0.0;         // [Hz]
-};
-
 struct WrittenDataset {
   Version version = Version::kV30;
   double fps = 0.0;                  // [Hz]
@@ -71,8 +66,10 @@ struct WrittenDataset {
   std::vector<std::string> Tasks() const;
 };
 
-/// The entry of a feature in info.json whose images are in videos that dp_bench encoded.
-nlohmann::ordered_json VideoEntry(const WrittenFeature& feature, const VideoSettings& settings);
+/// The entry of a feature in info.json whose images are in videos that dp_bench encoded. `preset`
+/// is that of the encoder as LeRobot says it: a number, a name or null.
+nlohmann::ordered_json VideoEntry(const WrittenFeature& feature, const media::VideoOptions& options,
+                                  const nlohmann::ordered_json& preset);
 
 /// What the file of an episode says for the Python package `datasets`: {"info": ...}.
 std::string DescribeColumns(std::span<const WrittenFeature> features);

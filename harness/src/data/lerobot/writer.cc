@@ -254,11 +254,7 @@ void LeRobotWriter::AddEncodedCamera(bool is_again, Track* track) {
   nlohmann::ordered_json preset = options.preset;
   if (encoder == "libsvtav1") preset = std::stoi(options.preset);
   if (encoder == "libaom-av1") preset = nullptr;  // it has none
-  feature.entry = VideoEntry(feature, {.codec = std::string(media::Name(options.codec)),
-                                       .preset = preset,
-                                       .crf = options.crf,
-                                       .key_frame_every = kKeyFrameEvery,
-                                       .fps = dataset_.fps});
+  feature.entry = VideoEntry(feature, options, preset);
   notes_.push_back(fmt::format("{}: {} video, {} with loss ({}, crf {})", feature.name,
                                media::Name(options.codec), is_again ? "encoded again" : "encoded",
                                encoder, options.crf));
