@@ -36,10 +36,6 @@ struct CollectionLog {
   std::vector<SeedFailure> failures;
   std::int64_t n_steps = 0;
 
-  // The log of the first `n_episodes`; after a kill it may be longer. Failures of later seeds are
-  // dropped, and occur again when these seeds are repeated.
-  static CollectionLog FromJson(const json& attributes, std::size_t n_episodes);
-
   std::uint64_t NextSeed(std::uint64_t start_seed) const {
     return seeds.empty() ? start_seed : seeds.back() + 1;
   }
@@ -48,39 +44,37 @@ struct CollectionLog {
   }
 };
 
-CollectionLog CollectionLog::FromJson(const json& attributes, std::size_t n_episodes) {
+// The log of the first `n_episodes`; after a kill it may be longer. Failures of later seeds are
+// dropped, and occur again when these seeds are repeated. A log that this program did not write
+// must not look like a fault of the program.
+CollectionLog ReadLog(const std::filesystem::path& folder, const json& attributes,
+                      std::size_t n_episodes) {
   CollectionLog log;
   if (n_episodes == 0) return log;
-  attributes.at("episodes").at("seed").get_to(log.seeds);
-  attributes.at("episodes").at("success").get_to(log.successes);
-  attributes.at("n_steps").get_to(log.n_steps);
-  if (log.seeds.size() < n_episodes || log.successes.size() < n_episodes) {
-    throw DataError(".zattrs lists {} seeds, but the dataset has {} episodes", log.seeds.size(),
-                    n_episodes);
+  try {
+    attributes.at("episodes").at("seed").get_to(log.seeds);
+    attributes.at("episodes").at("success").get_to(log.successes);
+    attributes.at("n_steps").get_to(log.n_steps);
+    if (log.seeds.size() < n_episodes || log.successes.size() < n_episodes) {
+      throw DataError(".zattrs lists {} seeds, but the dataset has {} episodes", log.seeds.size(),
+                      n_episodes);
+    }
+    log.seeds.resize(n_episodes);
+    log.successes.resize(n_episodes);
+    for (const json& failure : attributes.at("failures")) {
+      const auto seed = failure.at("seed").get<std::uint64_t>();
+      if (seed < log.seeds.back()) log.failures.push_back({seed, failure.at("reason")});
+    }
+    return log;
+  } catch (const json::exception& error) {
+    throw DataError("{}/.zattrs is damaged: {}", folder.string(), error.what());
   }
-  log.seeds.resize(n_episodes);
-  log.successes.resize(n_episodes);
-  for (const json& failure : attributes.at("failures")) {
-    const auto seed = failure.at("seed").get<std::uint64_t>();
-    if (seed < log.seeds.back()) log.failures.push_back({seed, failure.at("reason")});
-  }
-  return log;
 }
 
 // Datasets of versions before 0.2 do not say which file of the plugin made them.
 bool IsOfAnotherEnv(const json& attributes, const CollectRequest& request) {
   return attributes.contains(kEnvSha256) && !request.env_sha256.empty() &&
          attributes.at(kEnvSha256) != request.env_sha256;
-}
-
-// A log that this program did not write must not look like a fault of the program.
-CollectionLog ReadLog(const std::filesystem::path& folder, const json& attributes,
-                      std::size_t n_episodes) {
-  try {
-    return CollectionLog::FromJson(attributes, n_episodes);
-  } catch (const json::exception& error) {
-    throw DataError("{}/.zattrs is damaged: {}", folder.string(), error.what());
-  }
 }
 
 ExpertPlan MakePlan(const CollectRequest& request) {
@@ -190,8 +184,6 @@ CollectReport ReportOf(const CollectionLog& log) {
           .failures = log.failures};
 }
 
-using nlohmann::json;
-
 constexpr std::size_t kHashDigits = 8;
 
 std::vector<std::string> EnvsWithExpert(plugin::PluginCatalogue& catalogue) {
@@ -241,8 +233,8 @@ CollectReport Collect(const CollectRequest& request, const CollectProgressFn& pr
 }
 
 TakeoverConfig TakeoverConfig::FromConfig(const Config& config) {
-  TakeoverConfig c = {.checkpoint = {}, .max_steps = 100};
-  c.checkpoint = config.Require<std::string>("checkpoint", "checkpoint or run of the policy");
+  TakeoverConfig c = {
+      .checkpoint = config.Require<std::string>("checkpoint", "checkpoint or run of the policy")};
   const ConfigKeys keys(config);
   keys("max_steps", &c.max_steps, 1, 1'000'000,
        "it acts for 0 to this many steps, a number drawn anew for each episode");
