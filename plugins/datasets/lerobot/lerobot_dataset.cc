@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "data/lerobot/statistics.h"
+#include "data/reader/chunk_grid.h"
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
@@ -34,15 +35,6 @@ struct CameraKey {
   std::optional<DepthScale> depth;  // of a depth key
 };
 
-constexpr std::size_t kMaxAxes = 8;
-
-// LeRobot adds these columns to every dataset.
-const std::set<std::string>& OwnColumns() {
-  static const std::set<std::string> columns = {"timestamp", "frame_index", "episode_index",
-                                                "index", "task_index"};
-  return columns;
-}
-
 std::string KeyName(std::string_view feature) {
   for (const std::string_view begin : {"observation.images.", "observation."}) {
     if (feature.starts_with(begin)) return std::string(feature.substr(begin.size()));
@@ -56,7 +48,7 @@ KeyConfigs KeysOfFeatures(const Metadata& metadata) {
   for (const auto& [name, feature] : metadata.features) {
     if (feature.kind == Feature::Kind::kOther) left_out.push_back(name);
     const bool is_empty = !feature.is_camera() && NumElements(feature.shape) == 0;
-    if (feature.kind == Feature::Kind::kOther || is_empty || OwnColumns().contains(name) ||
+    if (feature.kind == Feature::Kind::kOther || is_empty || IsOwnColumn(name) ||
         name.starts_with("next.")) {
       continue;
     }
@@ -181,7 +173,7 @@ NumbersKey MapNumbers(const std::string& name, const Feature& feature, const Key
   }
   if (!config.shape.empty()) {
     const bool is_positive = std::ranges::all_of(config.shape, [](auto size) { return size > 0; });
-    if (!is_positive || config.shape.size() > kMaxAxes ||
+    if (!is_positive || config.shape.size() > reader::kMaxAxes ||
         NumElements(config.shape) != NumElements(spec.shape)) {
       refuse(fmt::format("its {} numbers do not have the shape {}", NumElements(spec.shape),
                          ToString(config.shape)));

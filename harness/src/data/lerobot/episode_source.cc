@@ -12,7 +12,6 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
-#include "data/lerobot/meta_files.h"
 #include "data/lerobot/parquet_file.h"
 #include "dp_bench/config_keys.h"
 #include "media/video_joiner.h"
@@ -316,9 +315,9 @@ std::vector<CopiedColumn> EpisodeSource::OtherColumns(std::vector<std::string>* 
   std::vector<std::string> names;
   for (const Folder& folder : folders_) {
     for (const auto& [name, entry] : folder.features.items()) {
-      const bool is_own = name == "timestamp" ||
-                          std::ranges::find(IntegerColumns(), name) != IntegerColumns().end();
-      if (is_own || IsShown(name) || std::ranges::find(names, name) != names.end()) continue;
+      if (IsOwnColumn(name) || IsShown(name) || std::ranges::find(names, name) != names.end()) {
+        continue;
+      }
       names.push_back(name);
     }
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <memory>
 
@@ -27,8 +26,6 @@ constexpr const char* kVideoPathV30 =
     "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4";
 constexpr const char* kVideoPathV21 =
     "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4";
-
-constexpr std::array kIntegerColumns = {"frame_index", "episode_index", "index", "task_index"};
 
 // LeRobot expects integers where they are possible.
 ordered_json IntegerIfWhole(double value) {
@@ -79,8 +76,6 @@ ordered_json ColumnOf(const ordered_json& entry) {
           {"_type", fmt::format("Array{}D", shape.size())}};
 }
 
-bool IsVideo(const WrittenFeature& feature) { return feature.is_video; }
-
 ordered_json InfoOf(const WrittenDataset& dataset) {
   const bool is_v30 = dataset.version == Version::kV30;
   const auto n_episodes = std::ssize(dataset.episodes);
@@ -97,13 +92,14 @@ ordered_json InfoOf(const WrittenDataset& dataset) {
     info["data_files_size_in_mb"] = IntegerIfWhole(dataset.data_file_mb);
     info["video_files_size_in_mb"] = IntegerIfWhole(dataset.video_file_mb);
   } else {
-    info["total_videos"] = n_episodes * std::ranges::count_if(dataset.features, IsVideo);
+    info["total_videos"] =
+        n_episodes * std::ranges::count_if(dataset.features, &WrittenFeature::is_video);
     info["total_chunks"] = (n_episodes + kChunksSize - 1) / kChunksSize;
   }
   info["fps"] = IntegerIfWhole(dataset.fps);
   info["splits"] = {{"train", fmt::format("0:{}", n_episodes)}};
   info["data_path"] = is_v30 ? kDataPathV30 : kDataPathV21;
-  if (std::ranges::any_of(dataset.features, IsVideo)) {
+  if (std::ranges::any_of(dataset.features, &WrittenFeature::is_video)) {
     info["video_path"] = is_v30 ? kVideoPathV30 : kVideoPathV21;
   } else {
     info["video_path"] = nullptr;
@@ -127,10 +123,11 @@ bool IsCamera(const WrittenDataset& dataset, const std::string& feature) {
   });
 }
 
-json StatisticsOf(const WrittenDataset& dataset, const WrittenEpisode& episode) {
+json StatisticsOf(const WrittenDataset& dataset,
+                  const std::map<std::string, FeatureStatistics>& statistics) {
   json result;
-  for (const auto& [feature, statistics] : episode.statistics) {
-    result[feature] = ToJson(statistics, IsCamera(dataset, feature));
+  for (const auto& [feature, own] : statistics) {
+    result[feature] = ToJson(own, IsCamera(dataset, feature));
   }
   return result;
 }
@@ -239,11 +236,7 @@ void WriteEpisodesV30(const fs::path& path, const WrittenDataset& dataset) {
 }
 
 void WriteV30(const fs::path& meta, const WrittenDataset& dataset) {
-  json statistics;
-  for (const auto& [feature, pooled] : PooledStatistics(dataset)) {
-    statistics[feature] = ToJson(pooled, IsCamera(dataset, feature));
-  }
-  WriteText(meta / "stats.json", statistics.dump(4) + "\n");
+  WriteText(meta / "stats.json", StatisticsOf(dataset, PooledStatistics(dataset)).dump(4) + "\n");
   WriteTasksV30(meta / "tasks.parquet", dataset.Tasks());
   const fs::path episodes = meta / "episodes" / "chunk-000" / "file-000.parquet";
   core::CreateFolders(episodes.parent_path());
@@ -262,8 +255,8 @@ void WriteV21(const fs::path& meta, const WrittenDataset& dataset) {
     const WrittenEpisode& episode = dataset.episodes[i];
     episodes += Line(
         ordered_json{{"episode_index", i}, {"tasks", {episode.task}}, {"length", episode.length}});
-    statistics +=
-        Line(ordered_json{{"episode_index", i}, {"stats", StatisticsOf(dataset, episode)}});
+    statistics += Line(
+        ordered_json{{"episode_index", i}, {"stats", StatisticsOf(dataset, episode.statistics)}});
   }
   WriteText(meta / "tasks.jsonl", tasks);
   WriteText(meta / "episodes.jsonl", episodes);
@@ -369,8 +362,6 @@ std::vector<std::string> WrittenDataset::Tasks() const {
   }
   return tasks;
 }
-
-std::span<const char* const> IntegerColumns() { return kIntegerColumns; }
 
 ordered_json VideoEntry(const WrittenFeature& feature, const media::VideoOptions& options,
                         const ordered_json& preset) {

@@ -74,9 +74,6 @@ nlohmann::ordered_json VideoEntry(const WrittenFeature& feature, const media::Vi
 /// What the file of an episode says for the Python package `datasets`: {"info": ...}.
 std::string DescribeColumns(std::span<const WrittenFeature> features);
 
-/// LeRobot's own columns, which every dataset has.
-std::span<const char* const> IntegerColumns();
-
 /// Writes the data files into `root`, and notes in the episodes where they are. `file_of` gives the
 /// table of an episode. Throws Error{kIo}.
 void WriteDataFiles(const std::filesystem::path& root,

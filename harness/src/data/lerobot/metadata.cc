@@ -16,6 +16,7 @@
 #include "core/regular_file.h"
 #include "data/lerobot/parquet_file.h"
 #include "data/reader/keyed_dataset.h"
+#include "data/zarr/element_type.h"
 #include "data/zarr/store.h"
 
 namespace dp_bench::lerobot {
@@ -51,13 +52,10 @@ Version ParseVersion(const JsonView& info) {
 }
 
 Feature::Kind ParseKind(const JsonView& entry) {
-  static const std::set<std::string> kNumbers = {"bool",   "int8",    "int16",   "int32",
-                                                 "int64",  "uint8",   "uint16",  "uint32",
-                                                 "uint64", "float16", "float32", "float64"};
   const auto dtype = entry.Get<std::string>("dtype");
   if (dtype == "video") return Feature::Kind::kVideo;
   if (dtype == "image") return Feature::Kind::kImage;
-  return kNumbers.contains(dtype) ? Feature::Kind::kNumbers : Feature::Kind::kOther;
+  return zarr::ElementTypeNamed(dtype) ? Feature::Kind::kNumbers : Feature::Kind::kOther;
 }
 
 using Names = std::vector<std::string>;
@@ -503,6 +501,11 @@ fs::path Metadata::DataFile(const FileNumber& number) const {
 
 fs::path Metadata::VideoFile(const std::string& camera, const FileNumber& number) const {
   return root / video_path.Format(number, camera);
+}
+
+bool IsOwnColumn(std::string_view feature) {
+  return feature == "timestamp" ||
+         std::ranges::find(kIntegerColumns, feature) != kIntegerColumns.end();
 }
 
 Metadata ReadMetadata(const fs::path& root, std::int64_t max_bytes) {

@@ -3,6 +3,7 @@
 // memory is allocated, and file names cannot lead out of the folder.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -111,6 +112,13 @@ struct Metadata {
   PathTemplate data_path;
   PathTemplate video_path;
 };
+
+/// LeRobot's own columns of integers. Every dataset has them, and "timestamp".
+inline constexpr std::array kIntegerColumns = {"frame_index", "episode_index", "index",
+                                               "task_index"};
+
+/// Whether a feature is one of these columns.
+bool IsOwnColumn(std::string_view feature);
 
 /// Reads info.json, the tasks and the table of episodes. `max_bytes` bounds the memory for each
 /// table. Throws Error{kData} or Error{kIo} naming the file.

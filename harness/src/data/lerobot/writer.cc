@@ -445,7 +445,7 @@ void LeRobotWriter::EndEpisode() {
   }
   table.AddFloats("timestamp", times, 1);
   summarize("timestamp", times, 1);
-  for (const char* const name : IntegerColumns()) {
+  for (const char* const name : kIntegerColumns) {
     table.AddIntegers(name, integers.at(name));
     summarize(name, integers.at(name), 1);
   }
