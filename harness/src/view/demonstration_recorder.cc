@@ -1,8 +1,6 @@
 #include "view/demonstration_recorder.h"
 
 #include "core/json.h"
-#include "data/zarr/metadata.h"
-#include "dp_bench/build_id.h"
 
 namespace dp_bench::view {
 namespace {
@@ -46,13 +44,10 @@ void DemonstrationRecorder::Add(std::span<const float> action) {
 std::int64_t DemonstrationRecorder::Keep() {
   writer_.Append(episode_);
   seeds_.push_back(seed_);
-  writer_.Commit(
-      {{zarr::kFpsAttribute, env_.spec().control_hz},
-       {"n_steps", writer_.n_steps()},
-       {"episodes", {{"seed", seeds_}, {"success", std::vector<bool>(seeds_.size(), true)}}},
-       {"failures", json::array()},
-       {"dp_bench", kVersion}},
-      /*is_complete=*/true);
+  const json episodes = {{"seed", seeds_}, {"success", std::vector<bool>(seeds_.size(), true)}};
+  writer_.Commit(data::RolloutAttributes(env_.spec().control_hz, writer_.n_steps(), episodes,
+                                         /*failures=*/{}),
+                 /*is_complete=*/true);
   return writer_.n_episodes();
 }
 
