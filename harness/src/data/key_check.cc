@@ -4,22 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <span>
 #include <vector>
 
 #include "core/errors.h"
 
 namespace dp_bench::data {
 namespace {
-
-std::string Describe(std::span<const KeySpec> keys) {
-  std::vector<std::string> texts;
-  for (const KeySpec& key : keys) {
-    texts.push_back(fmt::format("{}: {} {} {}", key.name, Name(key.type), Name(key.dtype),
-                                ToString(key.shape)));
-  }
-  return fmt::format("{}", fmt::join(texts, "; "));
-}
 
 bool Fits(const KeySpec& found, const KeySpec& wanted) {
   const bool is_number = !wanted.is_image();
@@ -46,6 +36,16 @@ void RequireKeys(const DatasetSpec& dataset, const ShapeMeta& shape_meta) {
       "the dataset does not fit shape_meta: {}.\n  shape_meta: {}\n  the dataset: {}\nGive keys "
       "other names with dataset.params.keys.",
       fmt::join(problems, ", "), Describe(wanted), Describe(dataset.keys));
+}
+
+std::string Describe(const KeySpec& key) {
+  return fmt::format("{} {} {}", Name(key.type), Name(key.dtype), ToString(key.shape));
+}
+
+std::string Describe(std::span<const KeySpec> keys) {
+  std::vector<std::string> texts;
+  for (const KeySpec& key : keys) texts.push_back(fmt::format("{}: {}", key.name, Describe(key)));
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 std::string RateText(double fps) {

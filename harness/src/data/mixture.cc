@@ -29,10 +29,6 @@ MixtureConfig::Source ReadSource(const std::string& name, const Config& config) 
   throw ConfigError("{}: expected path or plugin", config.Where());
 }
 
-std::string Describe(const KeySpec& key) {
-  return fmt::format("{} {} {}", Name(key.type), Name(key.dtype), ToString(key.shape));
-}
-
 const KeySpec* FindKey(const Dataset& dataset, std::string_view name) {
   const std::vector<KeySpec>& keys = dataset.spec().keys;
   const auto found = std::ranges::find(keys, name, &KeySpec::name);

@@ -7,23 +7,15 @@
 #include <string>
 
 #include "core/errors.h"
+#include "data/key_check.h"
 
 namespace dp_bench::rollout {
 namespace {
 
-std::string DescribeValue(const KeySpec& key) {
-  return fmt::format("{} {} {}", Name(key.type), Name(key.dtype), ToString(key.shape));
-}
-
-std::string Describe(const KeySpec& key) {
-  return fmt::format("{}: {}", key.name, DescribeValue(key));
-}
-
 std::string Describe(const ShapeMeta& meta) {
-  std::vector<std::string> keys;
-  for (const KeySpec& key : meta.obs) keys.push_back(Describe(key));
-  keys.push_back(Describe(meta.action));
-  return fmt::format("{}", fmt::join(keys, "; "));
+  std::vector<KeySpec> keys = meta.obs;
+  keys.push_back(meta.action);
+  return data::Describe(keys);
 }
 
 }  // namespace
@@ -37,14 +29,14 @@ std::vector<int> MatchObsKeys(const ShapeMeta& env, const ShapeMeta& wanted) {
       problems.push_back(fmt::format("the env does not offer '{}'", wanted.obs[i].name));
     } else if (*found != wanted.obs[i]) {
       problems.push_back(fmt::format("'{}' is {}, the env's {}", wanted.obs[i].name,
-                                     DescribeValue(wanted.obs[i]), DescribeValue(*found)));
+                                     data::Describe(wanted.obs[i]), data::Describe(*found)));
     } else {
       index_of_env[static_cast<std::size_t>(found - env.obs.begin())] = static_cast<int>(i);
     }
   }
   if (env.action != wanted.action) {
-    problems.push_back(fmt::format("the action is {}, the env's {}", DescribeValue(wanted.action),
-                                   DescribeValue(env.action)));
+    problems.push_back(fmt::format("the action is {}, the env's {}", data::Describe(wanted.action),
+                                   data::Describe(env.action)));
   }
   if (!problems.empty()) {
     throw ShapeError(

@@ -100,8 +100,7 @@ void DropSteps(const DatasetConversion& request, std::span<const Source> sources
 std::string Describe(const Source& source) {
   std::vector<std::string> keys;
   for (const KeySpec& key : source.dataset->spec().keys) {
-    keys.push_back(
-        fmt::format("{} {} {} {}", key.name, Name(key.type), Name(key.dtype), ToString(key.shape)));
+    keys.push_back(fmt::format("{} {}", key.name, data::Describe(key)));
   }
   return fmt::format("{} has {}, {}", source.path.string(), fmt::join(keys, ", "),
                      data::RateText(source.fps));
