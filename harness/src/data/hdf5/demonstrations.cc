@@ -119,9 +119,9 @@ struct DemonstrationFiles::Search {
   const H5File& file;
   std::size_t index;  // of the file
   std::optional<std::string> action;
-  std::set<std::string> seen;  // groups without actions: several links may lead to one
-  std::vector<std::string> left_out;
-  std::vector<std::string> strays;  // actions above episodes, groups with actions in an episode
+  std::set<std::string> seen = {};  // groups without actions: several links may lead to one
+  std::vector<std::string> left_out = {};
+  std::vector<std::string> strays = {};  // actions above episodes, or in groups of an episode
 };
 
 DemonstrationFiles::DemonstrationFiles(const DemonstrationQuery& query)
@@ -132,12 +132,7 @@ DemonstrationFiles::DemonstrationFiles(const DemonstrationQuery& query)
 
 void DemonstrationFiles::AddFile(std::size_t index, const DemonstrationQuery& query) {
   const std::shared_ptr<const H5File> file = Open(index);
-  Search search{.file = *file,
-                .index = index,
-                .action = query.action,
-                .seen = {},
-                .left_out = {},
-                .strays = {}};
+  Search search{.file = *file, .index = index, .action = query.action};
   if (!action_.empty()) search.action = action_;
   const std::size_t n_before = demonstrations_.size();
   if (query.filter_key) {
@@ -207,9 +202,7 @@ bool DemonstrationFiles::IsStray(const std::string& group, int depth,
   Search below{.file = search->file,
                .index = search->index,
                .action = asked,
-               .seen = {search->file.Identity(group)},
-               .left_out = {},
-               .strays = {}};
+               .seen = {search->file.Identity(group)}};
   const std::string found = action_;
   const bool is_stray = IsAboveEpisodes(group, depth, &below);
   action_ = found;
