@@ -50,6 +50,47 @@ std::vector<std::string> ReadChannels(const H5File& file, const std::string& pat
   return names.get<std::vector<std::string>>();
 }
 
+// Float64 may hold what float32 cannot. NaN and Inf of the file stay what they are: the harness
+// reports them with key, episode and step.
+void RequireRepresented(const H5File& file, const std::string& path, std::size_t episode,
+                        std::int64_t step, std::size_t n_per_step) {
+  std::vector<double> row(n_per_step);
+  file.ReadRows(path, step, step + 1, DType::kFloat64, std::as_writable_bytes(std::span(row)));
+  const auto lost = std::ranges::find_if(row, [](double value) {
+    return std::isfinite(value) && !std::isfinite(static_cast<float>(value));
+  });
+  if (lost == row.end()) return;
+  throw Error(ErrorCode::kNumeric,
+              fmt::format("{}: step {} of episode {} holds {}, which float32 cannot hold; write it "
+                          "in another unit, or leave the step out",
+                          file.Describe(path), step, episode, *lost));
+}
+
+// Libhdf5 reads a uint64 from 2^63 on as 2^63 - 1.
+void RequireExact(const H5File& file, const std::string& path, std::size_t episode,
+                  std::int64_t step, std::size_t n_per_step) {
+  std::vector<std::int64_t> row(n_per_step);
+  file.ReadRows(path, step, step + 1, DType::kInt64, std::as_writable_bytes(std::span(row)));
+  const auto inexact = reader::FindInexact(std::span<const std::int64_t>(row));
+  if (!inexact) return;
+  reader::RefuseInexact(
+      fmt::format("{}, step {} of episode {}", file.Describe(path), step, episode),
+      std::to_string(row[static_cast<std::size_t>(*inexact)]));
+}
+
+// Reads a step again if float32 may have rounded one of its numbers, or cannot hold it.
+void CheckNumbers(const H5File& file, const std::string& path, std::size_t episode, bool is_float,
+                  std::span<const float> loaded, std::size_t n_per_step) {
+  const auto is_suspect = [is_float](float value) {
+    return is_float ? !std::isfinite(value) : std::abs(value) >= float{reader::kAllExact};
+  };
+  for (std::int64_t step = 0; !loaded.empty(); ++step, loaded = loaded.subspan(n_per_step)) {
+    if (std::ranges::none_of(loaded.first(n_per_step), is_suspect)) continue;
+    const auto check = is_float ? &RequireRepresented : &RequireExact;
+    check(file, path, episode, step, n_per_step);
+  }
+}
+
 }  // namespace
 
 Hdf5Config Hdf5Config::FromConfig(const Config& params) {
@@ -293,55 +334,9 @@ void Hdf5Dataset::LoadNumbers() {
       file->ReadRows(path, 0, demonstration.n_steps, DType::kFloat32, out);
       const std::span loaded(reinterpret_cast<const float*>(out.data()),
                              out.size() / sizeof(float));
-      const std::size_t n_per_step = step_bytes / sizeof(float);
-      if (sources_[key].header.kind == ArrayHeader::Kind::kFloat) {
-        RequireRepresented(*file, path, episode, loaded, n_per_step);
-      } else {
-        RequireExact(*file, path, episode, loaded, n_per_step);
-      }
+      CheckNumbers(*file, path, episode, sources_[key].header.kind == ArrayHeader::Kind::kFloat,
+                   loaded, step_bytes / sizeof(float));
     }
-  }
-}
-
-// Float64 may hold what float32 cannot. NaN and Inf of the file stay what they are: the harness
-// reports them with key, episode and step.
-void Hdf5Dataset::RequireRepresented(const H5File& file, const std::string& path,
-                                     std::size_t episode, std::span<const float> loaded,
-                                     std::size_t n_per_step) const {
-  std::int64_t checked = -1;  // step
-  for (std::size_t i = 0; i < loaded.size(); ++i) {
-    const auto step = static_cast<std::int64_t>(i / n_per_step);
-    if (std::isfinite(loaded[i]) || step == checked) continue;
-    checked = step;
-    std::vector<double> row(n_per_step);
-    file.ReadRows(path, step, step + 1, DType::kFloat64, std::as_writable_bytes(std::span(row)));
-    const auto lost = std::ranges::find_if(row, [](double value) {
-      return std::isfinite(value) && !std::isfinite(static_cast<float>(value));
-    });
-    if (lost == row.end()) continue;
-    throw Error(ErrorCode::kNumeric,
-                fmt::format("{}: step {} of episode {} holds {}, which float32 cannot hold; write "
-                            "it in another unit, or leave the step out",
-                            file.Describe(path), step, episode, *lost));
-  }
-}
-
-// Integers. A step is read again if float32 may have rounded one of its numbers. Libhdf5 reads a
-// uint64 from 2^63 on as 2^63 - 1.
-void Hdf5Dataset::RequireExact(const H5File& file, const std::string& path, std::size_t episode,
-                               std::span<const float> loaded, std::size_t n_per_step) const {
-  std::int64_t checked = -1;  // step
-  for (std::size_t i = 0; i < loaded.size(); ++i) {
-    const auto step = static_cast<std::int64_t>(i / n_per_step);
-    if (std::abs(loaded[i]) < float{reader::kAllExact} || step == checked) continue;
-    checked = step;
-    std::vector<std::int64_t> row(n_per_step);
-    file.ReadRows(path, step, step + 1, DType::kInt64, std::as_writable_bytes(std::span(row)));
-    const auto inexact = reader::FindInexact(std::span<const std::int64_t>(row));
-    if (!inexact) continue;
-    reader::RefuseInexact(
-        fmt::format("{}, step {} of episode {}", file.Describe(path), step, episode),
-        std::to_string(row[static_cast<std::size_t>(*inexact)]));
   }
 }
 

@@ -76,10 +76,6 @@ class Hdf5Dataset final : public reader::KeyedDataset {
                          const ArrayHeader& header) const;
   void CheckEpisode(std::size_t episode, std::size_t key);
   void LoadNumbers();
-  void RequireRepresented(const H5File& file, const std::string& path, std::size_t episode,
-                          std::span<const float> loaded, std::size_t n_per_step) const;
-  void RequireExact(const H5File& file, const std::string& path, std::size_t episode,
-                    std::span<const float> loaded, std::size_t n_per_step) const;
   void PrepareCache();
   void ReadImages(std::size_t key, std::int64_t begin, std::int64_t end,
                   std::span<std::byte> out) const override;
