@@ -22,17 +22,13 @@ namespace dp_bench::lerobot {
 namespace {
 
 using reader::KeyConfig;
-
 using reader::KeyConfigs;
 
-struct NumbersKey {
+// A key, and what it takes of its feature.
+struct MappedKey {
   KeySpec spec;
-  std::vector<std::size_t> channels;  // of the feature, in this order; empty for all
-};
-
-struct CameraKey {
-  KeySpec spec;
-  std::optional<DepthScale> depth;  // of a depth key
+  std::vector<std::size_t> channels = {};  // of numbers, in this order; empty for all
+  std::optional<DepthScale> depth = {};    // of a depth key
 };
 
 std::string KeyName(std::string_view feature) {
@@ -133,7 +129,7 @@ const Feature& FindFeature(const Metadata& metadata, const std::string& key,
 }
 
 // Throw Error{kConfig} naming the key and the feature if they do not fit.
-NumbersKey MapNumbers(const std::string& name, const Feature& feature, const KeyConfig& config) {
+MappedKey MapNumbers(const std::string& name, const Feature& feature, const KeyConfig& config) {
   const auto n = static_cast<std::int64_t>(NumElements(feature.shape));
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::kConfig,
@@ -145,7 +141,7 @@ NumbersKey MapNumbers(const std::string& name, const Feature& feature, const Key
     refuse("type and mm_per_level are for images");
   }
 
-  NumbersKey key{.spec = {.name = name, .shape = feature.shape}};
+  MappedKey key{.spec = {.name = name, .shape = feature.shape}};
   std::vector<std::size_t>& channels = key.channels;
   KeySpec& spec = key.spec;
   if (!config.names.empty()) {
@@ -184,7 +180,7 @@ NumbersKey MapNumbers(const std::string& name, const Feature& feature, const Key
   return key;
 }
 
-CameraKey MapCamera(const std::string& name, const Feature& feature, const KeyConfig& config) {
+MappedKey MapCamera(const std::string& name, const Feature& feature, const KeyConfig& config) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::kConfig,
                 fmt::format("dataset key '{}': the feature '{}' {}", name, feature.name, what));
@@ -310,22 +306,19 @@ LeRobotDataset::LeRobotDataset(const LeRobotConfig& config)
 
 void LeRobotDataset::AddKey(const std::string& name, const Feature& feature,
                             const reader::KeyConfig& config) {
-  KeySource source{.feature = &feature};
+  MappedKey key =
+      feature.is_camera() ? MapCamera(name, feature, config) : MapNumbers(name, feature, config);
+  KeySource source{.feature = &feature, .depth = std::move(key.depth)};
   Held held;
-  if (feature.is_camera()) {
-    CameraKey key = MapCamera(name, feature, config);
-    source.depth = std::move(key.depth);
-    spec_.keys.push_back(std::move(key.spec));
-  } else {
-    NumbersKey key = MapNumbers(name, feature, config);
+  if (!feature.is_camera()) {
     Numbers& numbers = numbers_[feature.name];
     numbers.n = static_cast<std::size_t>(NumElements(feature.shape));
     source.numbers = &numbers;
     held = {.steps = &numbers.buffer,
             .step_bytes = numbers.n * sizeof(float),
             .channels = std::move(key.channels)};
-    spec_.keys.push_back(std::move(key.spec));
   }
+  spec_.keys.push_back(std::move(key.spec));
   sources_.push_back(std::move(source));
   held_.push_back(std::move(held));
 }
