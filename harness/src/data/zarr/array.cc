@@ -22,41 +22,6 @@
 namespace dp_bench::zarr {
 namespace {
 
-// Calls body(thread, i) for i in [0, n), handing out indices in order. If bodies throw, the loop
-// ends early and the exception of the smallest index is thrown, whatever the number of threads.
-template <class Body>
-void ParallelFor(std::int64_t n, int n_threads, const Body& body) {
-  std::atomic<std::int64_t> next{0};
-  std::atomic<bool> has_failed{false};
-  std::mutex mutex;
-  std::int64_t failed_index = std::numeric_limits<std::int64_t>::max();
-  std::exception_ptr failure;
-
-  const auto work = [&](int thread) {
-    while (!has_failed) {
-      const std::int64_t i = next++;
-      if (i >= n) return;
-      try {
-        body(thread, i);
-      } catch (...) {  // thread entry point: rethrown to the caller
-        const std::lock_guard lock(mutex);
-        has_failed = true;
-        if (i < failed_index) {
-          failed_index = i;
-          failure = std::current_exception();
-        }
-      }
-    }
-  };
-
-  {
-    std::vector<std::jthread> threads;
-    for (int thread = 1; thread < n_threads; ++thread) threads.emplace_back(work, thread);
-    work(0);
-  }
-  if (failure) std::rethrow_exception(failure);
-}
-
 ZarrMetadata ReadMetadata(const Store& store, const std::string& name) {
   RequireSafeName(name);
   std::optional<ZarrMetadata> metadata = FindZarrArray(store, name);
@@ -314,21 +279,38 @@ void ZarrArray::Load(DType target, int n_threads, std::span<std::byte> out) cons
   DPB_ASSERT(out.size() == static_cast<std::size_t>(metadata_.num_elements) * SizeOf(target));
   RequireConvertible(target);
 
-  // memory of one thread, allocated at its first chunk
-  struct Scratch {
+  if (num_missing() > 0) Fill(target, out);
+
+  // threads take the chunks in order; after a failure no further chunk begins
+  const std::int64_t n = std::ssize(stored_);
+  std::atomic<std::int64_t> next{0};
+  std::mutex mutex;
+  std::int64_t first_failed = n;
+  std::exception_ptr failure;
+  const auto work = [&] {
     std::vector<std::byte> compressed;
     reader::PageBuffer decoded;
+    for (std::int64_t i = next++; i < n; i = next++) {
+      const StoredChunk& stored = stored_[static_cast<std::size_t>(i)];
+      try {
+        if (decoded.bytes().empty()) decoded = reader::PageBuffer(chunk_bytes());
+        DecodeTo(stored, &compressed, decoded.bytes());
+        ScatterChunk(stored.chunk, decoded.bytes(), target, {0, num_steps()}, out);
+      } catch (...) {  // thread entry point: rethrown to the caller
+        next = n;
+        const std::lock_guard lock(mutex);
+        if (i > first_failed) continue;
+        first_failed = i;
+        failure = std::current_exception();
+      }
+    }
   };
-  if (num_missing() > 0) Fill(target, out);
-  n_threads = static_cast<int>(std::clamp<std::int64_t>(std::ssize(stored_), 1, n_threads));
-  std::vector<Scratch> scratch(static_cast<std::size_t>(n_threads));
-  ParallelFor(std::ssize(stored_), n_threads, [&](int thread, std::int64_t i) {
-    const StoredChunk& stored = stored_[static_cast<std::size_t>(i)];
-    Scratch& mine = scratch[static_cast<std::size_t>(thread)];
-    if (mine.decoded.bytes().empty()) mine.decoded = reader::PageBuffer(chunk_bytes());
-    DecodeTo(stored, &mine.compressed, mine.decoded.bytes());
-    ScatterChunk(stored.chunk, mine.decoded.bytes(), target, {0, num_steps()}, out);
-  });
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 1; i < std::min<std::int64_t>(n, n_threads); ++i) threads.emplace_back(work);
+    work();
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 void ZarrArray::ReadSteps(std::int64_t begin, std::int64_t end, DType target,
