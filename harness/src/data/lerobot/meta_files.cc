@@ -312,46 +312,38 @@ void CopyFiles(const fs::path& root, const char* path, const std::string& camera
 }
 
 // Version 3.0: as many episodes per file as fit, which have the same settings of the encoder.
-class VideoFiles {
- public:
-  VideoFiles(const fs::path& root, const std::string& camera, const WrittenDataset& dataset)
-      : root_(root), camera_(camera), dataset_(dataset) {}
-
-  VideoPlace Add(const fs::path& file, std::int64_t n_frames) {
-    const media::VideoPart part = {.file = file, .from_time = 0.0, .n_frames = n_frames};
-    if (joiner_ != nullptr) {
+void JoinVideos(const fs::path& root, const std::string& camera, const FileOf& file_of,
+                WrittenDataset* dataset) {
+  FileNumber number;
+  std::unique_ptr<media::VideoJoiner> joiner;
+  for (std::int64_t i = 0; i < std::ssize(dataset->episodes); ++i) {
+    WrittenEpisode& episode = dataset->episodes[static_cast<std::size_t>(i)];
+    const media::VideoPart part = {
+        .file = file_of(i), .from_time = 0.0, .n_frames = episode.length};
+    if (joiner != nullptr) {
       const auto n_bytes =
-          static_cast<double>(joiner_->n_bytes()) + static_cast<double>(fs::file_size(file));
-      const bool is_full = n_bytes >= dataset_.video_file_mb * kBytesPerMb;
-      if (is_full || !joiner_->TryAppend(part)) Finish();
+          static_cast<double>(joiner->n_bytes()) + static_cast<double>(fs::file_size(part.file));
+      const bool is_full = n_bytes >= dataset->video_file_mb * kBytesPerMb;
+      if (is_full || !joiner->TryAppend(part)) {
+        joiner->Finish();
+        joiner.reset();
+        number = NextFile(number);
+      }
     }
-    if (joiner_ == nullptr) {
-      joiner_ = std::make_unique<media::VideoJoiner>(
-          NewFile(root_, kVideoPathV30, number_, camera_), dataset_.fps);
-      const bool is_appended = joiner_->TryAppend(part);
+    if (joiner == nullptr) {
+      joiner = std::make_unique<media::VideoJoiner>(NewFile(root, kVideoPathV30, number, camera),
+                                                    dataset->fps);
+      const bool is_appended = joiner->TryAppend(part);
       DPB_ASSERT(is_appended);
     }
-    const auto time_of = [&](std::int64_t frame) {
-      return static_cast<double>(frame) / dataset_.fps;
-    };
-    return {.file = number_,
-            .from_timestamp = time_of(joiner_->n_frames() - n_frames),
-            .to_timestamp = time_of(joiner_->n_frames())};
+    const std::int64_t end = joiner->n_frames();
+    episode.videos[camera] = {
+        .file = number,
+        .from_timestamp = static_cast<double>(end - episode.length) / dataset->fps,
+        .to_timestamp = static_cast<double>(end) / dataset->fps};
   }
-
-  void Finish() {
-    joiner_->Finish();
-    joiner_.reset();
-    number_ = NextFile(number_);
-  }
-
- private:
-  const fs::path& root_;
-  const std::string& camera_;
-  const WrittenDataset& dataset_;
-  FileNumber number_;
-  std::unique_ptr<media::VideoJoiner> joiner_;
-};
+  joiner->Finish();
+}
 
 }  // namespace
 
@@ -398,15 +390,8 @@ void WriteDataFiles(const fs::path& root, const FileOf& file_of, WrittenDataset*
 
 void WriteVideoFiles(const fs::path& root, const std::string& camera, const FileOf& file_of,
                      WrittenDataset* dataset) {
-  if (dataset->version != Version::kV30) {
-    return CopyFiles(root, kVideoPathV21, camera, file_of, std::ssize(dataset->episodes));
-  }
-  VideoFiles files(root, camera, *dataset);
-  for (std::int64_t i = 0; i < std::ssize(dataset->episodes); ++i) {
-    WrittenEpisode& episode = dataset->episodes[static_cast<std::size_t>(i)];
-    episode.videos[camera] = files.Add(file_of(i), episode.length);
-  }
-  files.Finish();
+  if (dataset->version == Version::kV30) return JoinVideos(root, camera, file_of, dataset);
+  CopyFiles(root, kVideoPathV21, camera, file_of, std::ssize(dataset->episodes));
 }
 
 void WriteMeta(const fs::path& root, const WrittenDataset& dataset) {
