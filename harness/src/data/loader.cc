@@ -68,16 +68,6 @@ std::vector<std::int64_t> VisitsOf(std::span<const SamplePool> pools, std::int64
   return visits;
 }
 
-template <class Out>
-void Convert(DType from, std::span<const std::byte> in, std::span<Out> out) {
-  DPB_ASSERT(in.size() == out.size() * SizeOf(from));
-  core::VisitDType(from, [&]<class In>(In /*type*/) {
-    const In* values = reinterpret_cast<const In*>(in.data());
-    std::transform(values, values + out.size(), out.begin(),
-                   [](In value) { return static_cast<Out>(value); });
-  });
-}
-
 }  // namespace
 
 BatchLoader::BatchLoader(const Dataset& dataset, SequenceSampler sampler,
@@ -361,12 +351,17 @@ std::vector<std::int64_t> MixedEpochOrder(std::uint64_t seed, std::uint64_t epoc
   return order;
 }
 
-void ConvertElements(DType from, std::span<const std::byte> in, std::span<float> out) {
-  Convert(from, in, out);
+template <class Out>
+void ConvertElements(DType from, std::span<const std::byte> in, std::span<Out> out) {
+  DPB_ASSERT(in.size() == out.size() * SizeOf(from));
+  core::VisitDType(from, [&]<class In>(In /*type*/) {
+    const In* values = reinterpret_cast<const In*>(in.data());
+    std::transform(values, values + out.size(), out.begin(),
+                   [](In value) { return static_cast<Out>(value); });
+  });
 }
 
-void ConvertElements(DType from, std::span<const std::byte> in, std::span<double> out) {
-  Convert(from, in, out);
-}
+template void ConvertElements(DType, std::span<const std::byte>, std::span<float>);
+template void ConvertElements(DType, std::span<const std::byte>, std::span<double>);
 
 }  // namespace dp_bench::data

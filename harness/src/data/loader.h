@@ -139,8 +139,8 @@ std::vector<std::int64_t> MixedEpochOrder(std::uint64_t seed, std::uint64_t epoc
 // Converts the numbers of datasets, of any dtype, to the float32 or float64 of the harness.
 
 /// Converts `in`, elements of type `from` aligned for it, to `out`, one to one. Integers beyond
-/// 2^24 are rounded to the nearest float32. The sizes must agree.
-void ConvertElements(DType from, std::span<const std::byte> in, std::span<float> out);
-void ConvertElements(DType from, std::span<const std::byte> in, std::span<double> out);
+/// 2^24 are rounded to the nearest float32. The sizes must agree. Out is float or double.
+template <class Out>
+void ConvertElements(DType from, std::span<const std::byte> in, std::span<Out> out);
 
 }  // namespace dp_bench::data
