@@ -125,38 +125,28 @@ std::array<std::int64_t, 3> ParseImageShape(const JsonView& entry, Shape shape, 
 }
 
 // What "info" says about images; older writers put it into "video_info".
-class ImageInfo {
- public:
-  explicit ImageInfo(const JsonView& feature) {
-    for (const char* name : {"info", "video_info"}) {
-      if (feature.Has(name)) sources_.push_back(feature.At(name));
+template <class T>
+std::optional<T> FindInfo(const JsonView& feature, const std::string& key) {
+  for (const char* source : {"info", "video_info"}) {
+    if (!feature.Has(source)) continue;
+    const JsonView info = feature.At(source);
+    for (const std::string& name : {key, "video." + key}) {
+      if (info.Has(name)) return info.Get<T>(name);
     }
   }
+  return std::nullopt;
+}
 
-  template <class T>
-  std::optional<T> Get(const std::string& key) const {
-    for (const JsonView& source : sources_) {
-      for (const std::string& name : {key, "video." + key}) {
-        if (source.Has(name)) return source.Get<T>(name);
-      }
-    }
-    return std::nullopt;
-  }
-
- private:
-  std::vector<JsonView> sources_;
-};
-
-DepthCode ParseDepthCode(const JsonView& entry, const ImageInfo& info) {
+DepthCode ParseDepthCode(const JsonView& entry) {
   const auto require = [&](const char* key) {
-    const auto value = info.Get<double>(key);
+    const auto value = FindInfo<double>(entry, key);
     if (!value) entry.Fail("a depth video needs info.video.{}", key);
     return *value;
   };
   const DepthCode code = {.min = require("depth_min"),
                           .max = require("depth_max"),
                           .shift = require("shift"),
-                          .is_logarithmic = info.Get<bool>("use_log").value_or(true)};
+                          .is_logarithmic = FindInfo<bool>(entry, "use_log").value_or(true)};
   if (!(code.min >= 0.0 && code.max > code.min)) {
     entry.Fail("expected 0 <= depth_min < depth_max, found {} and {}", code.min, code.max);
   }
@@ -166,8 +156,8 @@ DepthCode ParseDepthCode(const JsonView& entry, const ImageInfo& info) {
   return code;
 }
 
-std::optional<double> ParseDepthUnit(const JsonView& entry, const ImageInfo& info) {
-  const auto unit = info.Get<std::string>("depth_unit");
+std::optional<double> ParseDepthUnit(const JsonView& entry) {
+  const auto unit = FindInfo<std::string>(entry, "depth_unit");
   if (!unit) return std::nullopt;
   if (*unit == "m") return 1.0;
   if (*unit == "mm") return 1e-3;
@@ -201,12 +191,11 @@ Feature ParseFeature(const std::string& name, const JsonView& entry, const Order
     feature.height = static_cast<int>(height);
     feature.width = static_cast<int>(width);
     feature.n_channels = static_cast<int>(n_channels);
-    const ImageInfo info(entry);
-    feature.is_depth = info.Get<bool>("is_depth_map").value_or(false);
+    feature.is_depth = FindInfo<bool>(entry, "is_depth_map").value_or(false);
     if (feature.is_depth && feature.kind == Feature::Kind::kVideo) {
-      feature.depth_code = ParseDepthCode(entry, info);
+      feature.depth_code = ParseDepthCode(entry);
     }
-    if (feature.is_depth) feature.depth_unit = ParseDepthUnit(entry, info);
+    if (feature.is_depth) feature.depth_unit = ParseDepthUnit(entry);
     return feature;
   }
   if (feature.kind != Feature::Kind::kNumbers) return feature;
