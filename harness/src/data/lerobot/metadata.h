@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -11,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "dp_bench/array.h"
@@ -29,10 +29,7 @@ struct FileNumber {
   std::int64_t chunk = 0;
   std::int64_t file = 0;  // the episode in versions 2.0 and 2.1
 
-  bool operator==(const FileNumber&) const = default;
-  bool operator<(const FileNumber& other) const {
-    return std::tie(chunk, file) < std::tie(other.chunk, other.file);
-  }
+  auto operator<=>(const FileNumber&) const = default;
 };
 
 /// A file name with numbers, such as "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet".

@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include <compare>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +18,6 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <tuple>
 #include <utility>
 
 namespace dp_bench::reader {
@@ -85,9 +85,7 @@ class ChunkCache {
     const void* source;  // the array or camera: an identity only
     std::int64_t chunk;
 
-    bool operator<(const Key& other) const {
-      return std::tie(source, chunk) < std::tie(other.source, other.chunk);
-    }
+    auto operator<=>(const Key&) const = default;
   };
 
   /// A decoded chunk. Its memory counts until the last owner releases it.
