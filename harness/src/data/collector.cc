@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/errors.h"
+#include "core/json.h"
 #include "core/sha256.h"
 #include "core/thread_pool.h"
 #include "data/zarr/metadata.h"
@@ -209,7 +210,7 @@ std::optional<CollectReport> FindCollection(const CollectRequest& request) {
       attributes.value(zarr::kCompleteAttribute, json()) != true) {
     return std::nullopt;
   }
-  const json seeds = attributes.value("/episodes/seed"_json_pointer, json::array());
+  const json seeds = core::ValueAt(attributes, "/episodes/seed");
   const CollectionLog log = ReadLog(request.output, attributes, seeds.size());
   if (static_cast<int>(log.seeds.size()) < request.config.n_episodes) return std::nullopt;
   CollectReport report = ReportOf(log);

@@ -225,8 +225,7 @@ void RemoveRecordedFiles(const fs::path& folder, std::span<const run::EpisodeRec
 
 // Whether a dataset that was begun has the episodes of the run in this folder.
 bool IsOfRun(const json& begun, const fs::path& folder) {
-  return begun.is_object() &&
-         begun.value(json::json_pointer("/origin/run"), json()) == RunOf(folder);
+  return core::ValueAt(begun, "/origin/run") == RunOf(folder);
 }
 
 // Nothing may be where the dataset will be or is made, but what this evaluation has begun there.

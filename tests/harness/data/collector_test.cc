@@ -221,12 +221,16 @@ TEST_F(CollectorTest, ProgressCountsEpisodesStepsAndFailures) {
 
 TEST_F(CollectorTest, ADamagedLogIsNamed) {
   Collect(Request("a"));
-  json attributes = AttributesOf("a");
-  attributes["complete"] = false;
-  attributes["episodes"]["seed"] = "none";
-  core::WriteFileAtomically(scratch_.path() / "a" / ".zattrs", attributes.dump());
-  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { Collect(Request("a")); }),
-              HasSubstr(".zattrs is damaged"));
+  for (const bool is_complete : {false, true}) {
+    for (const json& episodes : {json{{"seed", "none"}}, json{1, 2}}) {
+      json attributes = AttributesOf("a");
+      attributes["complete"] = is_complete;
+      attributes["episodes"] = episodes;
+      core::WriteFileAtomically(scratch_.path() / "a" / ".zattrs", attributes.dump());
+      EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { Collect(Request("a")); }),
+                  HasSubstr(".zattrs is damaged"));
+    }
+  }
 }
 
 }  // namespace

@@ -107,6 +107,15 @@ TEST_P(ProductSizes, WeightsThatAreLaidOutOnceChangeNoBit) {
   EXPECT_EQ(whole.select(1, columns + 1).abs().sum().item<float>(), 0.0F);
 }
 
+TEST(ProductCache, AWeightStaysValidAfterTheCacheForgotIt) {
+  ProductCache cache(ProductType::kBf16);
+  const Tensor weight = torch::randn({32, 8});
+  const PackedWeight& packed = cache.InPanels(weight);
+  const std::vector<std::uint16_t> before(packed.bf16, packed.bf16 + 32 * 8);
+  for (int i = 0; i < 3000; ++i) cache.InPanels(torch::randn({32, 8}));
+  EXPECT_EQ(std::vector<std::uint16_t>(packed.bf16, packed.bf16 + 32 * 8), before);
+}
+
 TEST_P(ProductSizes, InTrainingItHasTheGradientsOfAMatrixProduct) {
   const auto [rows, inner, out] = GetParam();
   const torch::AutoGradMode with_grad(true);

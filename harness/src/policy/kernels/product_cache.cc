@@ -58,7 +58,7 @@ void ProductCache::Clear() {
   entries_.clear();
 }
 
-const PackedWeight& ProductCache::Find(const torch::Tensor& weight, std::int64_t n_sources) {
+PackedWeight ProductCache::Find(const torch::Tensor& weight, std::int64_t n_sources) {
   const MatrixView view = ViewOf(weight);
   const Key key = {view.data,       view.n_rows,        view.n_columns,
                    view.row_stride, view.column_stride, n_sources};

@@ -28,9 +28,9 @@ class ProductCache {
   /// Products with other types from now on.
   void SetType(ProductType type);
 
-  /// weight [N, K]. The reference holds until the weight changes.
-  const PackedWeight& InPanels(const torch::Tensor& weight) { return Find(weight, kInPanels); }
-  const PackedWeight& InRows(const torch::Tensor& weight, std::int64_t n_sources) {
+  /// weight [N, K]. The result stays valid if the cache forgets it, as long as `weight` exists.
+  PackedWeight InPanels(const torch::Tensor& weight) { return Find(weight, kInPanels); }
+  PackedWeight InRows(const torch::Tensor& weight, std::int64_t n_sources) {
     return Find(weight, n_sources);
   }
 
@@ -49,7 +49,7 @@ class ProductCache {
     PackedWeight packed;
   };
 
-  const PackedWeight& Find(const torch::Tensor& weight, std::int64_t n_sources);
+  PackedWeight Find(const torch::Tensor& weight, std::int64_t n_sources);
 
   ProductType type_;
   std::mutex mutex_;  // for entries_
