@@ -20,8 +20,6 @@
 #include <thread>
 #include <vector>
 
-#include "app/env_doctor.h"
-#include "app/policy_doctor.h"
 #include "app/verbs.h"
 #include "core/communicator.h"
 #include "core/console.h"
@@ -41,8 +39,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct DoctorOptions {
-  std::vector<fs::path> plugin_dirs;
-  std::vector<fs::path> config_dirs;
+  task::ExperimentOptions experiment;
+  std::string url;
+  std::string protocol = "openpi";
   bool as_json = false;
 };
 
@@ -244,7 +243,7 @@ const char* Name(Health health) {
 // draws one image; a crash is a result like any other. `report` gets each result when it is
 // known.
 void CheckMachine(const DoctorOptions& options, const std::function<void(const Checkup&)>& report) {
-  plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
+  plugin::PluginCatalogue catalogue = OpenCatalogue(options.experiment.plugin_dirs);
   report(Try("processor", "", CheckProcessor));
   report(Try("memory", "", CheckMemory));
   report(Try("working folder", "", [] { return CheckFolder(fs::current_path()); }));
@@ -255,7 +254,7 @@ void CheckMachine(const DoctorOptions& options, const std::function<void(const C
   report(Try("MPI", "", CheckMpi));
   report(Try("display", "", CheckDisplay));
   report(Try("videos", "", CheckVideos));
-  report(Try("configs", "", [&] { return CheckConfigs(options.config_dirs); }));
+  report(Try("configs", "", [&] { return CheckConfigs(options.experiment.config_dirs); }));
   const std::vector<plugin::PluginInfo> plugins = catalogue.List();
   for (const plugin::PluginInfo& info : plugins) {
     report(Try(fmt::format("{} {}", plugin::KindName(info.kind), info.name),
@@ -307,7 +306,7 @@ int Examine(const DoctorOptions& options) {
 
 Verb AddDoctor(CLI::App* app) {
   auto options = std::make_shared<DoctorOptions>();
-  auto policy = std::make_shared<PolicyDoctorOptions>();
+  task::ExperimentOptions* const experiment = &options->experiment;
   app->footer(
       "Ends with 1 if something is broken. What is missing is not needed by everybody.\n"
       "With --env: makes, steps and draws an env, and ends with 1 if outcomes are not a function "
@@ -322,28 +321,27 @@ Verb AddDoctor(CLI::App* app) {
       "env.params.id=Pendulum-v1\n"
       "  dp_bench doctor --url ws://127.0.0.1:8000 --env pusht");
   CLI::Option* url =
-      app->add_option("--url", policy->url, "Of a policy server, instead of this machine");
-  AddChoice(app, "--protocol", &policy->protocol, {"openpi", "vla_eval", "groot", "starvla"},
+      app->add_option("--url", options->url, "Of a policy server, instead of this machine");
+  AddChoice(app, "--protocol", &options->protocol, {"openpi", "vla_eval", "groot", "starvla"},
             "With --url: what the server speaks")
       ->needs(url);
   CLI::Option* env =
-      app->add_option("--env", policy->experiment.env, "Examine an env: configs/task/<env>.json");
-  app->add_option("--obs", policy->experiment.obs, "With --env: configs/task/<env>_<obs>.json")
+      app->add_option("--env", experiment->env, "Examine an env: configs/task/<env>.json");
+  app->add_option("--obs", experiment->obs, "With --env: configs/task/<env>_<obs>.json")
       ->needs(env);
-  app->add_option("--task", policy->experiment.task, "With --env: env.params.task")->needs(env);
-  app->add_option("overrides", policy->experiment.overrides,
+  app->add_option("--task", experiment->task, "With --env: env.params.task")->needs(env);
+  app->add_option("overrides", experiment->overrides,
                   "With --env: config values, such as n_action_steps=4")
       ->needs(env);
-  AddPluginDirOption(app, &options->plugin_dirs);
-  AddConfigDirOption(app, &options->config_dirs);
+  AddPluginDirOption(app, &experiment->plugin_dirs);
+  AddConfigDirOption(app, &experiment->config_dirs);
   app->add_flag("--json", options->as_json, "Print JSON");
-  return [options, policy] {
-    policy->experiment.plugin_dirs = options->plugin_dirs;
-    policy->experiment.config_dirs = options->config_dirs;
-    policy->as_json = options->as_json;
-    if (!policy->url.empty()) return ExaminePolicy(*policy);
-    if (!policy->experiment.env.empty()) return ExamineEnv({policy->experiment, options->as_json});
-    if (options->config_dirs.empty()) options->config_dirs = task::DefaultConfigDirs();
+  return [options, experiment] {
+    if (!options->url.empty()) {
+      return ExaminePolicy(*experiment, options->url, options->protocol, options->as_json);
+    }
+    if (!experiment->env.empty()) return ExamineEnv(*experiment, options->as_json);
+    if (experiment->config_dirs.empty()) experiment->config_dirs = task::DefaultConfigDirs();
     return Examine(*options);
   };
 }

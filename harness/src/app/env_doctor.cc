@@ -1,6 +1,4 @@
 // dp_bench doctor --env: what can be said about an env before there is data.
-#include "app/env_doctor.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "app/verbs.h"
 #include "core/clock.h"
 #include "core/console.h"
 #include "dp_bench/error.h"
@@ -95,8 +94,7 @@ void PrintText(const json& found, const inspect::EnvInspection& inspection) {
 
 }  // namespace
 
-int ExamineEnv(const EnvDoctorOptions& options) {
-  task::ExperimentOptions asked = options.experiment;
+int ExamineEnv(task::ExperimentOptions asked, bool as_json) {
   asked.isolate = true;  // so that a fresh process is part of the question
   const task::Task task(asked);
   const inspect::EnvInspection inspection{task.name(), task.env_name(), task.DescribeEnv()};
@@ -116,7 +114,7 @@ int ExamineEnv(const EnvDoctorOptions& options) {
   found["certificate"] = run::Describe(certificate);
   found["deterministic"] = !certificate.difference;
   found["config"] = ProposeConfig(task, task::ResolvedConfig(asked).at("env"), found["shape_meta"]);
-  if (options.as_json) {
+  if (as_json) {
     core::PrintResult("{}\n", found.dump(2));
   } else {
     PrintText(found, inspection);

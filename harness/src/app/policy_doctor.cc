@@ -1,12 +1,11 @@
 // dp_bench doctor --url: what can be said about a policy behind a server.
-#include "app/policy_doctor.h"
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "app/verbs.h"
 #include "core/clock.h"
 #include "core/communicator.h"
 #include "core/console.h"
@@ -70,16 +69,6 @@ nlohmann::json Throughput(Policy& policy, const task::Experiment& experiment,
           {"answers_per_s", static_cast<double>(n_answers) / core::SecondsSince(start)}};
 }
 
-task::ExperimentOptions WithPolicy(const PolicyDoctorOptions& options) {
-  task::ExperimentOptions experiment = options.experiment;
-  experiment.policy = "remote";
-  const std::vector<std::string> fixed = {
-      "policy.params.url=" + options.url, "policy.params.protocol=" + options.protocol,
-      "env_runner.n_train=0", "env_runner.n_test=2", "env_runner.n_videos=0"};
-  experiment.overrides.insert(experiment.overrides.begin(), fixed.begin(), fixed.end());
-  return experiment;
-}
-
 void PrintText(const nlohmann::json& found) {
   const auto text = [&](const char* key) { return found.at(key).get<std::string>(); };
   core::PrintResult("{:<12} {}\n", "certificate", text("certificate"));
@@ -99,8 +88,13 @@ void PrintText(const nlohmann::json& found) {
 
 }  // namespace
 
-int ExaminePolicy(const PolicyDoctorOptions& options) {
-  const task::Experiment experiment(WithPolicy(options));
+int ExaminePolicy(task::ExperimentOptions asked, const std::string& url,
+                  const std::string& protocol, bool as_json) {
+  asked.policy = "remote";
+  asked.overrides.insert(asked.overrides.begin(),
+                         {"policy.params.url=" + url, "policy.params.protocol=" + protocol,
+                          "env_runner.n_train=0", "env_runner.n_test=2", "env_runner.n_videos=0"});
+  const task::Experiment experiment(asked);
   const std::unique_ptr<Policy> policy = experiment.CreateWithoutWeights();
   const std::vector<control::RecordedObs> rows = FirstObservations(experiment);
   planner::PolicyPlanner planner(*policy, experiment.device(), kMostClients);
@@ -122,7 +116,7 @@ int ExaminePolicy(const PolicyDoctorOptions& options) {
   for (int n = 1; n <= kMostClients; n *= 2) {
     found["throughput"].push_back(Throughput(*policy, experiment, rows.front(), n));
   }
-  if (options.as_json) {
+  if (as_json) {
     core::PrintResult("{}\n", found.dump(2));
   } else {
     PrintText(found);

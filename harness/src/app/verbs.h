@@ -3,6 +3,7 @@
 // result is the exit code.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "app/options.h"
@@ -17,6 +18,17 @@ void PrintBindings(const std::vector<interop::FeatureBinding>& bindings);
 /// Copies datasets, with a progress bar. Stop signals interrupt it. Returns the exit code.
 int ConvertWithProgress(const std::vector<task::DatasetConversion>& conversions,
                         plugin::PluginCatalogue& catalogue);
+
+/// doctor --env. Makes the env, resets it, plays an episode of random actions for up to 20 s, draws
+/// it, measures that, asks whether the seed decides, and proposes a task config. Returns 1 if the
+/// seed does not decide. Throws what the env throws.
+int ExamineEnv(task::ExperimentOptions asked, bool as_json);
+
+/// doctor --url. Asks the policy behind `url` about observations of the env: whether its answers
+/// are a function of (observation, seed), how long they take, and how many per second 1, 2, 4 and 8
+/// clients get. Returns the exit code, 1 if they are not.
+int ExaminePolicy(task::ExperimentOptions asked, const std::string& url,
+                  const std::string& protocol, bool as_json);
 
 Verb AddRun(CLI::App* app);
 Verb AddTrain(CLI::App* app);
