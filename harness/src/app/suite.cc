@@ -188,15 +188,16 @@ int PrintPlan(const SuiteVerbOptions& options, const std::vector<suite::SuiteSte
     add(fmt::format(" of {}, from {} finished", of_policy->first, of_policy->second.n),
         of_policy->second.Mean());
   }
-  const suite::SuiteTrials trials(steps, to_try, n_jobs, stop);
+  const std::vector<suite::StepTrial> trials = suite::TrySteps(steps, to_try, n_jobs, stop);
   if (stop) return core::kExitInterrupted;
-  for (const std::size_t i : to_try) {
-    const std::string whose = steps[i].cell                                ? steps[i].cell->policy
-                              : steps[i].kind == suite::StepKind::kCollect ? "demonstrations"
-                                                                           : steps[i].title;
-    const auto cost = trials.CostOf(i);
+  for (std::size_t i = 0; i < to_try.size(); ++i) {
+    const suite::SuiteStep& step = steps[to_try[i]];
+    const std::string whose = step.cell                                ? step.cell->policy
+                              : step.kind == suite::StepKind::kCollect ? "demonstrations"
+                                                                       : step.title;
+    const auto& [cost, failure] = trials[i];
     if (!cost) {
-      core::PrintResult("no estimate of {}: {}\n", steps[i].title, trials.FailureAt(i));
+      core::PrintResult("no estimate of {}: {}\n", step.title, failure);
       continue;
     }
     add(fmt::format(" of {}, from {}", whose, cost->tried),

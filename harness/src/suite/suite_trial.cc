@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -29,20 +30,43 @@ std::vector<std::string> DryRunOf(const SuiteStep& step, bool has_data, const fs
   return command;
 }
 
+// Without its weights an evaluation cannot be tried; the dry run of the training evaluates too.
+const SuiteStep& TriedFor(const SuiteStep& wanted, std::span<const SuiteStep> steps) {
+  if (wanted.kind != StepKind::kEvaluate || wanted.needs.empty()) return wanted;
+  const SuiteStep& training = steps[wanted.needs.front()];
+  return IsDone(training) ? wanted : training;
+}
+
+// What a step of this kind takes of what its trial predicts; none if that failed.
+std::optional<run::CostPrediction> CostOf(StepKind kind, const run::CostPredictions& costs) {
+  if (costs.empty()) return std::nullopt;
+  if (kind == StepKind::kRun || kind == StepKind::kCollect) return run::Sum(costs);
+  const auto part =
+      costs.find(kind == StepKind::kTrain ? run::kPredictedTraining : run::kPredictedEvaluation);
+  return part == costs.end() ? std::nullopt : std::optional(part->second);
+}
+
+struct Trial {
+  const SuiteStep* step = nullptr;
+  run::CostPredictions costs;  // empty: failed
+  std::string failure;
+};
+
 }  // namespace
 
-SuiteTrials::SuiteTrials(std::span<const SuiteStep> steps, const std::vector<std::size_t>& wanted,
-                         int n_at_once, const std::atomic<bool>& stop)
-    : steps_(steps) {
+std::vector<StepTrial> TrySteps(std::span<const SuiteStep> steps,
+                                const std::vector<std::size_t>& wanted, int n_at_once,
+                                const std::atomic<bool>& stop) {
   const core::TemporaryFolder folder;
   setenv("TMPDIR", folder.path().c_str(), 1);  // nothing of a trial outlives this one
+  std::map<std::string, Trial> trials;
   std::vector<Trial*> waiting;
+  std::vector<const Trial*> of_wanted;
   for (const std::size_t step : wanted) {
-    const SuiteStep& tried = TriedFor(step);
-    const auto [trial, is_new] = trials_.try_emplace(tried.trial);
-    if (!is_new) continue;
-    trial->second.step = static_cast<std::size_t>(&tried - steps_.data());
-    waiting.push_back(&trial->second);
+    const SuiteStep& tried = TriedFor(steps[step], steps);
+    const auto [trial, is_new] = trials.try_emplace(tried.trial, Trial{.step = &tried});
+    of_wanted.push_back(&trial->second);
+    if (is_new) waiting.push_back(&trial->second);
   }
   const auto folder_of = [&](std::size_t i) { return folder.path() / std::to_string(i); };
   ChildProcesses children(n_at_once);
@@ -58,9 +82,9 @@ SuiteTrials::SuiteTrials(std::span<const SuiteStep> steps, const std::vector<std
       }
     }
     while (n_started < waiting.size() && children.has_place()) {
-      const SuiteStep& step = steps_[waiting[n_started]->step];
+      const SuiteStep& step = *waiting[n_started]->step;
       const bool has_data =
-          std::ranges::all_of(step.needs, [&](std::size_t need) { return IsDone(steps_[need]); });
+          std::ranges::all_of(step.needs, [&](std::size_t need) { return IsDone(steps[need]); });
       const fs::path own = folder_of(n_started);
       fs::create_directories(own);
       core::PrintStatus("trial of {}\n", step.title);
@@ -69,30 +93,12 @@ SuiteTrials::SuiteTrials(std::span<const SuiteStep> steps, const std::vector<std
     }
     std::this_thread::sleep_for(kTrialSlice);
   }
-}
-
-// Without its weights an evaluation cannot be tried; the dry run of the training evaluates too.
-const SuiteStep& SuiteTrials::TriedFor(std::size_t step) const {
-  const SuiteStep& wanted = steps_[step];
-  if (wanted.kind != StepKind::kEvaluate || wanted.needs.empty()) return wanted;
-  const SuiteStep& training = steps_[wanted.needs.front()];
-  return IsDone(training) ? wanted : training;
-}
-
-std::optional<run::CostPrediction> SuiteTrials::CostOf(std::size_t step) const {
-  const auto trial = trials_.find(TriedFor(step).trial);
-  if (trial == trials_.end() || trial->second.costs.empty()) return std::nullopt;
-  const run::CostPredictions& costs = trial->second.costs;
-  const StepKind kind = steps_[step].kind;
-  if (kind == StepKind::kRun || kind == StepKind::kCollect) return run::Sum(costs);
-  const auto part =
-      costs.find(kind == StepKind::kTrain ? run::kPredictedTraining : run::kPredictedEvaluation);
-  return part == costs.end() ? std::nullopt : std::optional(part->second);
-}
-
-std::string SuiteTrials::FailureAt(std::size_t step) const {
-  const auto trial = trials_.find(TriedFor(step).trial);
-  return trial == trials_.end() ? "" : trial->second.failure;
+  std::vector<StepTrial> found;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    found.push_back({.cost = CostOf(steps[wanted[i]].kind, of_wanted[i]->costs),
+                     .failure = of_wanted[i]->failure});
+  }
+  return found;
 }
 
 }  // namespace dp_bench::suite

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,31 +13,16 @@
 
 namespace dp_bench::suite {
 
-/// Dry runs of steps, one for all with the same SuiteStep::trial. They work in a temporary folder,
-/// `n_at_once` at a time, as those of the suite will.
-class SuiteTrials {
- public:
-  /// Tries those of `wanted`, until `stop`. The steps must outlive this object.
-  SuiteTrials(std::span<const SuiteStep> steps, const std::vector<std::size_t>& wanted,
-              int n_at_once, const std::atomic<bool>& stop);
-
-  /// None if the trial failed.
-  std::optional<run::CostPrediction> CostOf(std::size_t step) const;
-
-  /// The error of its trial, if it failed.
-  std::string FailureAt(std::size_t step) const;
-
- private:
-  struct Trial {
-    std::size_t step = 0;
-    run::CostPredictions costs;  // empty: failed
-    std::string failure;
-  };
-
-  const SuiteStep& TriedFor(std::size_t step) const;
-
-  std::span<const SuiteStep> steps_;
-  std::map<std::string, Trial> trials_;
+struct StepTrial {
+  std::optional<run::CostPrediction> cost;  // none if the trial failed
+  std::string failure;                      // its error
 };
+
+/// Dry runs of the steps in `wanted`, one for all with the same SuiteStep::trial, until `stop`.
+/// They work in a temporary folder, `n_at_once` at a time, as those of the suite will. Returns what
+/// was found for each of `wanted`.
+std::vector<StepTrial> TrySteps(std::span<const SuiteStep> steps,
+                                const std::vector<std::size_t>& wanted, int n_at_once,
+                                const std::atomic<bool>& stop);
 
 }  // namespace dp_bench::suite
