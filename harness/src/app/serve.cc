@@ -17,8 +17,8 @@
 #include "planner/checkpoint_planner.h"
 #include "planner/recording_planner.h"
 #include "policy/device.h"
+#include "run/manifest.h"
 #include "serve/policy_server.h"
-#include "task/output_folder.h"
 
 namespace dp_bench::app {
 namespace {
@@ -80,7 +80,7 @@ ServedPolicy LoadServed(const ServeVerbOptions& options) {
   WarmUp(*planner);
   ServedPolicy served = {.planner = planner,
                          .info = {.name = planner->policy_name(),
-                                  .checkpoint_sha256 = task::CheckpointHash(folder),
+                                  .checkpoint_sha256 = run::CheckpointHash(folder),
                                   .spec = planner->spec(),
                                   .micro_batch = planner->batch_size()}};
   if (options.record != nullptr) {

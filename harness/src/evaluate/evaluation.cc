@@ -24,6 +24,7 @@
 #include "report/html_report.h"
 #include "run/checkpoint.h"
 #include "run/episode_log.h"
+#include "run/manifest.h"
 #include "run/run_cost.h"
 #include "run/run_files.h"
 #include "task/output_folder.h"
@@ -77,7 +78,7 @@ void WarnOfOtherCheckpoint(const run::RunFolder& run, const fs::path& checkpoint
   const nlohmann::json manifest = core::TryParseJson(run.manifest);
   const core::JsonView then(manifest, run::kManifestFile);
   if (!then.Has("checkpoint")) return;
-  if (then.At("checkpoint").Get<std::string>("sha256") == task::CheckpointHash(checkpoint)) return;
+  if (then.At("checkpoint").Get<std::string>("sha256") == run::CheckpointHash(checkpoint)) return;
   core::LogWarning("the checkpoint {} has changed since the run", checkpoint.string());
 }
 

@@ -92,6 +92,10 @@ std::string ReadRunManifest(const std::filesystem::path& folder) {
   return core::ReadTextFile(folder / kManifestFile, kMaxManifestBytes);
 }
 
+std::string CheckpointHash(const std::filesystem::path& checkpoint) {
+  return core::Sha256Hex(ReadRunManifest(checkpoint));
+}
+
 std::string RunIdOf(const std::string& json_text) {
   return core::TextAt(core::TryParseJson(json_text), fmt::format("/{}", kRunIdKey));
 }

@@ -40,6 +40,9 @@ void WriteRunHead(const std::filesystem::path& folder, const std::string& manife
 /// The text of manifest.json. Throws Error{kIo} if it cannot be read.
 std::string ReadRunManifest(const std::filesystem::path& folder);
 
+/// The SHA-256 of a checkpoint's manifest, which covers all its files.
+std::string CheckpointHash(const std::filesystem::path& checkpoint);
+
 /// The id in a manifest or an eval_log; empty if there is none (before version 0.2) or the text is
 /// not a JSON object.
 std::string RunIdOf(const std::string& json);

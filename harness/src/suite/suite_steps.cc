@@ -6,13 +6,11 @@
 #include <map>
 #include <utility>
 
-#include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/sha256.h"
 #include "run/manifest.h"
 #include "run/run_checkpoint.h"
-#include "run/run_files.h"
 
 namespace dp_bench::suite {
 namespace {
@@ -21,18 +19,12 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::size_t kHashDigits = 10;  // of a folder's name
-constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
 
 std::string HashOf(const Json& json) { return core::Sha256Hex(json.dump()); }
 
 // A name that differs when the hash does.
 std::string Named(const std::string& name, const std::string& hash) {
   return fmt::format("{}-{}", name, hash.substr(0, kHashDigits));
-}
-
-// What a checkpoint's weights are.
-std::string CheckpointHash(const fs::path& checkpoint) {
-  return core::Sha256Hex(core::ReadTextFile(checkpoint / run::kManifestFile, kMaxManifestBytes));
 }
 
 // The overrides of a policy that are about its rollouts.
@@ -120,7 +112,7 @@ class StepList {
       request = RequestOf(SettingsOfEnv(policy), task);  // the others are those of its training
     } else if (!checkpoint.empty()) {
       checkpoint = run::FindCheckpoint(checkpoint).folder;  // a better one may come meanwhile
-      of_policy = CheckpointHash(checkpoint);
+      of_policy = run::CheckpointHash(checkpoint);
     }
     const std::string hash =
         HashOf({{"weights", of_policy}, {"eval", OfCell(options_.resolve(request))}});

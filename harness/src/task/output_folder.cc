@@ -12,12 +12,10 @@
 #include <utility>
 
 #include "control/env_runner_config.h"
-#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/machine.h"
-#include "core/sha256.h"
 #include "core/stop_signal.h"
 #include "core/system_error.h"
 #include "dp_bench/build_id.h"
@@ -183,7 +181,7 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
     manifest["checkpoint"] = {
         {"folder", std::filesystem::absolute(checkpoint->folder).lexically_normal().string()},
         {"weights", checkpoint->weights},
-        {"sha256", CheckpointHash(checkpoint->folder)}};
+        {"sha256", run::CheckpointHash(checkpoint->folder)}};
   }
   if (experiment.has_env()) {
     manifest["env"] = {{"moves_without_actions", experiment.DescribeEnv().moves_without_actions}};
@@ -191,10 +189,6 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
   if (!provenance.empty()) manifest["policy"] = nlohmann::json::parse(provenance);
   manifest["seeds"] = run::ToJson(seeds);
   return manifest.dump(2) + "\n";
-}
-
-std::string CheckpointHash(const std::filesystem::path& checkpoint) {
-  return core::Sha256Hex(core::ReadFile(checkpoint / run::kManifestFile, kMaxManifestBytes));
 }
 
 std::string WithCertificate(const Experiment& experiment, const std::string& manifest) {

@@ -68,9 +68,6 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
                          const std::optional<run::CheckpointChoice>& checkpoint = std::nullopt,
                          const std::string& provenance = "");
 
-/// The SHA-256 of a checkpoint's manifest, which covers all its files.
-std::string CheckpointHash(const std::filesystem::path& checkpoint);
-
 /// With env_runner.certify, adds the certificate that the env's outcomes are a function of the seed
 /// (run/manifest.h), and says what it found.
 std::string WithCertificate(const Experiment& experiment, const std::string& manifest);
