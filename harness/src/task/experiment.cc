@@ -1,5 +1,6 @@
 #include "task/experiment.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <ctime>
@@ -100,15 +101,9 @@ fs::path RunFolderName(const Experiment& experiment, int n) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
-  char date[32];
-  char time[32];
-  std::strftime(date, sizeof(date), "%Y-%m-%d", &local);
-  std::strftime(time, sizeof(time), "%H-%M-%S", &local);
-
-  const fs::path stem =
-      fs::path("runs") / date /
-      fmt::format("{}_{}_{}", time, PolicyName(experiment.config()), experiment.name());
-  return n == 1 ? stem : fs::path(fmt::format("{}_{}", stem.string(), n));
+  const std::string stem = fmt::format("runs/{:%Y-%m-%d/%H-%M-%S}_{}_{}", local,
+                                       PolicyName(experiment.config()), experiment.name());
+  return n == 1 ? stem : fmt::format("{}_{}", stem, n);
 }
 
 }  // namespace dp_bench::task

@@ -55,14 +55,15 @@ bool Counts(const KeyCheck& check, const std::string& pointer, bool is_override)
   return check.makes_dataset || std::ranges::none_of(kDatasetParams, is_below);
 }
 
-}  // namespace
-
+// Creates the policy, unless its params show that this has happened.
 void TryPolicy(const Task& task) {
   const std::string pointer(kPolicyParams);
   const bool has_params = !task.config().Sub("policy").Sub("params").Keys().empty();
   if (has_params && task.document().DescribeUnread(pointer).empty()) return;
   planner::CreatePolicy(task.config(), task.catalogue());
 }
+
+}  // namespace
 
 void RejectUnknownKeys(const Task& task, const KeyCheck& check) {
   ReadSections(task, check);

@@ -20,10 +20,6 @@ struct KeyCheck {
   bool uses_env = true;  // false: its keys are not checked, which takes an env
 };
 
-/// Creates the policy, unless its params show that this has happened. Throws Error{kConfig} if it
-/// cannot work on the task.
-void TryPolicy(const Task& task);
-
 /// Reads all sections of the config, including those that the verb does not use, and creates env
 /// and policy: they check their params, and the policy checks that it can work on the task. With
 /// `makes_dataset`, call it after creating the dataset. Throws Error{kConfig} for keys that nothing

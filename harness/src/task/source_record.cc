@@ -34,48 +34,38 @@ std::set<fs::path> PlacesOf(std::span<const fs::path> outputs) {
 }
 
 // The files of a source, as far as their sizes and times of change tell them from others.
-class SourceFiles {
- public:
-  SourceFiles(const fs::path& source, const std::set<fs::path>& left_out)
-      : path_(fs::weakly_canonical(source)) {
-    constexpr int kMaxDepth = 10;  // links may lead in a circle
-    Add(path_);
-    std::error_code error;
-    fs::recursive_directory_iterator entry(path_,
-                                           fs::directory_options::follow_directory_symlink |
-                                               fs::directory_options::skip_permission_denied,
-                                           error);
-    for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-      const bool is_left_out = left_out.contains(entry->path()) ||
-                               core::IsTemporaryName(entry->path().filename().string());
-      if (is_left_out || entry.depth() >= kMaxDepth) entry.disable_recursion_pending();
-      if (!is_left_out) Add(entry->path());
-    }
-  }
-
-  std::string Describe() const {
-    return fmt::format("{} ({} files, {} bytes, last change {:%Y-%m-%d %H:%M:%S} UTC, state {:x})",
-                       path_.string(), n_files_, n_bytes_, fmt::gmtime(last_change_), state_);
-  }
-
- private:
-  void Add(const fs::path& file) {
+std::string DescribeFiles(const fs::path& source, const std::set<fs::path>& left_out) {
+  constexpr int kMaxDepth = 10;  // links may lead in a circle
+  std::uint64_t n_files = 0;
+  std::uint64_t n_bytes = 0;
+  std::time_t last_change = 0;
+  std::size_t state = 0;
+  const auto add = [&](const fs::path& file) {
     struct stat status {};
     if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
-    ++n_files_;
-    n_bytes_ += static_cast<std::uint64_t>(status.st_size);
-    last_change_ = std::max(last_change_, status.st_mtim.tv_sec);
+    ++n_files;
+    n_bytes += static_cast<std::uint64_t>(status.st_size);
+    last_change = std::max(last_change, status.st_mtim.tv_sec);
     // a sum, because folders list their files in any order
-    state_ += std::hash<std::string>()(fmt::format("{} {} {} {}", file.string(), status.st_size,
-                                                   status.st_mtim.tv_sec, status.st_mtim.tv_nsec));
+    state += std::hash<std::string>()(fmt::format("{} {} {} {}", file.string(), status.st_size,
+                                                  status.st_mtim.tv_sec, status.st_mtim.tv_nsec));
+  };
+  const fs::path path = fs::weakly_canonical(source);
+  add(path);
+  std::error_code error;
+  fs::recursive_directory_iterator entry(path,
+                                         fs::directory_options::follow_directory_symlink |
+                                             fs::directory_options::skip_permission_denied,
+                                         error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const bool is_left_out = left_out.contains(entry->path()) ||
+                             core::IsTemporaryName(entry->path().filename().string());
+    if (is_left_out || entry.depth() >= kMaxDepth) entry.disable_recursion_pending();
+    if (!is_left_out) add(entry->path());
   }
-
-  fs::path path_;
-  std::uint64_t n_files_ = 0;
-  std::uint64_t n_bytes_ = 0;
-  std::time_t last_change_ = 0;
-  std::size_t state_ = 0;
-};
+  return fmt::format("{} ({} files, {} bytes, last change {:%Y-%m-%d %H:%M:%S} UTC, state {:x})",
+                     path.string(), n_files, n_bytes, fmt::gmtime(last_change), state);
+}
 
 }  // namespace
 
@@ -84,7 +74,7 @@ SourceRecord::SourceRecord(const DatasetConversion& request, std::span<const fs:
   const std::set<fs::path> places = PlacesOf(outputs);
   json texts = json::array();
   for (const fs::path& source : request.sources) {
-    texts.push_back(SourceFiles(source, places).Describe());
+    texts.push_back(DescribeFiles(source, places));
   }
   record_ = {{"sources", texts}, {"task", request.task}};
 }
