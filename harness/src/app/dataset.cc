@@ -163,10 +163,10 @@ int Split(const DatasetVerbOptions& options) {
 int Check(const DatasetVerbOptions& options) {
   plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   const auto dataset = options.OpenSource(catalogue);
-  inspect::DataInspectionOptions inspected;
-  if (options.reads_all_images) inspected.n_statistics = std::numeric_limits<int>::max();
+  const int n_images =
+      options.reads_all_images ? std::numeric_limits<int>::max() : inspect::kSampledImages;
   const inspect::DataInspection inspection =
-      inspect::InspectData(*dataset, options.source.string(), inspected);
+      inspect::InspectData(*dataset, options.source.string(), n_images);
   core::PrintResult("{}", diagnose::ToText(inspection.faults));
   return diagnose::HasProblems(inspection.faults) ? 1 : 0;
 }

@@ -26,6 +26,11 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kFrames = 6;           // shown per camera
+constexpr int kCurves = 3;           // episodes whose values are shown
+constexpr int kActionsOfFrame = 16;  // shown on a frame
+constexpr int kMaxWidth = 320;       // of a frame [px]; larger ones are subsampled
+
 // Element i of an image.
 double Element(const std::uint8_t* bytes, DType dtype, std::size_t i) {
   if (dtype == DType::kUInt8) return bytes[i];
@@ -39,56 +44,35 @@ double Element(const std::uint8_t* bytes, DType dtype, std::size_t i) {
   return value;
 }
 
-// An image of at most `max_width` columns from bytes [H, W, C].
-class FrameDrawing {
- public:
-  FrameDrawing(const KeySpec& key, int max_width) : key_(key) {
-    stride_ = std::max<std::int64_t>(1, (width() + max_width - 1) / max_width);
-  }
-
-  RgbImage Draw(const std::vector<std::uint8_t>& bytes) const {
-    RgbImage image(static_cast<int>(width() / stride_), static_cast<int>(height() / stride_));
-    const double far = Farthest(bytes);
-    for (int row = 0; row < image.height; ++row) {
-      for (int column = 0; column < image.width; ++column) {
-        const std::int64_t pixel = row * stride_ * width() + column * stride_;
-        std::uint8_t* out = image.pixels.data() + 3 * (row * image.width + column);
-        DrawPixel(bytes, pixel, far, out);
-      }
-    }
-    return image;
-  }
-
- private:
-  std::int64_t height() const { return key_.shape[1]; }
-  std::int64_t width() const { return key_.shape[2]; }
-
-  double Depth(const std::vector<std::uint8_t>& bytes, std::int64_t pixel) const {
-    const double value = Element(bytes.data(), key_.dtype, static_cast<std::size_t>(pixel));
+// An image of at most kMaxWidth columns from bytes [H, W, C].
+RgbImage DrawFrame(const KeySpec& key, const std::vector<std::uint8_t>& bytes) {
+  const std::int64_t height = key.shape[1];
+  const std::int64_t width = key.shape[2];
+  const auto depth_at = [&](std::int64_t pixel) {
+    const double value = Element(bytes.data(), key.dtype, static_cast<std::size_t>(pixel));
     return std::isfinite(value) ? value : 0.0;
+  };
+  double far = 0.0;
+  if (key.type == KeyType::kDepth) {
+    for (std::int64_t i = 0; i < height * width; ++i) far = std::max(far, depth_at(i));
   }
-
-  double Farthest(const std::vector<std::uint8_t>& bytes) const {
-    double far = 0.0;
-    if (key_.type != KeyType::kDepth) return far;
-    for (std::int64_t i = 0; i < height() * width(); ++i) far = std::max(far, Depth(bytes, i));
-    return far;
-  }
-
-  void DrawPixel(const std::vector<std::uint8_t>& bytes, std::int64_t pixel, double far,
-                 std::uint8_t* out) const {
-    if (key_.type == KeyType::kRgb) {
-      std::copy_n(bytes.data() + 3 * pixel, 3, out);
-      return;
+  const std::int64_t stride = std::max<std::int64_t>(1, (width + kMaxWidth - 1) / kMaxWidth);
+  RgbImage image(static_cast<int>(width / stride), static_cast<int>(height / stride));
+  for (int row = 0; row < image.height; ++row) {
+    for (int column = 0; column < image.width; ++column) {
+      const std::int64_t pixel = row * stride * width + column * stride;
+      std::uint8_t* out = image.pixels.data() + 3 * (row * image.width + column);
+      if (key.type == KeyType::kRgb) {
+        std::copy_n(bytes.data() + 3 * pixel, 3, out);
+        continue;
+      }
+      const double depth = depth_at(pixel);
+      const double grey = depth > 0.0 && far > 0.0 ? 255.0 * (1.0 - 0.85 * depth / far) : 0.0;
+      std::fill_n(out, 3, static_cast<std::uint8_t>(grey));
     }
-    const double depth = Depth(bytes, pixel);
-    const double grey = depth > 0.0 && far > 0.0 ? 255.0 * (1.0 - 0.85 * depth / far) : 0.0;
-    std::fill_n(out, 3, static_cast<std::uint8_t>(grey));
   }
-
-  const KeySpec& key_;
-  std::int64_t stride_ = 1;
-};
+  return image;
+}
 
 // Running minimum, maximum, mean and deviation of one channel.
 class Accumulator {
@@ -119,12 +103,12 @@ class Accumulator {
 };
 
 // Statistics of a sample of images. Depth leaves out pixels without a measurement.
-KeyInspection InspectImages(const Dataset& dataset, int index, int n_frames) {
+KeyInspection InspectImages(const Dataset& dataset, int index, int n_images) {
   const KeySpec& key = dataset.spec().keys[static_cast<std::size_t>(index)];
   KeyInspection inspection = {.spec = key, .stats = {}};
   const std::size_t n_channels = key.type == KeyType::kRgb ? 3 : 1;
   std::vector<Accumulator> channels(n_channels);
-  for (const std::int64_t step : diagnose::Spread(dataset.episode_ends().back(), n_frames)) {
+  for (const std::int64_t step : diagnose::Spread(dataset.episode_ends().back(), n_images)) {
     const std::vector<std::uint8_t> bytes = diagnose::ReadImage(dataset, index, step);
     const std::size_t n_elements = bytes.size() / SizeOf(key.dtype);
     for (std::size_t i = 0; i < n_elements; ++i) {
@@ -139,10 +123,9 @@ KeyInspection InspectImages(const Dataset& dataset, int index, int n_frames) {
   return inspection;
 }
 
-KeyInspection InspectKey(const Dataset& dataset, int index, bool is_finite,
-                         const DataInspectionOptions& options) {
+KeyInspection InspectKey(const Dataset& dataset, int index, bool is_finite, int n_images) {
   const KeySpec& key = dataset.spec().keys[static_cast<std::size_t>(index)];
-  if (key.is_image()) return InspectImages(dataset, index, options.n_statistics);
+  if (key.is_image()) return InspectImages(dataset, index, n_images);
   KeyInspection inspection = {.spec = key, .stats = {}, .n_frames = dataset.episode_ends().back()};
   if (is_finite) inspection.stats = data::ComputeStats(dataset, index);
   return inspection;
@@ -160,19 +143,17 @@ diagnose::Findings CheckAlone(const Dataset& dataset, const diagnose::Demonstrat
   return findings;
 }
 
-std::vector<SampleFrame> Frames(const Dataset& dataset, const diagnose::Demonstrations& data,
-                                const DataInspectionOptions& options) {
+std::vector<SampleFrame> Frames(const Dataset& dataset, const diagnose::Demonstrations& data) {
   std::vector<SampleFrame> frames;
   const std::vector<KeySpec>& keys = dataset.spec().keys;
   for (std::size_t k = 0; k < keys.size(); ++k) {
     if (!keys[k].is_image()) continue;
-    const FrameDrawing drawing(keys[k], options.max_width);
-    for (const std::int64_t step : diagnose::Spread(data.n_steps(), options.n_frames)) {
+    for (const std::int64_t step : diagnose::Spread(data.n_steps(), kFrames)) {
       const std::int64_t episode = data.EpisodeOf(step);
       SampleFrame frame = {
           .key = keys[k].name, .episode = episode, .step = step - data.EpisodeBegin(episode)};
-      frame.image = drawing.Draw(diagnose::ReadImage(dataset, static_cast<int>(k), step));
-      const std::int64_t end = std::min(data.EpisodeEnd(episode), step + options.n_actions);
+      frame.image = DrawFrame(keys[k], diagnose::ReadImage(dataset, static_cast<int>(k), step));
+      const std::int64_t end = std::min(data.EpisodeEnd(episode), step + kActionsOfFrame);
       for (std::int64_t t = step; t < end; ++t) {
         std::vector<float>& action = frame.actions.emplace_back();
         for (std::int64_t d = 0; d < data.action().dim; ++d) {
@@ -185,11 +166,11 @@ std::vector<SampleFrame> Frames(const Dataset& dataset, const diagnose::Demonstr
   return frames;
 }
 
-std::vector<ValueCurve> Curves(const diagnose::Demonstrations& data, int n_curves) {
+std::vector<ValueCurve> Curves(const diagnose::Demonstrations& data) {
   std::vector<ValueCurve> curves;
   for (const diagnose::Signal& signal : data.signals) {
     for (std::int64_t d = 0; d < signal.dim; ++d) {
-      for (const std::int64_t episode : diagnose::Spread(data.n_episodes(), n_curves)) {
+      for (const std::int64_t episode : diagnose::Spread(data.n_episodes(), kCurves)) {
         ValueCurve curve = {.key = signal.name, .dim = d, .episode = episode, .values = {}};
         for (std::int64_t t = data.EpisodeBegin(episode); t < data.EpisodeEnd(episode); ++t) {
           curve.values.push_back(signal.at(t, d));
@@ -365,8 +346,7 @@ std::int64_t DataInspection::n_steps() const {
   return n;
 }
 
-DataInspection InspectData(const Dataset& dataset, const std::string& name,
-                           const DataInspectionOptions& options) {
+DataInspection InspectData(const Dataset& dataset, const std::string& name, int n_images) {
   if (dataset.episode_ends().empty()) throw DataError("'{}' holds no episode", name);
   dataset.KeyIndex("action");
   std::vector<std::string> names;
@@ -380,10 +360,10 @@ DataInspection InspectData(const Dataset& dataset, const std::string& name,
     inspection.lengths.push_back(data.EpisodeEnd(i) - data.EpisodeBegin(i));
   }
   for (std::size_t k = 0; k < names.size(); ++k) {
-    inspection.keys.push_back(InspectKey(dataset, static_cast<int>(k), is_finite, options));
+    inspection.keys.push_back(InspectKey(dataset, static_cast<int>(k), is_finite, n_images));
   }
-  inspection.frames = Frames(dataset, data, options);
-  inspection.curves = Curves(data, options.n_curves);
+  inspection.frames = Frames(dataset, data);
+  inspection.curves = Curves(data);
   return inspection;
 }
 

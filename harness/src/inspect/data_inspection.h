@@ -50,18 +50,12 @@ struct DataInspection {
   std::int64_t n_steps() const;
 };
 
-struct DataInspectionOptions {
-  int n_frames = 6;        // shown per camera
-  int n_statistics = 256;  // images per camera in the statistics
-  int n_curves = 3;        // episodes whose values are shown
-  int n_actions = 16;      // shown on a frame
-  int max_width = 320;     // of a frame [px]; larger ones are subsampled
-};
+inline constexpr int kSampledImages = 256;  // per camera, for the statistics
 
 /// Reads all numbers and a sample of the images. Throws Error{kData} for a dataset without steps
 /// or without an action.
 DataInspection InspectData(const Dataset& dataset, const std::string& name,
-                           const DataInspectionOptions& options = {});
+                           int n_images = kSampledImages);
 
 std::string ToText(const DataInspection& inspection);
 nlohmann::json ToJson(const DataInspection& inspection);

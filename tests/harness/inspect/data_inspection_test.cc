@@ -59,13 +59,13 @@ TEST(DataInspection, NamesEpisodeAndStepOfAFault) {
 
 TEST(DataInspection, ImagesOfTheSampleAreThoseOfTheData) {
   const ReachDataset dataset(/*has_images=*/true, 6, 30);
-  const DataInspection inspection = InspectData(dataset, "reach", {.n_frames = 3});
-  ASSERT_EQ(inspection.frames.size(), 3U);
-  EXPECT_EQ(inspection.frames[1].episode, 2);
-  EXPECT_EQ(inspection.frames[1].step, 0);
+  const DataInspection inspection = InspectData(dataset, "reach");
+  ASSERT_EQ(inspection.frames.size(), 6U);
+  EXPECT_EQ(inspection.frames[2].episode, 2);
+  EXPECT_EQ(inspection.frames[2].step, 0);
   const auto first = dataset.image.begin() + 60 * kImageSize * kImageSize * 3;
-  EXPECT_TRUE(std::equal(inspection.frames[1].image.pixels.begin(),
-                         inspection.frames[1].image.pixels.end(), first));
+  EXPECT_TRUE(std::equal(inspection.frames[2].image.pixels.begin(),
+                         inspection.frames[2].image.pixels.end(), first));
 }
 
 TEST(DataInspection, ThePageLoadsNothingAndEscapesNames) {
