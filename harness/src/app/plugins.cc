@@ -59,14 +59,6 @@ std::string CamelCase(const std::string& name) {
   return text;
 }
 
-std::string Replaced(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != std::string::npos;
-       at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-  return text;
-}
-
 // The class in the project has the plugin's name, which must not be that of a type or a function of
 // the template, such as Env or Error.
 void RequireOwnClass(const fs::path& project_template, const std::string& name) {
@@ -101,8 +93,8 @@ std::string MakePluginProject(const std::string& kind, const std::string& name,
   const std::string template_name = "my_" + kind;
   if (name != template_name) RequireOwnClass(from, name);
   const auto adapt = [&](const std::string& text) {
-    const std::string renamed = Replaced(text, template_name, name);
-    return Replaced(renamed, CamelCase(template_name), CamelCase(name));
+    const std::string renamed = std::regex_replace(text, std::regex(template_name), name);
+    return std::regex_replace(renamed, std::regex(CamelCase(template_name)), CamelCase(name));
   };
   for (const auto& entry : fs::recursive_directory_iterator(from)) {
     if (!entry.is_regular_file()) continue;
