@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,21 +71,15 @@ struct CompareVerbOptions {
   }
 };
 
-template <class FindMismatches>
 bool AreComparable(const std::vector<run::RunFolder>& folders,
-                   const FindMismatches& find_mismatches) {
+                   decltype(&compare::FindMismatches) find = &compare::FindMismatches) {
   bool found = false;
   for (std::size_t i = 1; i < folders.size(); ++i) {
-    const auto mismatches = find_mismatches(folders[0], folders[i]);
-    found = ReportMismatches(mismatches, folders[0], folders[i]) || found;
+    found = ReportMismatches(find(folders[0], folders[i]), folders[0], folders[i]) || found;
   }
   if (found)
     core::PrintStatus("--force compares other envs or tasks, on the seeds that both ran\n");
   return !found;
-}
-
-bool AreComparable(const std::vector<run::RunFolder>& folders) {
-  return AreComparable(folders, &compare::FindMismatches);
 }
 
 std::vector<run::RunFolder> ReadRuns(const std::vector<fs::path>& folders) {
@@ -93,6 +88,10 @@ std::vector<run::RunFolder> ReadRuns(const std::vector<fs::path>& folders) {
     runs.push_back(compare::RequireComparable(run::ReadResult(folder)));
   }
   return runs;
+}
+
+void WriteJson(const CompareVerbOptions& options, const nlohmann::json& json) {
+  if (!options.json.empty()) core::WriteOutput(options.json, json.dump(2) + "\n");
 }
 
 // Throws Error{kUsage} if two runs have an episode in common, which would count twice.
@@ -170,9 +169,7 @@ bool IsDelayGrid(const fs::path& path) { return fs::is_regular_file(path / run::
 std::vector<std::string> NamesOf(const std::vector<fs::path>& folders) {
   std::vector<std::string> names;
   for (const fs::path& folder : folders) names.push_back(core::NameOf(folder).string());
-  std::vector<std::string> sorted = names;
-  std::ranges::sort(sorted);
-  if (std::ranges::adjacent_find(sorted) == sorted.end()) return names;
+  if (std::set(names.begin(), names.end()).size() == names.size()) return names;
   names.clear();
   for (const fs::path& folder : folders) names.push_back(folder.string());
   return names;
@@ -227,10 +224,7 @@ int CompareGrids(const CompareVerbOptions& options) {
     rows.push_back(compare::ToJson(result, base));
   }
   core::PrintResult("{}", report::DelayTable(rows));
-  if (!options.json.empty()) {
-    const nlohmann::json json = {{"format", "dp_bench.compare.delays.v1"}, {"rows", rows}};
-    core::WriteOutput(options.json, std::string_view(json.dump(2) + "\n"));
-  }
+  WriteJson(options, {{"format", "dp_bench.compare.delays.v1"}, {"rows", rows}});
   if (!options.html.empty()) {
     report::WriteDelayPage(rows, is_quasi_static, "dp_bench compare", options.html);
     core::PrintResult("report: {}\n", options.html.string());
@@ -248,9 +242,7 @@ int Answer(const CompareVerbOptions& options) {
                                              : !options.real.empty()    ? AnswerReal(options)
                                                                         : AnswerAllocation(options);
   if (!json) return core::kExitNotComparable;
-  if (!options.json.empty()) {
-    core::WriteOutput(options.json, std::string_view(json->dump(2) + "\n"));
-  }
+  WriteJson(options, *json);
   return 0;
 }
 
@@ -277,9 +269,7 @@ int Compare(const CompareVerbOptions& options) {
   const compare::RunComparison comparison =
       compare::CompareRuns(std::move(folders), options.compare);
   core::PrintResult("{}", report::ComparisonText(comparison));
-  if (!options.json.empty()) {
-    core::WriteOutput(options.json, std::string_view(report::ToJson(comparison).dump(2) + "\n"));
-  }
+  WriteJson(options, report::ToJson(comparison));
   if (!options.html.empty()) {
     report::WriteComparisonReport(comparison, options.html);
     core::PrintResult("report: {}\n", options.html.string());
