@@ -128,7 +128,7 @@ int ViewExpertOrHuman(const ViewVerbOptions& options) {
     if (!options.record.empty()) {
       demonstrations = std::make_unique<view::DemonstrationRecorder>(
           *env, options.record,
-          view::DemonstrationOrigin(task.config().Sub("env").ToJson(), task.EnvVersion()));
+          view::DemonstrationOrigin(task.config().Sub("env").ToJson(), task.EnvPlugin().version));
     }
     return {.env = std::move(env),
             .source = std::move(source),

@@ -85,7 +85,7 @@ json OriginOf(const RecordingOptions& options, const task::Experiment& experimen
   const json run = json::parse(manifest);
   const json config = json::parse(experiment.config().ToJson());
   json origin = {{"env", config.at("env")},
-                 {"env_version", experiment.EnvVersion()},
+                 {"env_version", experiment.EnvPlugin().version},
                  {"by", "policy"},
                  {"only_successes", options.only_successes},
                  {"run", RunOf(folder)},

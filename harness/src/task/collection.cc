@@ -13,7 +13,6 @@
 #include "core/errors.h"
 #include "core/progress.h"
 #include "core/sha256.h"
-#include "core/stop_signal.h"
 #include "dp_bench/deploy.h"
 #include "dp_bench/policy.h"
 #include "planner/create_from_checkpoint.h"
@@ -129,15 +128,6 @@ bool ProvideDataset(const Task& task, const std::atomic<bool>& stop) {
   // not used in this run, but checked
   if (task.config().Has("collect")) data::CollectConfig::FromConfig(task.config().Sub("collect"));
   return true;
-}
-
-bool ProvideDatasetAlone(const Task& task) {
-  if (!task.is_collected()) {
-    const std::atomic<bool> never{false};
-    return ProvideDataset(task, never);
-  }
-  const bool is_there = ProvideDataset(task, core::CatchStopSignals());
-  return !core::ReleaseStopSignals() && is_there;
 }
 
 std::unique_ptr<data::FirstActor> LoadFirstActor(const fs::path& checkpoint, const EnvSpec& env,

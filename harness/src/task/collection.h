@@ -21,9 +21,6 @@ bool RunCollection(const Task& task, data::CollectRequest request, const std::at
 /// above.
 bool ProvideDataset(const Task& task, const std::atomic<bool>& stop);
 
-/// The same for a verb that saves nothing else: later stop signals end the program.
-bool ProvideDatasetAlone(const Task& task);
-
 // The policy that acts in an env until the expert takes over: for demonstrations that begin where a
 // policy leads.
 

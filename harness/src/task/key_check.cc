@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "config/document.h"
+#include "core/stop_signal.h"
 #include "planner/create_from_checkpoint.h"
 #include "task/collection.h"
 #include "task/config_reference.h"
@@ -90,7 +91,8 @@ std::unique_ptr<Dataset> ProvideCheckedDataset(const Task& task, KeyCheck check)
   check.makes_dataset = true;
   RejectUnknownKeys(task, check);
   if (!task.is_collected()) return dataset;
-  return ProvideDatasetAlone(task) ? task.CreateDataset() : nullptr;
+  const bool is_there = ProvideDataset(task, core::CatchStopSignals());
+  return !core::ReleaseStopSignals() && is_there ? task.CreateDataset() : nullptr;
 }
 
 }  // namespace dp_bench::task

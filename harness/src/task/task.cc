@@ -241,13 +241,7 @@ std::string Task::env_name() const {
       "dataset alone: dp_bench eval --checkpoint CHECKPOINT --env ENV");
 }
 
-std::string Task::EnvVersion() const {
-  return catalogue_.Find(PluginKind::kEnv, env_name()).version;
-}
-
-plugin::PluginPlace Task::EnvPlugin() const {
-  return catalogue_.Find(PluginKind::kEnv, env_name()).place();
-}
+plugin::PluginInfo Task::EnvPlugin() const { return catalogue_.Find(PluginKind::kEnv, env_name()); }
 
 std::string Task::env_task() const {
   const auto task = PeekEnvTask(config_.Sub("env"));
@@ -266,7 +260,7 @@ EnvSpec Task::DescribeBareEnv() const {
   const std::scoped_lock lock(describing_);
   if (described_) return *described_;
   const Config params = config_.Sub("env").Sub("params");
-  described_ = isolation_ ? plugin::DescribeIsolatedEnv(EnvPlugin(), params, *isolation_)
+  described_ = isolation_ ? plugin::DescribeIsolatedEnv(EnvPlugin().place(), params, *isolation_)
                           : catalogue_.DescribeEnv(env_name(), params);
   return *described_;
 }
@@ -285,9 +279,9 @@ std::unique_ptr<Env> Task::CreateEnv() const {
 
 std::unique_ptr<Env> Task::CreateBareEnv() const {
   const Config params = config_.Sub("env").Sub("params");
-  std::unique_ptr<Env> env = isolation_
-                                 ? plugin::CreateIsolatedEnv(EnvPlugin(), params, *isolation_)
-                                 : catalogue_.Create<Env>(env_name(), params);
+  std::unique_ptr<Env> env =
+      isolation_ ? plugin::CreateIsolatedEnv(EnvPlugin().place(), params, *isolation_)
+                 : catalogue_.Create<Env>(env_name(), params);
   return perturbation_ ? rollout::PerturbActions(std::move(env), *perturbation_) : std::move(env);
 }
 
@@ -327,8 +321,8 @@ std::vector<const Task*> Task::CollectedTasks() const {
 data::CollectRequest Task::MakeCollectRequest() const {
   DescribeBareEnv();  // adds its defaults, which are part of the origin
   const auto collect = data::CollectConfig::FromConfig(config_.Sub("collect"));
-  nlohmann::json origin =
-      data::CollectionOrigin(config_.Sub("env").ToJson(), EnvVersion(), collect);
+  const plugin::PluginInfo env = EnvPlugin();
+  nlohmann::json origin = data::CollectionOrigin(config_.Sub("env").ToJson(), env.version, collect);
   std::function<std::unique_ptr<data::FirstActor>()> first_actor_factory;
   if (collect.takeover) {
     origin["takeover"] = TakeoverOrigin(*collect.takeover);
@@ -340,7 +334,7 @@ data::CollectRequest Task::MakeCollectRequest() const {
           .first_actor_factory = std::move(first_actor_factory),
           .config = collect,
           .origin = origin,
-          .env_sha256 = catalogue_.Find(PluginKind::kEnv, env_name()).Sha256(),
+          .env_sha256 = env.Sha256(),
           .output = data::CollectionPath(name_, origin, collect.n_episodes)};
 }
 

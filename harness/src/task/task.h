@@ -69,7 +69,7 @@ class Task {
 
   /// Throws Error{kUsage} if there is no env, as all that follow.
   std::string env_name() const;
-  std::string EnvVersion() const;
+  plugin::PluginInfo EnvPlugin() const;
   /// env.params.task, or of an env with a single task the config's name.
   std::string env_task() const;
   /// Describes the env without creating it. Adds the defaults of its params to the config. With the
@@ -109,7 +109,6 @@ class Task {
   ShapeMeta ReadShapeMeta() const;
   void RequireTaskKey(const ShapeMeta& meta) const;
   ShapeMeta ShapesOfDataset() const;
-  plugin::PluginPlace EnvPlugin() const;
   EnvSpec DescribeBareEnv() const;  // bare: without the task key
   std::unique_ptr<Env> CreateBareEnv() const;
   std::optional<data::MixtureConfig> mixture() const;
