@@ -42,21 +42,6 @@ int ReadNumber(std::initializer_list<const char*> variables, int default_value) 
   return default_value;
 }
 
-std::vector<int> CoresOf(const cpu_set_t& set) {
-  std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
-
-std::vector<int> OwnCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {};
-  return CoresOf(set);
-}
-
 void BindTo(const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -83,6 +68,17 @@ Launch ReadLaunch() {
           .n_local_ranks =
               std::max(1, ReadNumber({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, n_ranks)),
           .local_rank = ReadNumber({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, 0)};
+}
+
+std::vector<int> OwnCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {};
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
 }
 
 bool ShareCores(const Launch& launch) {

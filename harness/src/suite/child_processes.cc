@@ -15,6 +15,7 @@
 #include <span>
 #include <thread>
 
+#include "core/communicator.h"
 #include "core/errors.h"
 #include "core/system_error.h"
 
@@ -23,17 +24,6 @@ namespace {
 
 constexpr int kCannotStart = 127;  // as of a shell
 constexpr std::chrono::seconds kFarewell(20);
-
-std::vector<int> OwnProcessors() {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  std::vector<int> processors;
-  if (sched_getaffinity(0, sizeof(all), &all) != 0) return {0};
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &all)) processors.push_back(i);
-  }
-  return processors;
-}
 
 // In the new process, where only a few calls are safe. Its own group: Ctrl-C reaches this program
 // only, which asks it to end.
@@ -59,7 +49,8 @@ std::vector<int> OwnProcessors() {
 
 ChildProcesses::ChildProcesses(int n_at_once) : places_(static_cast<std::size_t>(n_at_once)) {
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, no process can be waited for
-  const std::vector<int> processors = OwnProcessors();
+  std::vector<int> processors = core::OwnCores();
+  if (processors.empty()) processors = {0};
   for (std::size_t i = 0; i < places_.size(); ++i) {
     CPU_ZERO(&places_[i].processors);
     const std::size_t begin = i * processors.size() / places_.size();
