@@ -256,7 +256,7 @@ suite::SuiteRunReport FillTable(const SuiteVerbOptions& options,
   suite::SuiteRunReport report = suite::RunSteps(
       steps, KnownIn(options.shard, steps, results->known()),
       {.n_at_once = options.n_jobs,
-       .stop = &stop,
+       .stop = stop,
        .changed = [&](std::size_t step, suite::StepState state) { progress.Note(step, state); }});
   results->TakeAll();
   results->Write(report.states);

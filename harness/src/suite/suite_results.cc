@@ -47,14 +47,12 @@ SuiteResults::SuiteResults(const SuiteFile& suite, std::span<const SuiteStep> st
 
 void SuiteResults::TakeTable(const compare::SuiteTable& table) {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].kind == StepKind::kCollect) {
-      const auto expert =
-          std::ranges::find(table.experts, steps_[i].hash, &compare::SuiteExpert::config_sha256);
-      if (expert != table.experts.end()) {
-        for (const std::string& task : steps_[i].tasks) {
-          experts_[task] = *expert;
-          experts_[task].task = task;
-        }
+    const auto expert =
+        std::ranges::find(table.experts, steps_[i].hash, &compare::SuiteExpert::config_sha256);
+    if (steps_[i].kind == StepKind::kCollect && expert != table.experts.end()) {
+      for (const std::string& task : steps_[i].tasks) {
+        experts_[task] = *expert;
+        experts_[task].task = task;
       }
     }
     if (!steps_[i].cell) continue;
@@ -142,9 +140,7 @@ void SuiteResults::Take(std::size_t step) {
   try {
     if (done.kind == StepKind::kCollect) TakeExpert(done);
     if (!done.cell) return;
-    compare::SuiteCell cell;
-    Read(done, &cell);
-    Keep(step, std::move(cell));
+    Keep(step, Read(done));
     unreadable_.erase(step);
   } catch (const Error& error) {
     unreadable_[step] = error.what();
@@ -152,18 +148,19 @@ void SuiteResults::Take(std::size_t step) {
   }
 }
 
-void SuiteResults::Read(const SuiteStep& step, compare::SuiteCell* cell) {
+compare::SuiteCell SuiteResults::Read(const SuiteStep& step) {
   const run::RunFolder run = run::ReadRunFolder(step.product);
-  *cell = compare::OutcomesOf(run);
-  cell->policy = step.cell->policy;
-  cell->task = step.cell->task;
-  cell->seed = step.cell->seed;
-  cell->config_sha256 = step.cell->config_sha256;
-  cell->folder = step.cell->folder;
-  if (const auto cost = run.ReadCost()) costs_[cell->folder] = *cost;
-  if (std::string video = VideoOf(run, cell->folder); !video.empty()) {
-    videos_[cell->folder] = std::move(video);
+  compare::SuiteCell cell = compare::OutcomesOf(run);
+  cell.policy = step.cell->policy;
+  cell.task = step.cell->task;
+  cell.seed = step.cell->seed;
+  cell.config_sha256 = step.cell->config_sha256;
+  cell.folder = step.cell->folder;
+  if (const auto cost = run.ReadCost()) costs_[cell.folder] = *cost;
+  if (std::string video = VideoOf(run, cell.folder); !video.empty()) {
+    videos_[cell.folder] = std::move(video);
   }
+  return cell;
 }
 
 compare::SuiteTable SuiteResults::Table() const {

@@ -57,7 +57,7 @@ class SuiteResults {
  private:
   void TakeTable(const compare::SuiteTable& table);
   void KeepOthers(const compare::SuiteTable& own);
-  void Read(const SuiteStep& step, compare::SuiteCell* cell);
+  compare::SuiteCell Read(const SuiteStep& step);
   void Keep(std::size_t step, compare::SuiteCell cell);
   void TakeExpert(const SuiteStep& step);
   void WriteMissingReports() const;

@@ -114,7 +114,7 @@ class SuiteRunner {
     bool is_asked = false;
     while (true) {
       TakeEnded();
-      if (stopped() && !is_asked) {
+      if (options_.stop && !is_asked) {
         children_.AskToEnd();
         is_asked = true;
       }
@@ -134,12 +134,10 @@ class SuiteRunner {
   }
 
  private:
-  bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
-
   void Set(std::size_t step, StepState state) {
     if (report_.states[step] == state) return;
     report_.states[step] = state;
-    if (options_.changed) options_.changed(step, state);
+    options_.changed(step, state);
   }
 
   // Demonstrations and trainings whose users are all done.
@@ -208,7 +206,7 @@ class SuiteRunner {
       locks_.erase(ended->id);
       if (IsDone(step)) {  // also with failed episodes, which the result tells
         Set(ended->id, StepState::kDone);
-      } else if (code == core::kExitInterrupted || stopped() ||
+      } else if (code == core::kExitInterrupted || options_.stop ||
                  (code == ExitCodeFor(ErrorCode::kUsage) && CanTryAgain(ended->id))) {
         Set(ended->id, StepState::kWaiting);
       } else {

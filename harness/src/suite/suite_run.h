@@ -31,8 +31,8 @@ bool IsDone(const SuiteStep& step);
 
 struct SuiteRunOptions {
   int n_at_once = 1;
-  const std::atomic<bool>* stop = nullptr;
-  /// A step became done or failed, or began. May be empty.
+  const std::atomic<bool>& stop;
+  /// A step became done or failed, or began.
   std::function<void(std::size_t step, StepState state)> changed;
 };
 

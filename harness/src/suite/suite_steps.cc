@@ -93,8 +93,8 @@ class StepList {
     SetCell(policy, task, seed, HashOf({{"run", OfCell(Resolve(request, policy.name))}}), &step);
     if (collection) {
       step.needs = {*collection};
-      const std::vector<std::string> dataset = {"--dataset", steps_[*collection].product.string()};
-      step.command.insert(step.command.begin() + 1, dataset.begin(), dataset.end());
+      step.command.insert(step.command.begin() + 1,
+                          {"--dataset", steps_[*collection].product.string()});
     }
     steps_.push_back(std::move(step));
   }
@@ -118,8 +118,7 @@ class StepList {
         HashOf({{"weights", of_policy}, {"eval", OfCell(options_.resolve(request))}});
     step.command = Command("eval", request);
     if (!checkpoint.empty()) {
-      const std::vector<std::string> option = {"--checkpoint", checkpoint.string()};
-      step.command.insert(step.command.begin() + 1, option.begin(), option.end());
+      step.command.insert(step.command.begin() + 1, {"--checkpoint", checkpoint.string()});
     }
     SetCell(policy, task, seed, hash, &step);
     steps_.push_back(std::move(step));
