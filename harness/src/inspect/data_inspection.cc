@@ -13,6 +13,7 @@
 
 #include "core/errors.h"
 #include "core/output_file.h"
+#include "core/visit_dtype.h"
 #include "data/key_check.h"
 #include "data/stats.h"
 #include "diagnose/data_checks.h"
@@ -33,15 +34,10 @@ constexpr int kMaxWidth = 320;       // of a frame [px]; larger ones are subsamp
 
 // Element i of an image.
 double Element(const std::uint8_t* bytes, DType dtype, std::size_t i) {
-  if (dtype == DType::kUInt8) return bytes[i];
-  if (dtype == DType::kUInt16) {
-    std::uint16_t value = 0;
-    std::memcpy(&value, bytes + 2 * i, sizeof(value));
-    return value;
-  }
-  float value = 0.0F;
-  std::memcpy(&value, bytes + 4 * i, sizeof(value));
-  return value;
+  return core::VisitDType(dtype, [&](auto value) {
+    std::memcpy(&value, bytes + i * sizeof(value), sizeof(value));
+    return static_cast<double>(value);
+  });
 }
 
 // An image of at most kMaxWidth columns from bytes [H, W, C].
