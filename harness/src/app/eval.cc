@@ -150,10 +150,8 @@ void AddVerificationOptions(CLI::App* app, evaluate::VerificationOptions* verifi
       "which runs first, without the overrides of policy; exits like dp_bench gate");
   verify->needs(app->get_option("--output"));
   for (CLI::Option* other : refused) verify->excludes(other);
-  app->add_option("--margin", verification->margin,
-                  "Of --verify-against: the drop of the success rate that a PASS excludes")
-      ->check(CLI::Range(0.001, 0.5))
-      ->capture_default_str()
+  AddNumber(app, "--margin", &verification->margin, 0.001, 0.5,
+            "Of --verify-against: the drop of the success rate that a PASS excludes")
       ->needs(verify);
 }
 

@@ -211,10 +211,8 @@ Verb AddExport(CLI::App* app) {
       "rollouts in OUTPUT_verification and OUTPUT_verification_reference. ONNX graphs run in "
       "OpenVINO. Exits like dp_bench gate");
   verify->check(CLI::Range(1, 1'000'000));
-  app->add_option("--margin", options->margin,
-                  "Of --verify: the drop of the success rate that a PASS excludes")
-      ->check(CLI::Range(0.001, 0.5))
-      ->capture_default_str()
+  AddNumber(app, "--margin", &options->margin, 0.001, 0.5,
+            "Of --verify: the drop of the success rate that a PASS excludes")
       ->needs(verify);
   AddMapOption(app, &options->map);
   AddPluginDirOption(app, &options->plugin_dirs);
