@@ -117,7 +117,6 @@ struct TrainPlan {
 // What the command line changes must not change what the checkpoints were trained on.
 void RequireSameTraining(const task::Experiment& experiment, const task::ExperimentOptions& options,
                          const fs::path& run_folder) {
-  if (options.overrides.empty()) return;
   if (!run::CheckpointStore(run_folder / run::kCheckpointsFolder).HasCheckpoints()) return;
   task::ExperimentOptions of_run;
   of_run.plugin_dirs = options.plugin_dirs;
@@ -221,6 +220,7 @@ train::EvalFn RolloutsOf(evaluate::Evaluation& rollouts, torch::Device device,
 int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
                    core::Communicator& ranks) {
   core::CostMeter meter;
+  const bool is_changed = !options.overrides.empty();
   if (plan.is_resumed) options.overrides.insert(options.overrides.begin(), "training.resume=true");
   const task::Experiment experiment(options);
   if (plan.with_report && !plan.is_tried) experiment.env_name();  // throws without an env
@@ -231,7 +231,7 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
       core::CatchSnapshotSignal();  // from now on, the signal must not end the program
   // collecting and reading may take hours, so check first what needs no data
   task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_before_dataset = true});
-  if (plan.is_resumed) RequireSameTraining(experiment, options, output);
+  if (plan.is_resumed && is_changed) RequireSameTraining(experiment, options, output);
   if (!ProvideDatasetOnce(experiment, stop, ranks)) return core::kExitInterrupted;
 
   const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
