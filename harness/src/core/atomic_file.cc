@@ -27,21 +27,6 @@ namespace {
 
 constexpr std::string_view kTemporaryMark = ".tmp.";
 
-/// Closes a descriptor at the end of a scope.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int value() const { return value_; }
-
- private:
-  int value_;
-};
-
 int Open(const fs::path& path, int flags, std::string_view what) {
   const int descriptor =
       Uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
@@ -135,7 +120,7 @@ void MoveInto(const fs::path& path, int descriptor, const fs::path& temporary) {
 
 // Opens a new file in the folder of `temporary`, for reading and writing.
 int OpenUnnamed(const fs::path& temporary) {
-  const fs::path folder = temporary.has_parent_path() ? temporary.parent_path() : fs::path(".");
+  const fs::path folder = FolderOf(temporary);
   int descriptor = -1;
   // a name that is too long would show only when the content is complete
   if (temporary.filename().native().size() <= NAME_MAX) {

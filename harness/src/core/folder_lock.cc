@@ -14,7 +14,6 @@
 
 #include "core/console.h"
 #include "core/errors.h"
-#include "core/system_error.h"
 
 namespace dp_bench::core {
 namespace {
@@ -27,21 +26,12 @@ constexpr std::size_t kMaxOwnerBytes = 1000;
 // locks "/", whose file system has flock nearly everywhere.
 class Turn {
  public:
-  Turn() : descriptor_(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    is_mine_ =
-        descriptor_ >= 0 && Uninterrupted([this] { return ::flock(descriptor_, LOCK_EX); }) == 0;
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-
   bool is_mine() const { return is_mine_; }
 
  private:
-  int descriptor_;
-  bool is_mine_ = false;
+  Descriptor descriptor_{::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  bool is_mine_ = descriptor_.value() >= 0 &&
+                  Uninterrupted([this] { return ::flock(descriptor_.value(), LOCK_EX); }) == 0;
 };
 
 // The time at which a process started, which tells it from a later one with its number; empty if
@@ -105,24 +95,19 @@ FolderLock::FolderLock(const fs::path& folder, LockCall lock)
     : folder_(folder), descriptor_(Uninterrupted([&] {
         return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
       })) {
-  if (descriptor_ < 0) ThrowErrno("lock the folder", folder);
+  if (descriptor_.value() < 0) ThrowErrno("lock the folder", folder);
   const LockCall call = lock != nullptr ? lock : &::flock;
-  if (Uninterrupted([&] { return call(descriptor_, LOCK_EX | LOCK_NB); }) == 0) return;
+  if (Uninterrupted([&] { return call(descriptor_.value(), LOCK_EX | LOCK_NB); }) == 0) return;
   const std::error_code error(errno, std::generic_category());
-  try {
-    if (HasNoLocks(error)) {
-      LockByFile(error);
-      return;
-    }
-    if (error != std::errc::operation_would_block) {
-      ThrowSystemError("lock the folder", folder, error);
-    }
-    throw UsageError("another process writes into '{}'; wait for it, or give another folder",
-                     folder.string());
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
+  if (HasNoLocks(error)) {
+    LockByFile(error);
+    return;
   }
+  if (error != std::errc::operation_would_block) {
+    ThrowSystemError("lock the folder", folder, error);
+  }
+  throw UsageError("another process writes into '{}'; wait for it, or give another folder",
+                   folder.string());
 }
 
 void FolderLock::LockByFile(const std::error_code& why) {
@@ -161,11 +146,10 @@ void FolderLock::LockByFile(const std::error_code& why) {
 FolderLock::~FolderLock() {
   std::error_code gone;
   if (file_) fs::remove(folder_ / kLockFile, gone);
-  ::close(descriptor_);
 }
 
 void FolderLock::SyncFileSystem() const {
-  if (Uninterrupted([this] { return ::syncfs(descriptor_); }) == 0) return;
+  if (Uninterrupted([this] { return ::syncfs(descriptor_.value()); }) == 0) return;
   ThrowErrno("write to disk the file system of", folder_);
 }
 

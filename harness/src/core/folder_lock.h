@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "core/atomic_file.h"
+#include "core/system_error.h"
 
 namespace dp_bench::core {
 
@@ -36,7 +37,7 @@ class FolderLock {
   void LockByFile(const std::error_code& why);
 
   std::filesystem::path folder_;
-  int descriptor_;
+  Descriptor descriptor_;
   std::optional<Unfinished> file_;  // the lock, where there is no flock
 };
 

@@ -13,36 +13,28 @@
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
-#include "core/system_error.h"
 
 namespace dp_bench::core {
 
-JsonLog::JsonLog(std::filesystem::path path, std::int64_t position) : path_(std::move(path)) {
-  // without O_NONBLOCK, opening a pipe would wait for a reader
-  descriptor_ = Uninterrupted([this] {
-    return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
-  });
-  const bool has_no_reader = descriptor_ < 0 && errno == ENXIO;  // a pipe
+// Without O_NONBLOCK, opening a pipe would wait for a reader.
+JsonLog::JsonLog(std::filesystem::path path, std::int64_t position)
+    : path_(std::move(path)), descriptor_(Uninterrupted([this] {
+        return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+      })) {
+  const int descriptor = descriptor_.value();
+  const bool has_no_reader = descriptor < 0 && errno == ENXIO;  // a pipe
   struct stat status = {};
-  const bool is_open = descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0;
+  const bool is_open = descriptor >= 0 && ::fstat(descriptor, &status) == 0;
   if (has_no_reader || (is_open && !S_ISREG(status.st_mode))) {
-    if (descriptor_ >= 0) ::close(descriptor_);
     throw IoError("'{}' is not a regular file; remove it or write elsewhere", path_.string());
   }
-  if (descriptor_ < 0) ThrowErrno("open", path_);
+  if (descriptor < 0) ThrowErrno("open", path_);
   position_ = std::min(position, static_cast<std::int64_t>(status.st_size));
-  if (!is_open || !Cut()) {
-    const int error = errno;
-    ::close(descriptor_);
-    errno = error;
-    ThrowErrno("cut", path_);
-  }
+  if (!is_open || !Cut()) ThrowErrno("cut", path_);
 }
 
-JsonLog::~JsonLog() { ::close(descriptor_); }
-
 bool JsonLog::Cut() {
-  has_rest_ = Uninterrupted([this] { return ::ftruncate(descriptor_, position_); }) != 0;
+  has_rest_ = Uninterrupted([this] { return ::ftruncate(descriptor_.value(), position_); }) != 0;
   return !has_rest_;
 }
 
@@ -54,7 +46,7 @@ void JsonLog::Append(std::string_view object) {
   std::span<const char> rest(line);
   while (!rest.empty()) {
     const ssize_t written =
-        Uninterrupted([&] { return ::write(descriptor_, rest.data(), rest.size()); });
+        Uninterrupted([&] { return ::write(descriptor_.value(), rest.data(), rest.size()); });
     if (written < 0) {
       const std::error_code error(errno, std::generic_category());
       Cut();
@@ -66,7 +58,8 @@ void JsonLog::Append(std::string_view object) {
 }
 
 void JsonLog::Sync() const {
-  if (Uninterrupted([this] { return ::fsync(descriptor_); }) != 0) ThrowErrno("fsync", path_);
+  if (Uninterrupted([this] { return ::fsync(descriptor_.value()); }) != 0)
+    ThrowErrno("fsync", path_);
 }
 
 std::string ReadWholeLines(const std::filesystem::path& path, std::size_t max_bytes) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/system_error.h"
+
 namespace dp_bench::core {
 
 class JsonLog {
@@ -17,7 +19,6 @@ class JsonLog {
   JsonLog(std::filesystem::path path, std::int64_t position);
   JsonLog(const JsonLog&) = delete;
   JsonLog& operator=(const JsonLog&) = delete;
-  ~JsonLog();
 
   /// Appends one object, passed without a line end, in a single write. If the write fails, no part
   /// of the object remains.
@@ -34,7 +35,7 @@ class JsonLog {
   bool Cut();  // to position_
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::int64_t position_ = 0;
   bool has_rest_ = false;  // part of a failed append lies behind position_
 };

@@ -99,16 +99,10 @@ void WriteOutput(const fs::path& path, std::span<const std::byte> bytes) {
     WriteAll(place.descriptor, bytes, path);
     return;
   }
-  const int descriptor =
-      Uninterrupted([&] { return ::open(place.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY); });
-  if (descriptor < 0) ThrowErrno("open", path);
-  try {
-    WriteAll(descriptor, bytes, path);
-  } catch (...) {
-    ::close(descriptor);
-    throw;
-  }
-  ::close(descriptor);
+  const Descriptor descriptor(
+      Uninterrupted([&] { return ::open(place.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY); }));
+  if (descriptor.value() < 0) ThrowErrno("open", path);
+  WriteAll(descriptor.value(), bytes, path);
 }
 
 void WriteOutput(const fs::path& path, std::string_view text) {

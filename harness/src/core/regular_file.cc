@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <string_view>
 #include <utility>
 
@@ -33,45 +32,38 @@ void RequireRegular(const fs::path& path, const struct stat& status) {
 
 // The first check avoids opening devices, because opening one can have side effects. The check
 // after opening covers the file that is actually read.
-int OpenRegular(const fs::path& path, struct stat* status) {
-  if (::stat(path.c_str(), status) != 0) ThrowErrno("open", path);
-  RequireRegular(path, *status);
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  } while (descriptor < 0 && errno == EINTR);
+int OpenRegular(const fs::path& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) ThrowErrno("open", path);
+  RequireRegular(path, status);
+  const int descriptor = Uninterrupted(
+      [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
   if (descriptor < 0) ThrowErrno("open", path);
   return descriptor;
 }
 
 }  // namespace
 
-RegularFile::RegularFile(fs::path path, std::uint64_t max_bytes) : path_(std::move(path)) {
+RegularFile::RegularFile(fs::path path, std::uint64_t max_bytes)
+    : path_(std::move(path)), descriptor_(OpenRegular(path_)) {
   struct stat status = {};
-  descriptor_ = OpenRegular(path_, &status);
-  try {
-    if (::fstat(descriptor_, &status) != 0) ThrowErrno("look at", path_);
-    RequireRegular(path_, status);
-    size_ = static_cast<std::uint64_t>(status.st_size);
-    if (size_ > max_bytes) {
-      throw IoError("'{}' has {} bytes, at most {} are expected here", path_.string(), size_,
-                    max_bytes);
-    }
-  } catch (...) {  // the destructor of a half-built object does not run
-    ::close(descriptor_);
-    throw;
+  if (::fstat(descriptor_.value(), &status) != 0) ThrowErrno("look at", path_);
+  RequireRegular(path_, status);
+  size_ = static_cast<std::uint64_t>(status.st_size);
+  if (size_ > max_bytes) {
+    throw IoError("'{}' has {} bytes, at most {} are expected here", path_.string(), size_,
+                  max_bytes);
   }
 }
-
-RegularFile::~RegularFile() { ::close(descriptor_); }
 
 std::size_t RegularFile::Read(std::span<std::byte> out) {
   out = out.first(std::min<std::uint64_t>(out.size(), left()));
   std::size_t done = 0;
   while (done < out.size()) {
-    const ssize_t got =
-        ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(position_));
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = Uninterrupted([&] {
+      return ::pread(descriptor_.value(), out.data() + done, out.size() - done,
+                     static_cast<off_t>(position_));
+    });
     if (got < 0) ThrowErrno("read", path_);
     if (got == 0) break;
     done += static_cast<std::size_t>(got);

@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "core/system_error.h"
+
 namespace dp_bench::core {
 
 /// A regular file that is open for reading. Every failure throws Error{kIo} with the path and what
@@ -20,7 +22,6 @@ class RegularFile {
                        std::uint64_t max_bytes = std::numeric_limits<std::uint64_t>::max());
   RegularFile(const RegularFile&) = delete;
   RegularFile& operator=(const RegularFile&) = delete;
-  ~RegularFile();
 
   const std::filesystem::path& path() const { return path_; }
 
@@ -41,7 +42,7 @@ class RegularFile {
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::uint64_t size_ = 0;
   std::uint64_t position_ = 0;
 };

@@ -24,4 +24,8 @@ void WriteAll(int descriptor, std::span<const std::byte> bytes, const std::files
   }
 }
 
+Descriptor::~Descriptor() {
+  if (value_ >= 0) ::close(value_);
+}
+
 }  // namespace dp_bench::core

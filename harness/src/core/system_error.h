@@ -1,4 +1,4 @@
-// Errors of the operating system as an Error.
+// System calls: their errors as an Error, and their descriptors.
 #pragma once
 
 #include <cerrno>
@@ -19,6 +19,19 @@ namespace dp_bench::core {
 
 /// Writes all of `bytes` to a descriptor, which messages name `path`. Throws Error{kIo}.
 void WriteAll(int descriptor, std::span<const std::byte> bytes, const std::filesystem::path& path);
+
+/// Owns a descriptor, and closes it. -1: none.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor();
+  int value() const { return value_; }
+
+ private:
+  int value_;
+};
 
 /// The result of a system call, repeated while a signal interrupts it (EINTR).
 template <class Call>

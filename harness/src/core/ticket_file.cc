@@ -6,8 +6,6 @@
 
 #include <utility>
 
-#include "core/system_error.h"
-
 namespace dp_bench::core {
 namespace {
 
@@ -27,21 +25,20 @@ class HeldFile {
 
 }  // namespace
 
-TicketFile::TicketFile(std::filesystem::path path) : path_(std::move(path)) {
-  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) ThrowErrno("open", path_);
+TicketFile::TicketFile(std::filesystem::path path)
+    : path_(std::move(path)), descriptor_(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  if (descriptor_.value() < 0) ThrowErrno("open", path_);
 }
-
-TicketFile::~TicketFile() { close(descriptor_); }
 
 std::uint64_t TicketFile::Take() {
   const std::lock_guard lock(mutex_);
-  const HeldFile held(descriptor_, path_);
+  const int descriptor = descriptor_.value();
+  const HeldFile held(descriptor, path_);
   std::uint64_t next = 0;
-  const ssize_t n_read = pread(descriptor_, &next, sizeof(next), 0);
+  const ssize_t n_read = pread(descriptor, &next, sizeof(next), 0);
   if (n_read != 0 && n_read != sizeof(next)) ThrowErrno("read", path_);
   const std::uint64_t after = next + 1;
-  if (pwrite(descriptor_, &after, sizeof(after), 0) != sizeof(after)) ThrowErrno("write", path_);
+  if (pwrite(descriptor, &after, sizeof(after), 0) != sizeof(after)) ThrowErrno("write", path_);
   return next;
 }
 

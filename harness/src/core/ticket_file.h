@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <mutex>
 
+#include "core/system_error.h"
+
 namespace dp_bench::core {
 
 /// 0, 1, 2, ... from a file that all processes open. Thread-safe.
@@ -14,7 +16,6 @@ class TicketFile {
   explicit TicketFile(std::filesystem::path path);
   TicketFile(const TicketFile&) = delete;
   TicketFile& operator=(const TicketFile&) = delete;
-  ~TicketFile();
 
   /// Throws Error{kIo}, also if the file system has no locks.
   std::uint64_t Take();
@@ -22,7 +23,7 @@ class TicketFile {
  private:
   std::filesystem::path path_;
   std::mutex mutex_;  // the lock of the file is that of the process
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 }  // namespace dp_bench::core
