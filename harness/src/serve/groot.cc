@@ -68,11 +68,13 @@ class Groot final : public Protocol {
       request->observations.push_back(RequireMap(*observation, "'observation'"));
     } else if (endpoint == "reset") {
       request->kind = ClientRequest::Kind::kReset;
+      request->said = Pack(wire::Map(), wire::ArrayForm::kMsgpackNumpy);
     } else if (endpoint == "ping" || endpoint == "get_modality_config") {
       request->kind = ClientRequest::Kind::kSay;
-      request->said = endpoint == "ping"
-                          ? wire::Map{{"status", "ok"}, {"message", "Server is running"}}
-                          : Modalities(metadata);
+      request->said =
+          Pack(endpoint == "ping" ? wire::Map{{"status", "ok"}, {"message", "Server is running"}}
+                                  : Modalities(metadata),
+               wire::ArrayForm::kMsgpackNumpy);
     } else {
       throw DataError(
           "'endpoint': expected get_action, reset, ping or get_modality_config, found '{}'",
@@ -88,10 +90,6 @@ class Groot final : public Protocol {
     return Pack(wire::List{wire::Map{{std::string(actions_key), ToArray(answer)}},
                            wire::Map{{"infer_ms", 1e3 * timing.plan_s}}},
                 form);
-  }
-
-  net::Outgoing ReplyToReset(const ClientRequest& /*request*/) const override {
-    return Pack(wire::Map(), wire::ArrayForm::kMsgpackNumpy);
   }
 
   net::Outgoing Refuse(const ClientRequest& /*request*/, Refusal why,

@@ -44,6 +44,7 @@ class OpenPi final : public Protocol {
     const std::string endpoint = ReadText(map, "endpoint", "infer");
     if (endpoint == "reset") {
       request->kind = ClientRequest::Kind::kReset;
+      request->said = {.bytes = "reset successful", .is_text = true};
     } else if (endpoint != "infer") {
       throw DataError("'endpoint': expected infer or reset, found '{}'", endpoint);
     }
@@ -85,10 +86,6 @@ class OpenPi final : public Protocol {
     }
     reply.Add("server_timing", times);
     return Pack(reply, form);
-  }
-
-  net::Outgoing ReplyToReset(const ClientRequest& /*request*/) const override {
-    return {.bytes = "reset successful", .is_text = true};
   }
 
   // openpi's client raises the text of a text frame, and can go on with the connection.

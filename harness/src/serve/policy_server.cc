@@ -157,21 +157,18 @@ bool PolicyServer::Handle(net::ClientId id, Client& client, const wire::Message&
   switch (request.kind) {
     case ClientRequest::Kind::kInfer:
       return Infer(id, client, message, request);
-    case ClientRequest::Kind::kReset:
     case ClientRequest::Kind::kBegin:
       ResetSessions(client, request);
-      break;
+      return false;
     case ClientRequest::Kind::kNothing:
       return false;
-    case ClientRequest::Kind::kSay: {
-      net::Outgoing said;
-      wire::Write(request.said, message.array_form.value_or(wire::ArrayForm::kOpenPi), &said.bytes);
-      Send(id, std::move(said));
-      return true;
-    }
+    case ClientRequest::Kind::kReset:
+      ResetSessions(client, request);
+      break;
+    case ClientRequest::Kind::kSay:
+      break;
   }
-  if (request.kind == ClientRequest::Kind::kBegin) return false;
-  Send(id, protocol_->ReplyToReset(request));
+  Send(id, std::move(request.said));
   return true;
 }
 

@@ -29,7 +29,7 @@ struct PolicyInfo {
 struct ClientRequest {
   enum class Kind {
     kInfer,    // an answer with actions
-    kReset,    // a new episode, acknowledged
+    kReset,    // a new episode, acknowledged with `said`
     kBegin,    // a new episode, not acknowledged
     kNothing,  // no answer
     kSay,      // `said` is the answer
@@ -42,7 +42,7 @@ struct ClientRequest {
   std::optional<std::uint64_t> seed;
   std::optional<std::uint64_t> step;
   wire::Value id;  // comes back in the answer
-  wire::Map said;
+  net::Outgoing said;
 };
 
 /// Why a request has no actions.
@@ -91,7 +91,6 @@ class Protocol {
   virtual net::Outgoing Reply(const ClientRequest& request, std::span<const ClientAnswer> answers,
                               const Timing& timing, std::string_view actions_key,
                               wire::ArrayForm form) const = 0;
-  virtual net::Outgoing ReplyToReset(const ClientRequest& request) const = 0;
   virtual net::Outgoing Refuse(const ClientRequest& request, Refusal why,
                                const std::string& text) const = 0;
 

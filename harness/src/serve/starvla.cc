@@ -37,7 +37,8 @@ class StarVla final : public Protocol {
     const std::string type = ReadText(map, "type", "infer");
     if (type == "ping") {
       request->kind = ClientRequest::Kind::kSay;
-      request->said = Envelope("pong", request->id, {});
+      request->said = Pack(Envelope("pong", request->id, {}),
+                           message.array_form.value_or(wire::ArrayForm::kOpenPi));
       return;
     }
     if (type != "infer" && type != "predict_action") {
@@ -58,10 +59,6 @@ class StarVla final : public Protocol {
     return Pack(
         Envelope("inference_result", request.id, {{std::string(actions_key), ToArray(answer)}}),
         form);
-  }
-
-  net::Outgoing ReplyToReset(const ClientRequest& request) const override {
-    return Pack(Envelope("reset", request.id, {}), wire::ArrayForm::kOpenPi);
   }
 
   net::Outgoing Refuse(const ClientRequest& request, Refusal why,

@@ -54,7 +54,7 @@ class VlaEval final : public Protocol {
     }
     if (type == "hello") {
       request->kind = ClientRequest::Kind::kSay;
-      request->said = Frame("hello", Hello(metadata), *seq);
+      request->said = Pack(Frame("hello", Hello(metadata), *seq), wire::ArrayForm::kVlaEval);
     } else if (type == "observation") {
       request->observations.push_back(RequireMap(*payload, "the payload"));
     } else if (type == "episode_start") {
@@ -77,10 +77,6 @@ class VlaEval final : public Protocol {
                       wire::ArrayForm form) const override {
     return Pack(Frame("action", {{std::string(actions_key), ToArray(answers.front())}}, request.id),
                 form);
-  }
-
-  net::Outgoing ReplyToReset(const ClientRequest& request) const override {
-    return Pack(Frame("hello", {}, request.id), wire::ArrayForm::kVlaEval);
   }
 
   net::Outgoing Refuse(const ClientRequest& request, Refusal why,

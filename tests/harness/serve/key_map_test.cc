@@ -153,8 +153,9 @@ TEST(Protocols, GrootNamesTheArraysThatItReads) {
   MakeProtocol("groot", "")
       ->Read({.value = wire::Map{{"endpoint", "get_modality_config"}}},
              Metadata({.spec = kNamed}, keys), &request);
+  const wire::Message said = wire::Read(std::make_shared<const std::string>(request.said.bytes));
   const auto names = [&](const std::string& modality) {
-    const auto& config = *request.said.Find(modality)->If<wire::Map>();
+    const auto& config = *said.value.If<wire::Map>()->Find(modality)->If<wire::Map>();
     const auto& list =
         *config.Find("as_json")->If<wire::Map>()->Find("modality_keys")->If<wire::List>();
     std::vector<std::string> texts;
