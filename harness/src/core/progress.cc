@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/console.h"
 
 namespace dp_bench::core {
@@ -43,24 +44,6 @@ std::string Join(const std::vector<std::string>& parts) {
   return fmt::format("{}", fmt::join(parts, kGap));
 }
 
-// The first `n` parts.
-std::string Beginning(std::string_view text, int n) {
-  std::size_t end = 0;
-  for (; n > 0 && end != std::string_view::npos; --n) {
-    end = text.find(kGap, end == 0 ? 0 : end + kGap.size());
-  }
-  return std::string(text.substr(0, end));
-}
-
-int NumberOfParts(std::string_view text) {
-  int n = text.empty() ? 0 : 1;
-  for (std::size_t at = 0; (at = text.find(kGap, at)) != std::string_view::npos;) {
-    at += kGap.size();
-    ++n;
-  }
-  return n;
-}
-
 int ColumnsOfStandardError() {
   winsize size = {};
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -75,12 +58,9 @@ std::string FormatDuration(double seconds) {
 }
 
 Progress::Output Progress::StandardError() {
-  const auto now = [] {
-    return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-  };
   return {.file = stderr,
           .is_terminal = ::isatty(STDERR_FILENO) == 1,
-          .now = now,
+          .now = SteadyTime,
           .columns = ColumnsOfStandardError};
 }
 
@@ -147,14 +127,17 @@ std::string Progress::Line(const ProgressState& state, std::string_view prefix,
   // a line that reaches the last column would begin another one
   const int columns = output_.columns ? output_.columns() : 0;
   const int room = (columns > 0 ? columns : kUsualColumns) - 1;
-  for (int n = NumberOfParts(suffix); n >= 0; --n) {
-    std::vector<std::string> parts = {start, count, Beginning(suffix, n), rate, eta};
-    if (n == 0) parts.erase(parts.begin() + 2);
+  while (true) {
+    std::vector<std::string> parts = {start, count, std::string(suffix), rate, eta};
+    if (suffix.empty()) parts.erase(parts.begin() + 2);
     const int bar = std::min(kBarWidth, room - Width(Join(parts)) - Width("[] "));
     if (bar >= kLeastBarWidth) {
       parts[1] = Bar(state, bar) + count;
       return Join(parts);
     }
+    if (suffix.empty()) break;
+    const std::size_t gap = suffix.rfind(kGap);
+    suffix = suffix.substr(0, gap == std::string_view::npos ? 0 : gap);
   }
   for (const std::vector<std::string>& parts : std::vector<std::vector<std::string>>{
            {start, count, rate, eta}, {start, count, eta}, {count, eta}, {count}}) {

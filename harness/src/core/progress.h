@@ -2,7 +2,6 @@
 // elsewhere (logs, pipes).
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -24,8 +23,6 @@ struct ProgressState {
 
 class Progress {
  public:
-  using Seconds = std::chrono::duration<double>;
-
   /// How progress is shown. A test passes its own.
   struct Output {
     std::FILE* file = stderr;  // nullptr: show nothing
