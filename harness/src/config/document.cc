@@ -45,16 +45,8 @@ ConfigDocument::ConfigDocument(JsonSource source) : source_(std::move(source)) {
 const Json* ConfigDocument::Find(std::string_view pointer) const {
   const Json* value = &source_.value;
   for (const std::string& key : PointerKeys(pointer)) {
-    if (value->is_array()) {
-      const auto index = IndexIn(*value, key);
-      if (!index) return nullptr;
-      value = &(*value)[*index];
-      continue;
-    }
-    if (!value->is_object()) return nullptr;
-    const auto member = value->find(key);
-    if (member == value->end()) return nullptr;
-    value = &*member;
+    value = ChildOf(key, value);
+    if (value == nullptr) break;
   }
   return value;
 }

@@ -44,6 +44,18 @@ std::string OriginOf(const JsonSource& source, std::string pointer);
 /// The array element that `key` numbers; none if the array has no such element.
 std::optional<std::size_t> IndexIn(const nlohmann::json& array, const std::string& key);
 
+/// The member of an object, or the element of an array, that `key` names; null if there is none.
+/// `J`: nlohmann::json, or the same as const.
+template <class J>
+J* ChildOf(const std::string& key, J* value) {
+  if (value->is_array()) {
+    const auto index = IndexIn(*value, key);
+    return index ? &(*value)[*index] : nullptr;
+  }
+  const auto member = value->is_object() ? value->find(key) : value->end();
+  return member == value->end() ? nullptr : &*member;
+}
+
 /// Parses one JSON object; `origin` names the file in messages. Throws Error{kConfig} with file and
 /// line if it is not an object, on a syntax error or a duplicate key, and if it is too deep, too
 /// large or has too many keys.

@@ -162,19 +162,12 @@ class IncludeLoader {
   static std::vector<fs::path> IncludePaths(const Json& include, const std::string& place) {
     if (include.is_null()) return {};
     if (include.is_string()) return {include.get<std::string>()};
-    std::vector<fs::path> paths;
-    for (const Json& path : include) {
-      if (!include.is_array() || !path.is_string()) {
-        paths.clear();
-        break;
-      }
-      paths.emplace_back(path.get<std::string>());
-    }
-    if (paths.empty() && !(include.is_array() && include.empty())) {
+    if (!include.is_array() || !std::ranges::all_of(include, &Json::is_string)) {
       throw ConfigError("{}: include: expected a path or an array of paths, found {}", place,
                         Describe(include));
     }
-    return paths;
+    const auto paths = include.get<std::vector<std::string>>();
+    return {paths.begin(), paths.end()};
   }
 
   std::vector<fs::path> open_;      // files being loaded, the outermost first
@@ -297,8 +290,6 @@ void SetDatasetPath(const ConfigRequest& request, JsonSource* merged) {
       source.origins["/dataset/params/path"] = "command line: --dataset " + path;
   MergeJsonSource(std::move(source), merged);
 }
-
-using Json = nlohmann::json;
 
 constexpr std::string_view kOverrideOrigin = "command line: ";
 constexpr std::string_view kOptionOrigin = "command line: --";  // as in "--dataset"

@@ -331,7 +331,7 @@ class ReferenceResolver {
     for (const std::string& key : SplitDotted(name)) {
       if (!is_done && value->is_string()) Resolve(pointer, value);  // refers to an object or a list
       is_done = is_done || done_.contains(value);
-      Json* const child = Child(key, value);
+      Json* const child = ChildOf(key, value);
       if (child == nullptr) return Default(name);
       pointer = ChildPointer(pointer, key);
       value = child;
@@ -341,22 +341,12 @@ class ReferenceResolver {
     return *value;
   }
 
-  static Json* Child(const std::string& key, Json* value) {
-    if (value->is_object()) {
-      const auto member = value->find(key);
-      return member == value->end() ? nullptr : &*member;
-    }
-    if (!value->is_array()) return nullptr;
-    const auto index = IndexIn(*value, key);
-    return index ? &(*value)[*index] : nullptr;
-  }
-
   // The default of a key that the config leaves out.
   Json Default(const std::string& name) {
     if (!defaults_) defaults_ = make_defaults_ ? make_defaults_(source_->value) : source_->value;
     Json* value = &*defaults_;
     for (const std::string& key : SplitDotted(name)) {
-      Json* const child = Child(key, value);
+      Json* const child = ChildOf(key, value);
       if (child == nullptr) FailUnknown(name, key, *value);
       value = child;
     }
