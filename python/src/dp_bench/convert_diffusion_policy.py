@@ -15,11 +15,12 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import operator
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,10 +60,6 @@ class _InertDict(dict[Any, Any]):
         super().__init__()
 
 
-def _inert_function(*args: Any) -> tuple[Any, ...]:
-    return args
-
-
 # what OmegaConf and dill put into a checkpoint
 _FOREIGN_CLASSES = (
     "omegaconf.dictconfig.DictConfig",
@@ -95,7 +92,7 @@ def _read_pickle(path: pathlib.Path) -> Tree:
     stand_ins: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
         (type("Inert", (_Inert,), {}), name) for name in _FOREIGN_CLASSES
     ]
-    stand_ins += [((lambda *args: _inert_function(*args)), name) for name in _FOREIGN_FUNCTIONS]
+    stand_ins += [((lambda *args: args), name) for name in _FOREIGN_FUNCTIONS]
     stand_ins.append((_InertDict, "collections.defaultdict"))
     try:
         with torch.serialization.safe_globals(stand_ins):
@@ -348,13 +345,6 @@ def _encoder_config(settings: Settings, has_cameras: bool) -> Tree:
     }
 
 
-def _product(shape: Iterable[int]) -> int:
-    size = 1
-    for n in shape:
-        size *= n
-    return size
-
-
 def make_config(settings: Settings) -> tuple[Tree, Keys]:
     """LeRobot's config.json, and the observations in the order of the checkpoint's network."""
     kind = _class_of(settings, "policy._target_")
@@ -369,7 +359,8 @@ def make_config(settings: Settings) -> tuple[Tree, Keys]:
         settings.require("policy.oa_step_convention", True, False)
     keys = _obs_keys(settings, is_hybrid)
     cameras = [(name, shape) for name, kind, shape in keys if kind == "rgb"]
-    inputs = {STATE: {"type": "STATE", "shape": [sum(_product(shape) for _, kind, shape in keys if kind == "low_dim")]}}
+    n_numbers = sum(math.prod(shape) for _, kind, shape in keys if kind == "low_dim")
+    inputs = {STATE: {"type": "STATE", "shape": [n_numbers]}}
     inputs.update({f"observation.images.{name}": {"type": "VISUAL", "shape": shape} for name, shape in cameras})
     horizon, n_obs, n_action = (settings.get(f"policy.{name}") for name in ("horizon", "n_obs_steps", "n_action_steps"))
     config = {
@@ -435,7 +426,7 @@ def _columns(keys: Keys, keypoints: int) -> list[int]:
     """Of one observation step: the checkpoint's column of each of LeRobot's, numbers before cameras."""
     begins, begin = {}, 0
     for name, kind, shape in keys:
-        width = 2 * keypoints if kind == "rgb" else _product(shape)
+        width = 2 * keypoints if kind == "rgb" else math.prod(shape)
         begins[name] = range(begin, begin + width)
         begin += width
     return [
@@ -503,7 +494,7 @@ def convert_statistics(tensors: Tensors, keys: Keys, config: Tree) -> Tensors:
         return {"min": (-1 - offset) / scale, "max": (1 - offset) / scale}
 
     stats = {
-        STATE: limits([affine(name, _product(shape)) for name, kind, shape in keys if kind == "low_dim"]),
+        STATE: limits([affine(name, math.prod(shape)) for name, kind, shape in keys if kind == "low_dim"]),
         ACTION: limits([affine(ACTION, config["output_features"][ACTION]["shape"][0])]),
     }
     for name, kind, shape in keys:
