@@ -34,10 +34,7 @@ struct Incoming {
   bool is_text = false;  // WebSocket: a text frame
 };
 
-struct ClientOptions {
-  std::string api_key;                         // "": none
-  std::size_t max_message_bytes = 64U << 20U;  // of servers
-};
+inline constexpr std::size_t kMaxServerMessageBytes = 64U << 20U;
 
 /// One connection, used by one thread. Pings are answered between calls too.
 class Connection {
@@ -61,13 +58,13 @@ class Connection {
   Connection() = default;
 };
 
-/// Connects to "ws://host[:port][/path]". Throws Error{kUsage} for another url, and NetError.
-std::unique_ptr<Connection> ConnectWebSocket(std::string_view url, const ClientOptions& options,
+/// Connects to "ws://host[:port][/path]". `api_key`: "": none. Throws Error{kUsage} for another
+/// url, and NetError.
+std::unique_ptr<Connection> ConnectWebSocket(std::string_view url, const std::string& api_key,
                                              Connection::Clock::time_point until);
 
 /// A REQ socket to "tcp://host:port". Connecting never fails: a server that is not there is a
 /// timeout of the first answer. Throws Error{kUsage} for another url.
-std::unique_ptr<Connection> ConnectZmq(const std::string& url, const ClientOptions& options,
-                                       Connection::Clock::time_point until);
+std::unique_ptr<Connection> ConnectZmq(const std::string& url);
 
 }  // namespace dp_bench::net

@@ -63,9 +63,9 @@ class WebSocketClient final : public Connection {
   }
 
  public:
-  WebSocketClient(std::string_view url, const ClientOptions& options, Clock::time_point until)
-      : name_(url), url_(ParseUrl(url)) {
-    asio::post(io_, [this, options] { Connect(options); });
+  WebSocketClient(std::string_view url, std::string api_key, Clock::time_point until)
+      : name_(url), url_(ParseUrl(url)), api_key_(std::move(api_key)) {
+    asio::post(io_, [this] { Connect(); });
     thread_ = std::thread([this] { io_.run(); });
     try {
       std::unique_lock lock(mutex_);
@@ -112,24 +112,24 @@ class WebSocketClient final : public Connection {
   }
 
  private:
-  void Connect(const ClientOptions& options) {
-    resolver_.async_resolve(
-        url_.host, url_.port, Then([this, options](const Tcp::resolver::results_type& addresses) {
-          beast::get_lowest_layer(stream_).async_connect(
-              addresses, Then([this, options](const Tcp::endpoint&) { Shake(options); }));
-        }));
+  void Connect() {
+    resolver_.async_resolve(url_.host, url_.port,
+                            Then([this](const Tcp::resolver::results_type& addresses) {
+                              beast::get_lowest_layer(stream_).async_connect(
+                                  addresses, Then([this](const Tcp::endpoint&) { Shake(); }));
+                            }));
   }
 
-  void Shake(const ClientOptions& options) {
+  void Shake() {
     beast::get_lowest_layer(stream_).socket().set_option(Tcp::no_delay(true));
-    stream_.read_message_max(options.max_message_bytes);
+    stream_.read_message_max(kMaxServerMessageBytes);
     stream_.auto_fragment(false);
     stream_.binary(true);
     // a client masks what it sends, in parts of this size
     stream_.write_buffer_bytes(std::size_t{256} << 10);
-    if (!options.api_key.empty()) {
-      stream_.set_option(websocket::stream_base::decorator(
-          [key = options.api_key](websocket::request_type& request) {
+    if (!api_key_.empty()) {
+      stream_.set_option(
+          websocket::stream_base::decorator([key = api_key_](websocket::request_type& request) {
             request.set(http::field::authorization, "Api-Key " + key);
           }));
     }
@@ -179,8 +179,6 @@ class WebSocketClient final : public Connection {
     changed_.notify_all();
   }
 
-  [[noreturn]] void Throw(const std::string& what);
-
   template <class Done>
   void WaitFor(std::unique_lock<std::mutex>& lock, Clock::time_point until, const std::string& what,
                const Done& done) {
@@ -195,6 +193,7 @@ class WebSocketClient final : public Connection {
 
   std::string name_;  // the url, for messages
   WebSocketUrl url_;
+  std::string api_key_;
   asio::io_context io_{1};
   Tcp::resolver resolver_{io_};
   websocket::stream<beast::tcp_stream> stream_{io_};
@@ -226,9 +225,9 @@ WebSocketClient::~WebSocketClient() {
 
 }  // namespace
 
-std::unique_ptr<Connection> ConnectWebSocket(std::string_view url, const ClientOptions& options,
+std::unique_ptr<Connection> ConnectWebSocket(std::string_view url, const std::string& api_key,
                                              Connection::Clock::time_point until) {
-  return std::make_unique<WebSocketClient>(url, options, until);
+  return std::make_unique<WebSocketClient>(url, api_key, until);
 }
 
 }  // namespace dp_bench::net

@@ -17,9 +17,9 @@ int MillisecondsUntil(Connection::Clock::time_point until) {
 
 class ZmqClient final : public Connection {
  public:
-  ZmqClient(const std::string& url, const ClientOptions& options) : url_(url) {
+  explicit ZmqClient(const std::string& url) : url_(url) {
     socket_.set(zmq::sockopt::linger, 0);
-    socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(options.max_message_bytes));
+    socket_.set(zmq::sockopt::maxmsgsize, std::int64_t{kMaxServerMessageBytes});
     try {
       socket_.connect(url);
     } catch (const zmq::error_t& error) {
@@ -64,9 +64,8 @@ class ZmqClient final : public Connection {
 
 }  // namespace
 
-std::unique_ptr<Connection> ConnectZmq(const std::string& url, const ClientOptions& options,
-                                       Connection::Clock::time_point /*until*/) {
-  return std::make_unique<ZmqClient>(url, options);
+std::unique_ptr<Connection> ConnectZmq(const std::string& url) {
+  return std::make_unique<ZmqClient>(url);
 }
 
 }  // namespace dp_bench::net

@@ -351,11 +351,10 @@ class GrootDialect final : public Dialect {
  public:
   using Dialect::Dialect;
 
-  std::unique_ptr<net::Connection> Connect(const std::string& url,
-                                           const net::ClientOptions& options,
-                                           Clock::time_point until) override {
-    api_key_ = options.api_key;
-    return net::ConnectZmq(url, options, until);
+  std::unique_ptr<net::Connection> Connect(const std::string& url, const std::string& api_key,
+                                           Clock::time_point /*until*/) override {
+    api_key_ = api_key;
+    return net::ConnectZmq(url);
   }
 
   wire::Map Greet(net::Connection& connection, Clock::time_point until) override {

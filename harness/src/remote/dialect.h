@@ -40,9 +40,9 @@ class Dialect {
   virtual ~Dialect() = default;
 
   virtual std::unique_ptr<net::Connection> Connect(const std::string& url,
-                                                   const net::ClientOptions& options,
+                                                   const std::string& api_key,
                                                    net::Connection::Clock::time_point until) {
-    return net::ConnectWebSocket(url, options, until);
+    return net::ConnectWebSocket(url, api_key, until);
   }
 
   /// The first words on a connection. Returns what the server says about itself; may be empty.

@@ -79,7 +79,7 @@ void PolicyClient::Open(Line& line) {
     line.n_starts = options_.server->n_starts();
   }
   const auto until = Clock::now() + options_.connect_time;
-  auto connection = dialect_->Connect(options_.url, {.api_key = options_.api_key}, until);
+  auto connection = dialect_->Connect(options_.url, options_.api_key, until);
   metadata_ = dialect_->Greet(*connection, until);
   line.connection = std::move(connection);  // only now: a refused greeting must not be forgotten
   counts_.n_reconnects += line.was_open ? 1 : 0;

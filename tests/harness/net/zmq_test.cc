@@ -53,7 +53,7 @@ class ZeroMq : public testing::Test {
   }
 
   std::unique_ptr<Connection> Connect() {
-    return ConnectZmq("tcp://127.0.0.1:" + std::to_string(server_->port()), {}, Soon());
+    return ConnectZmq("tcp://127.0.0.1:" + std::to_string(server_->port()));
   }
   void AwaitClosed(int n) {
     while (handler_.n_closed_ < n) std::this_thread::sleep_for(1ms);
@@ -166,12 +166,12 @@ TEST_F(ZeroMq, SaysThatAPortIsTaken) {
 }
 
 TEST(ZeroMqAddress, MustBeOne) {
-  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [] { ConnectZmq("ws://x", {}, {}); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [] { ConnectZmq("ws://x"); }),
               HasSubstr("expected an address as tcp://"));
 }
 
 TEST(ZeroMqAddress, OfNobodyIsATimeout) {
-  auto client = ConnectZmq("tcp://127.0.0.1:1", {}, {});
+  auto client = ConnectZmq("tcp://127.0.0.1:1");
   try {
     client->Send("a", Connection::Clock::now() + 50ms);
     client->Receive(Connection::Clock::now() + 50ms);
