@@ -9,9 +9,6 @@ namespace dp_bench::wire {
 
 NdArray ArrayIn(std::string_view data, const NumpyType& type, Shape shape,
                 const std::shared_ptr<const void>& owner) {
-  if (shape.size() > kMaxDimensions) {
-    throw DataError("expected at most {} dimensions, found {}", kMaxDimensions, shape.size());
-  }
   std::int64_t n_bytes = static_cast<std::int64_t>(type.size);
   bool is_possible = std::ranges::none_of(shape, [](std::int64_t size) { return size < 0; });
   for (const std::int64_t size : shape) {

@@ -154,16 +154,8 @@ Value PlainScalar(const MarkedMap& map) {
   if (type.kind == 'b') {
     if (data.If<bool>() == nullptr) map.Refuse("data", "true or false");
   } else if (type.kind == 'f') {
-    if (is_integer) {
-      return std::visit(
-          [](const auto& number) -> Value {
-            if constexpr (std::is_arithmetic_v<std::decay_t<decltype(number)>>) {
-              return static_cast<double>(number);
-            }
-            return {};
-          },
-          static_cast<const Value::variant&>(data));
-    }
+    if (const auto* number = data.If<std::int64_t>()) return static_cast<double>(*number);
+    if (const auto* number = data.If<std::uint64_t>()) return static_cast<double>(*number);
     if (data.If<double>() == nullptr) map.Refuse("data", "a number");
   } else if (!is_integer) {
     map.Refuse("data", "an integer");
@@ -224,7 +216,7 @@ class MarkedMapReader {
     }
     if (mark->key == "__image__") {
       note(ArrayForm::kVlaEval);
-      return ReadImage(map);
+      return ReadImage(marked);
     }
     if (mark->key == "__ndarray_class__") {
       marked.RequireKeys({"as_npy"});
@@ -244,8 +236,7 @@ class MarkedMapReader {
   std::optional<ArrayForm> form() const { return form_; }
 
  private:
-  NdArray ReadImage(std::span<const Member> map) {
-    const MarkedMap marked("__image__", map);
+  NdArray ReadImage(const MarkedMap& marked) {
     marked.RequireKeys({"format", "data", "shape"}, {"dtype"});
     const std::string& format = marked.TextAt("format");
     const std::string_view file = marked.BytesAt("data");
