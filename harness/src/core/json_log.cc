@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "core/atomic_file.h"
@@ -43,16 +42,11 @@ void JsonLog::Append(std::string_view object) {
   if (has_rest_ && !Cut()) ThrowErrno("cut", path_);
   std::string line(object);
   line += '\n';
-  std::span<const char> rest(line);
-  while (!rest.empty()) {
-    const ssize_t written =
-        Uninterrupted([&] { return ::write(descriptor_.value(), rest.data(), rest.size()); });
-    if (written < 0) {
-      const std::error_code error(errno, std::generic_category());
-      Cut();
-      ThrowSystemError("write", path_, error);
-    }
-    rest = rest.subspan(static_cast<std::size_t>(written));
+  try {
+    WriteAll(descriptor_.value(), std::as_bytes(std::span(line)), path_);
+  } catch (const Error&) {
+    Cut();
+    throw;
   }
   position_ += static_cast<std::int64_t>(line.size());
 }

@@ -26,9 +26,7 @@ class ProtoEncoder {
  public:
   /// int64, bool or enum.
   void AddInt64(int field, std::int64_t value) {
-    if (value == 0) return;
-    AddTag(field, kVarint);
-    AddVarint(static_cast<std::uint64_t>(value));
+    if (value != 0) AddEveryInt64(field, value);
   }
 
   void AddDouble(int field, double value) {

@@ -1,5 +1,7 @@
 #include "core/sha256.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/evp.h>
 
 #include <array>
@@ -43,15 +45,7 @@ std::string Sha256::HexDigest() {
   std::array<unsigned char, kDigestBytes> digest{};
   Check(EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr), "EVP_DigestFinal_ex");
   Restart();
-
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * kDigestBytes);
-  for (const unsigned char byte : digest) {
-    text += kHex[byte >> 4];
-    text += kHex[byte & 15];
-  }
-  return text;
+  return fmt::format("{:02x}", fmt::join(digest, ""));
 }
 
 std::string Sha256Hex(std::span<const std::byte> bytes) {
