@@ -17,6 +17,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/shell.h"
+#include "core/system_error.h"
 #include "plugin/worker_process.h"
 
 namespace dp_bench::remote {
@@ -46,9 +48,8 @@ constexpr std::string_view kPrelude =
     "trap : TERM\n"
     "export DP_BENCH_PORT_FD=$1 PYTHONUNBUFFERED=1 PYTHONHASHSEED=${PYTHONHASHSEED-0}\n";
 
-std::array<int, 2> TwoEnds(int error, const std::array<int, 2>& ends) {
-  if (error == 0) return ends;
-  throw IoError("cannot start the policy's command: {}", std::strerror(errno));
+void RequireMade(int error) {
+  if (error != 0) throw IoError("cannot start the policy's command: {}", std::strerror(errno));
 }
 
 }  // namespace
@@ -63,7 +64,6 @@ class OutputTail {
   ~OutputTail() {
     is_stopped_ = true;
     thread_.join();
-    close(pipe_);
   }
 
   /// Shows the lines to the user, also those that came before.
@@ -88,9 +88,9 @@ class OutputTail {
     std::array<char, 4096> bytes{};
     std::string line;
     while (!is_stopped_) {
-      pollfd ready = {.fd = pipe_, .events = POLLIN, .revents = 0};
+      pollfd ready = {.fd = pipe_.value(), .events = POLLIN, .revents = 0};
       if (poll(&ready, 1, static_cast<int>(kSlice.count())) <= 0) continue;
-      const ssize_t size = read(pipe_, bytes.data(), bytes.size());
+      const ssize_t size = read(pipe_.value(), bytes.data(), bytes.size());
       if (size < 0 && errno == EINTR) continue;
       if (size <= 0) break;
       for (const char byte : std::string_view(bytes.data(), static_cast<std::size_t>(size))) {
@@ -109,7 +109,7 @@ class OutputTail {
     if (lines_.size() > kMaxLines) lines_.pop_front();
   }
 
-  int pipe_;
+  core::Descriptor pipe_;
   std::atomic<bool> is_stopped_ = false;
   std::atomic<bool> is_finished_ = false;
   std::mutex mutex_;
@@ -125,32 +125,21 @@ ServerProcess::ServerProcess(ServerProcessOptions options) : options_(std::move(
 ServerProcess::~ServerProcess() { End(); }
 
 void ServerProcess::Start() {
-  std::array<int, 2> sockets{};
-  std::array<int, 2> pipes{};
-  sockets = TwoEnds(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()), sockets);
-  const int error = pipe2(pipes.data(), O_CLOEXEC);
-  if (error != 0) {
-    for (const int socket : sockets) close(socket);
-  }
-  pipes = TwoEnds(error, pipes);
-  output_ = std::make_unique<OutputTail>(pipes[0]);
+  std::array<int, 2> ends{};
+  RequireMade(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()));
+  std::optional<core::Descriptor> socket(std::in_place, ends[0]);
+  std::optional<core::Descriptor> program_socket(std::in_place, ends[1]);
+  RequireMade(pipe2(ends.data(), O_CLOEXEC));
+  std::optional<core::Descriptor> program_pipe(std::in_place, ends[1]);
+  output_ = std::make_unique<OutputTail>(ends[0]);
   plugin::WorkerCommand command = plugin::WorkerCommand::OfPlugins();
   command.arguments = {"/bin/sh", "-c", std::string(kPrelude) + options_.command, "sh"};
-  const auto close_ends = [&] {
-    close(sockets[1]);
-    close(pipes[1]);
-  };
-  try {
-    pid_ = plugin::StartWorker(command, sockets[1], pipes[1]);
-  } catch (...) {
-    close_ends();
-    close(sockets[0]);
-    throw;
-  }
-  close_ends();
+  pid_ = plugin::StartWorker(command, program_socket->value(), program_pipe->value());
+  program_socket.reset();
+  program_pipe.reset();
   ++n_starts_;
-  port_ = AwaitPort(sockets[0]);
-  close(sockets[0]);
+  port_ = AwaitPort(socket->value());
+  socket.reset();
   if (port_ > 0) {
     output_->Show();
     return;
