@@ -7,34 +7,13 @@
 #include <cmath>
 #include <exception>
 #include <latch>
-#include <limits>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "dp_bench/error.h"
 
 namespace dp_bench::python {
 namespace {
-
-// Keeps the error of the lowest index.
-class FirstError {
- public:
-  void Keep(std::size_t index, std::exception_ptr error) {
-    const std::lock_guard lock(mutex_);
-    if (index >= index_) return;
-    index_ = index;
-    error_ = std::move(error);
-  }
-  void Rethrow() const {
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::size_t index_ = std::numeric_limits<std::size_t>::max();
-  std::exception_ptr error_;
-};
 
 std::string EnvName(std::size_t env) { return "env " + std::to_string(env); }
 
@@ -58,14 +37,19 @@ void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk,
   }
   const std::size_t chunk = std::clamp<std::size_t>(n / (4 * n_workers_), 1, max_chunk);
   std::atomic<std::size_t> next = 0;
-  FirstError first_error;
+  std::mutex mutex;
+  std::size_t first_failed = n;
+  std::exception_ptr first_error;  // of the lowest index
   const auto take_chunks = [&] {
     for (std::size_t begin = next.fetch_add(chunk); begin < n; begin = next.fetch_add(chunk)) {
       for (std::size_t i = begin; i < std::min(begin + chunk, n); ++i) {
         try {
           work(i);
         } catch (...) {  // rethrown below
-          first_error.Keep(i, std::current_exception());
+          const std::lock_guard lock(mutex);
+          if (i >= first_failed) continue;
+          first_failed = i;
+          first_error = std::current_exception();
         }
       }
     }
@@ -79,7 +63,7 @@ void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk,
   }
   take_chunks();
   others.wait();
-  first_error.Rethrow();
+  if (first_error) std::rethrow_exception(first_error);
 }
 
 EnvBatch::EnvBatch(const Factory& factory, int num_envs, int n_threads, std::size_t max_chunk,
