@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/thread_pool.h"
+
 namespace dp_bench::core {
 
 std::string Communicator::FromRoot(const std::string& bytes) {
@@ -51,11 +53,11 @@ void BindTo(const std::vector<int>& cores) {
 
 // The cores that the system lets this process use; it cuts a larger request down to them.
 std::vector<int> AllowedCores() {
-  const std::vector<int> before = OwnCores();
+  const std::vector<int> before = UsableProcessors();
   std::vector<int> all(CPU_SETSIZE);
   for (int core = 0; core < CPU_SETSIZE; ++core) all[static_cast<std::size_t>(core)] = core;
   BindTo(all);
-  std::vector<int> allowed = OwnCores();
+  std::vector<int> allowed = UsableProcessors();
   BindTo(before);
   return allowed;
 }
@@ -70,17 +72,6 @@ Launch ReadLaunch() {
           .local_rank = ReadNumber({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, 0)};
 }
 
-std::vector<int> OwnCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {};
-  std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
-
 bool ShareCores(const Launch& launch) {
   if (launch.n_ranks == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return false;
   const std::vector<int> allowed = AllowedCores();
@@ -89,7 +80,7 @@ bool ShareCores(const Launch& launch) {
   setenv("OMP_NUM_THREADS", std::to_string(share).c_str(), /*replace=*/1);
 
   const std::size_t first = static_cast<std::size_t>(launch.local_rank) * share;
-  if (OwnCores().size() < share && first + share <= allowed.size()) {
+  if (UsableProcessors().size() < share && first + share <= allowed.size()) {
     const auto begin = allowed.begin() + static_cast<std::ptrdiff_t>(first);
     BindTo(std::vector<int>(begin, begin + static_cast<std::ptrdiff_t>(share)));
   }

@@ -81,9 +81,6 @@ struct Launch {
 /// From the environment, as Open MPI, MPICH and Intel MPI set it; one rank without mpirun.
 Launch ReadLaunch();
 
-/// The processors that this process may use now; empty if the system does not say.
-std::vector<int> OwnCores();
-
 /// Gives this rank cores / n_local_ranks threads through OMP_NUM_THREADS. If mpirun bound the rank
 /// to fewer cores than that (its default is one core), also binds it to a block of that many.
 /// Returns whether anything changed that an OpenMP library reads when it is loaded. Changes nothing

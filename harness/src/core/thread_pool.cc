@@ -8,11 +8,22 @@
 
 namespace dp_bench::core {
 
+std::vector<int> UsableProcessors() {
+  std::vector<int> processors;
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return processors;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &usable)) processors.push_back(i);
+  }
+  return processors;
+}
+
 int ResolveThreadCount(int n_threads) {
   if (n_threads >= 1) return n_threads;
-  cpu_set_t usable;  // hardware_concurrency also counts processors that this process may not use
-  CPU_ZERO(&usable);
-  if (sched_getaffinity(0, sizeof(usable), &usable) == 0) return CPU_COUNT(&usable);
+  // hardware_concurrency also counts processors that this process may not use
+  const std::vector<int> usable = UsableProcessors();
+  if (!usable.empty()) return static_cast<int>(usable.size());
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 

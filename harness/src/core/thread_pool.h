@@ -52,6 +52,9 @@ auto RunOn(ThreadPool& pool, Job job) {
   return task->get_future();
 }
 
+/// The numbers of the processors that this process may use; none if the system does not tell.
+std::vector<int> UsableProcessors();
+
 /// `n_threads` itself, or one per hardware thread when it is below 1.
 int ResolveThreadCount(int n_threads);
 

@@ -15,9 +15,9 @@
 #include <span>
 #include <thread>
 
-#include "core/communicator.h"
 #include "core/errors.h"
 #include "core/system_error.h"
+#include "core/thread_pool.h"
 
 namespace dp_bench::suite {
 namespace {
@@ -49,7 +49,7 @@ constexpr std::chrono::seconds kFarewell(20);
 
 ChildProcesses::ChildProcesses(int n_at_once) : places_(static_cast<std::size_t>(n_at_once)) {
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, no process can be waited for
-  std::vector<int> processors = core::OwnCores();
+  std::vector<int> processors = core::UsableProcessors();
   if (processors.empty()) processors = {0};
   for (std::size_t i = 0; i < places_.size(); ++i) {
     CPU_ZERO(&places_[i].processors);
