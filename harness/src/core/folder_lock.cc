@@ -22,18 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxOwnerBytes = 1000;
 
-// Makes the decisions of all processes of this machine about lock files one after the other: it
-// locks "/", whose file system has flock nearly everywhere.
-class Turn {
- public:
-  bool is_mine() const { return is_mine_; }
-
- private:
-  Descriptor descriptor_{::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  bool is_mine_ = descriptor_.value() >= 0 &&
-                  Uninterrupted([this] { return ::flock(descriptor_.value(), LOCK_EX); }) == 0;
-};
-
 // The time at which a process started, which tells it from a later one with its number; empty if
 // there is no such process (proc(5), field 22 of stat).
 std::string StartOf(pid_t process) {
@@ -111,12 +99,16 @@ FolderLock::FolderLock(const fs::path& folder, LockCall lock)
 }
 
 void FolderLock::LockByFile(const std::error_code& why) {
-  const Turn turn;
+  // the processes of this machine decide about lock files one after the other: they lock "/", whose
+  // file system has flock nearly everywhere
+  const Descriptor root(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const bool is_my_turn =
+      root.value() >= 0 && Uninterrupted([&] { return ::flock(root.value(), LOCK_EX); }) == 0;
   const fs::path file = folder_ / kLockFile;
   int descriptor = CreateLockFile(file);
   if (descriptor < 0 && errno == EEXIST) {
     const std::string owner = ReadOwner(file);
-    if (!turn.is_mine() || !IsGone(owner)) {
+    if (!is_my_turn || !IsGone(owner)) {
       throw UsageError(
           "another process writes into '{}': {}. Wait for it, or give another folder. If that "
           "process is gone, remove '{}'.",
