@@ -200,6 +200,15 @@ class Settings:
 
 # The settings
 
+# of ConditionalUnet1D and of both policies
+_UNET_DEFAULTS = {
+    "diffusion_step_embed_dim": 256,
+    "down_dims": [256, 512, 1024],
+    "kernel_size": 3,
+    "n_groups": 8,
+    "cond_predict_scale": False,
+}
+_HYBRID_DEFAULTS = {**_UNET_DEFAULTS, "kernel_size": 5, "cond_predict_scale": True}
 _POLICY_KEYS = {
     "_target_",
     "shape_meta",
@@ -216,47 +225,21 @@ _POLICY_KEYS = {
     "obs_dim",
     "action_dim",
     "crop_shape",
-    "diffusion_step_embed_dim",
-    "down_dims",
-    "kernel_size",
-    "n_groups",
-    "cond_predict_scale",
     "obs_encoder_group_norm",
     "eval_fixed_crop",
+    *_UNET_DEFAULTS,
 }
-_SCHEDULER_KEYS = {
-    "_target_",
-    "num_train_timesteps",
-    "beta_start",
-    "beta_end",
-    "beta_schedule",
-    "variance_type",
-    "clip_sample",
-    "clip_sample_range",
-    "prediction_type",
-    "set_alpha_to_one",
-    "steps_offset",
+_SCHEDULER_DEFAULTS = {
+    "num_train_timesteps": 1000,
+    "beta_schedule": "linear",
+    "beta_start": 1e-4,
+    "beta_end": 0.02,
+    "prediction_type": "epsilon",
+    "clip_sample": True,
+    "clip_sample_range": 1.0,
 }
-_UNET_KEYS = {
-    "_target_",
-    "input_dim",
-    "local_cond_dim",
-    "global_cond_dim",
-    "diffusion_step_embed_dim",
-    "down_dims",
-    "kernel_size",
-    "n_groups",
-    "cond_predict_scale",
-}
-# of ConditionalUnet1D and of both policies
-_UNET_DEFAULTS = {
-    "diffusion_step_embed_dim": 256,
-    "down_dims": [256, 512, 1024],
-    "kernel_size": 3,
-    "n_groups": 8,
-    "cond_predict_scale": False,
-}
-_HYBRID_DEFAULTS = {**_UNET_DEFAULTS, "kernel_size": 5, "cond_predict_scale": True}
+_SCHEDULER_KEYS = {"_target_", "variance_type", "set_alpha_to_one", "steps_offset", *_SCHEDULER_DEFAULTS}
+_UNET_KEYS = {"_target_", "input_dim", "local_cond_dim", "global_cond_dim", *_UNET_DEFAULTS}
 
 
 def _require_known(section: Tree, known: set[str], name: str) -> None:
@@ -280,17 +263,11 @@ def _scheduler_config(settings: Settings) -> Tree:
     else:
         settings.require(f"{path}.set_alpha_to_one", True, True)
         settings.require(f"{path}.steps_offset", 0, 0)
-    train_steps = settings.get(f"{path}.num_train_timesteps", 1000)
+    values = {name: settings.get(f"{path}.{name}", default) for name, default in _SCHEDULER_DEFAULTS.items()}
     return {
         "noise_scheduler_type": SCHEDULERS[kind],
-        "num_train_timesteps": train_steps,
-        "beta_schedule": settings.get(f"{path}.beta_schedule", "linear"),
-        "beta_start": settings.get(f"{path}.beta_start", 1e-4),
-        "beta_end": settings.get(f"{path}.beta_end", 0.02),
-        "prediction_type": settings.get(f"{path}.prediction_type", "epsilon"),
-        "clip_sample": settings.get(f"{path}.clip_sample", True),
-        "clip_sample_range": settings.get(f"{path}.clip_sample_range", 1.0),
-        "num_inference_steps": settings.get("policy.num_inference_steps", None) or train_steps,
+        **values,
+        "num_inference_steps": settings.get("policy.num_inference_steps", None) or values["num_train_timesteps"],
     }
 
 
