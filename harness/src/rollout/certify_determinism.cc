@@ -15,6 +15,9 @@
 namespace dp_bench::rollout {
 namespace {
 
+constexpr int kSeeds = 3;
+constexpr int kMostSteps = 100;
+
 // The bytes of one step by key; step 0 is the observation after Reset.
 using StepBytes = std::vector<std::pair<std::string, std::string>>;
 using Trace = std::vector<StepBytes>;
@@ -116,39 +119,31 @@ class Neighbours {
 }  // namespace
 
 run::DeterminismCertificate CertifyDeterminism(
-    const std::function<std::unique_ptr<Env>()>& make_env, const CertificateRequest& request) {
+    const std::function<std::unique_ptr<Env>()>& make_env, std::uint64_t first_seed) {
   const std::unique_ptr<Env> env = make_env();
-  const int n_steps = std::min(request.n_steps, env->spec().max_steps);
-  const auto seed = [&](int i) { return request.first_seed + static_cast<std::uint64_t>(i); };
+  const int n_steps = std::min(kMostSteps, env->spec().max_steps);
+  const auto seed = [&](int i) { return first_seed + static_cast<std::uint64_t>(i); };
   run::DeterminismCertificate certificate = {
-      .first_seed = request.first_seed, .n_seeds = request.n_seeds, .n_steps = n_steps};
+      .first_seed = first_seed, .n_seeds = kSeeds, .n_steps = n_steps};
+  std::optional<run::SeedDifference>& difference = certificate.difference;
   std::vector<Trace> wanted;
-  const auto check = [&](Env& checked, const char* condition) {
-    for (int i = 0; i < request.n_seeds && !certificate.difference; ++i) {
-      certificate.difference =
-          Compare(wanted[static_cast<std::size_t>(i)], Play(checked, seed(i), n_steps), condition);
-    }
+  const auto check = [&](Env& checked, int i, const char* condition) {
+    difference =
+        Compare(wanted[static_cast<std::size_t>(i)], Play(checked, seed(i), n_steps), condition);
   };
   // each seed in an env that has played nothing yet, so that hidden state shows below
   std::vector<std::unique_ptr<Env>> first;
-  for (int i = 0; i < request.n_seeds; ++i) {
+  for (int i = 0; i < kSeeds; ++i) {
     first.push_back(make_env());
     wanted.push_back(Play(*first.back(), seed(i), n_steps));
   }
   certificate.trace_hash = HashOf(wanted);
-  for (int i = 0; i < 2 && !certificate.difference; ++i) {
-    certificate.difference = Compare(wanted[0], Play(*env, seed(0), n_steps),
-                                     i == 0 ? "in a fresh process" : "with the same seed again");
-  }
-  if (!certificate.difference) check(*env, "after other seeds");
-  if (!certificate.difference) {
-    const Neighbours neighbours(std::move(first), seed(request.n_seeds), n_steps);
-    for (int i = 0; i < request.n_seeds && !certificate.difference; ++i) {
-      certificate.difference =
-          Compare(wanted[static_cast<std::size_t>(i)], Play(*make_env(), seed(i), n_steps),
-                  "beside other processes");
-    }
-  }
+  check(*env, 0, "in a fresh process");
+  if (!difference) check(*env, 0, "with the same seed again");
+  for (int i = 0; i < kSeeds && !difference; ++i) check(*env, i, "after other seeds");
+  if (difference) return certificate;
+  const Neighbours neighbours(std::move(first), seed(kSeeds), n_steps);
+  for (int i = 0; i < kSeeds && !difference; ++i) check(*make_env(), i, "beside other processes");
   return certificate;
 }
 

@@ -198,8 +198,8 @@ std::string WithCertificate(const Experiment& experiment, const std::string& man
                                // resumed
   nlohmann::json json = nlohmann::json::parse(manifest);
   try {
-    const run::DeterminismCertificate certificate = rollout::CertifyDeterminism(
-        [&] { return experiment.CreateEnv(); }, {.first_seed = config.test_start_seed});
+    const run::DeterminismCertificate certificate =
+        rollout::CertifyDeterminism([&] { return experiment.CreateEnv(); }, config.test_start_seed);
     if (certificate.difference) {
       core::LogWarning(run::Describe(certificate) + "; comparisons treat its episodes as unpaired");
     }
