@@ -1,6 +1,7 @@
 #include "train/correction_training.h"
 
-#include <torch/nn/functional/activation.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adam.h>
 
@@ -14,7 +15,7 @@
 
 #include "control/correction_head.h"
 #include "core/errors.h"
-#include "policy/device.h"
+#include "planner/policy_weights.h"
 #include "train/batches.h"
 
 namespace dp_bench::train {
@@ -22,35 +23,21 @@ namespace {
 
 using torch::Tensor;
 
-// The head while it is trained: in -> hidden -> hidden -> Da.
-struct CorrectionNetwork {
-  CorrectionNetwork(std::int64_t n_in, std::int64_t n_hidden, std::int64_t n_out)
-      : layers{torch::nn::Linear(n_in, n_hidden), torch::nn::Linear(n_hidden, n_hidden),
-               torch::nn::Linear(n_hidden, n_out)} {
-    // the first corrections are 0
-    const torch::NoGradGuard no_grad;
-    layers.back()->weight.zero_();
-    layers.back()->bias.zero_();
-  }
+constexpr int kStepsPerPlan = 8;                // each with other samples of the remembered plans
+constexpr std::size_t kRememberedBatches = 64;  // of plans
 
-  Tensor Forward(Tensor x) {
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      x = layers[i]->forward(x);
-      if (i + 1 < layers.size()) x = torch::relu(x);
-    }
-    return x;
-  }
-
-  std::vector<Tensor> parameters() {
-    std::vector<Tensor> all;
-    for (auto& layer : layers) {
-      for (const Tensor& parameter : layer->parameters()) all.push_back(parameter);
-    }
-    return all;
-  }
-
-  std::vector<torch::nn::Linear> layers;
-};
+// The head while it is trained, with the names of its tensors: in -> hidden -> hidden -> Da.
+torch::nn::Sequential MakeNetwork(std::int64_t n_in, std::int64_t n_hidden, std::int64_t n_out) {
+  torch::nn::Sequential network({{"0", torch::nn::Linear(n_in, n_hidden)},
+                                 {"relu_0", torch::nn::ReLU()},
+                                 {"1", torch::nn::Linear(n_hidden, n_hidden)},
+                                 {"relu_1", torch::nn::ReLU()},
+                                 {"2", torch::nn::Linear(n_hidden, n_out)}});
+  // the first corrections are 0
+  const torch::NoGradGuard no_grad;
+  for (Tensor& parameter : network->children().back()->parameters()) parameter.zero_();
+  return network;
+}
 
 // [N, in] in raw units, the corrections that would be right [N, Da], and whether a row counts [N].
 struct CorrectionSamples {
@@ -63,11 +50,9 @@ struct CorrectionSamples {
 // than a step of the head.
 class SampleMemory {
  public:
-  explicit SampleMemory(std::int64_t n_batches) : capacity_(n_batches) {}
-
   void Add(const CorrectionSamples& samples) {
     batches_.push_back(samples);
-    if (static_cast<std::int64_t>(batches_.size()) > capacity_) batches_.pop_front();
+    if (batches_.size() > kRememberedBatches) batches_.pop_front();
   }
 
   // As many as a batch of plans has, each from any of the batches.
@@ -89,7 +74,6 @@ class SampleMemory {
   }
 
  private:
-  std::int64_t capacity_;
   std::deque<CorrectionSamples> batches_;
 };
 
@@ -147,13 +131,6 @@ CorrectionSamples SamplesOf(Policy& policy, const Batch& batch, NoiseSource& noi
   return {torch::cat(inputs), torch::cat(targets), torch::cat(counts)};
 }
 
-Array ToArray(const Tensor& tensor) {
-  const Tensor host = tensor.detach().to(torch::kCPU, torch::kFloat32).contiguous();
-  Array array(DType::kFloat32, host.sizes().vec());
-  std::copy_n(host.const_data_ptr<float>(), host.numel(), array.as<float>().begin());
-  return array;
-}
-
 // Inputs and corrections in the units of the policy's normalizer, so that a dimension which never
 // changes in the data has no weight.
 struct InputScale {
@@ -180,14 +157,10 @@ struct InputScale {
   Tensor Apply(const Tensor& inputs) const { return (inputs - mean) / std; }
 };
 
-ArrayMap TensorsOf(CorrectionNetwork& network, const InputScale& scale) {
-  ArrayMap tensors;
+ArrayMap TensorsOf(const torch::nn::Sequential& network, const InputScale& scale) {
+  ArrayMap tensors = planner::ModuleState(*network);
   tensors.emplace("input.mean", ToArray(scale.mean.slice(0, 0, -1)));
   tensors.emplace("input.std", ToArray(scale.std.slice(0, 0, -1)));
-  for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    tensors.emplace(std::to_string(i) + ".weight", ToArray(network.layers[i]->weight));
-    tensors.emplace(std::to_string(i) + ".bias", ToArray(network.layers[i]->bias));
-  }
   return tensors;
 }
 
@@ -208,19 +181,19 @@ ArrayMap TrainCorrection(Policy& policy, const Normalizer& normalizer, data::Bat
   const std::int64_t action_dim = spec.shape_meta.action_dim();
   const torch::Device device = policy.module().parameters().front().device();
   torch::manual_seed(options.seed);
-  CorrectionNetwork network(control::CorrectionInputs(spec.shape_meta, spec.horizons),
-                            options.n_hidden, action_dim);
-  for (auto& layer : network.layers) layer->to(device);
-  torch::optim::Adam optimizer(network.parameters(), torch::optim::AdamOptions(options.lr));
+  torch::nn::Sequential network = MakeNetwork(
+      control::CorrectionInputs(spec.shape_meta, spec.horizons), options.n_hidden, action_dim);
+  network->to(device);
+  torch::optim::Adam optimizer(network->parameters(), torch::optim::AdamOptions(options.lr));
   Normalizer of_device = normalizer;
   of_device.To(device);
   const InputScale scale(spec, of_device);
   data::HostBatch host;
   std::uint64_t epoch = 0;
   loader.StartEpoch(epoch);
-  SampleMemory memory(options.n_remembered_batches);
+  SampleMemory memory;
   for (int step = 1; step <= options.n_steps; ++step) {
-    if ((step - 1) % options.n_steps_per_plan == 0) {
+    if ((step - 1) % kStepsPerPlan == 0) {
       while (!loader.Next(&host)) loader.StartEpoch(++epoch);
       const Batch batch = ToBatch(host, spec.shape_meta, device);
       NoiseSource noise = BatchNoise(options.seed, NoisePurpose::kSampling,
@@ -230,7 +203,7 @@ ArrayMap TrainCorrection(Policy& policy, const Normalizer& normalizer, data::Bat
     const CorrectionSamples samples = memory.Draw();
     const Tensor action_std = scale.std.slice(0, -1 - action_dim, -1);
     const Tensor error =
-        network.Forward(scale.Apply(samples.inputs)) - samples.targets / action_std;
+        network->forward(scale.Apply(samples.inputs)) - samples.targets / action_std;
     const Tensor loss =
         (error.square().mean(1) * samples.counts).sum() / samples.counts.sum().clamp_min(1);
     if (!std::isfinite(loss.item<double>())) {

@@ -20,11 +20,9 @@ enum class CorrectionTeacher : std::uint8_t { kDemonstrations, kPlans };
 struct CorrectionTrainingOptions {
   CorrectionTeacher teacher = CorrectionTeacher::kDemonstrations;
   int n_steps = 2000;
-  int n_steps_per_plan = 8;                // each with other samples of the remembered plans
-  std::int64_t n_remembered_batches = 64;  // of plans
-  std::int64_t batch_size = 128;           // sequences; each has n_action_steps samples
-  std::int64_t n_hidden = 256;             // in each of two layers
-  double lr = 1e-3;                        // falls to 0 as a cosine
+  std::int64_t batch_size = 128;  // sequences; each has n_action_steps samples
+  std::int64_t n_hidden = 256;    // in each of two layers
+  double lr = 1e-3;               // falls to 0 as a cosine
   std::uint64_t seed = 42;
 };
 
@@ -33,8 +31,8 @@ using CorrectionProgress = std::function<bool(int step, double loss)>;
 
 /// For each sequence of `loader`, whose observations have all T steps: the policy plans from the
 /// first To, and for each action of the chunk the head learns, from the To observations before it,
-/// what the teacher does instead. There are new plans every n_steps_per_plan steps, and each
-/// step draws from the newest n_remembered_batches of them. Steps of the padding do not count.
+/// what the teacher does instead. There are new plans every 8 steps, and each step draws from the
+/// newest 64 batches of them. Steps of the padding do not count.
 /// Returns the tensors of control::CorrectionHead. The policy keeps its weights. Throws
 /// Error{kConfig} if the policy observes no low_dim key, Error{kNumeric} if the loss is not finite.
 ArrayMap TrainCorrection(Policy& policy, const Normalizer& normalizer, data::BatchLoader& loader,
