@@ -58,14 +58,13 @@ void RequireOneSource(const ViewVerbOptions& options) {
 }
 
 // The image has the aspect ratio of the videos; the first seed is the first of an evaluation.
-view::ViewerOptions MakeViewer(const ViewVerbOptions& options, const Config& config) {
+view::PlayerThreadOptions MakeViewer(const ViewVerbOptions& options, const Config& config) {
   const auto runner = control::EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
-  view::ViewerOptions viewer = {
-      .player = {.first_seed = options.seed.value_or(runner.test_start_seed),
-                 .speed = options.speed,
-                 .max_steps = runner.max_steps,
-                 .n_steps = options.steps},
-      .screenshot = options.screenshot};
+  view::PlayerThreadOptions viewer;
+  viewer.player = {.first_seed = options.seed.value_or(runner.test_start_seed),
+                   .speed = options.speed,
+                   .max_steps = runner.max_steps,
+                   .n_steps = options.steps};
   if (!options.size.empty()) {
     viewer.width = options.size[0];
     viewer.height = options.size[1];
@@ -102,22 +101,23 @@ int ViewPolicy(ViewVerbOptions options) {
       .latency_steps = chunking.delay,
       .chunking = chunking,
       .correction = planner::ReadCorrection(chunking, experiment.spec())};
-  const view::ViewerOptions viewer = MakeViewer(options, experiment.config());
+  view::PlayerThreadOptions viewer = MakeViewer(options, experiment.config());
   task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = has_weights});
-  view::RunViewer(viewer, [&]() -> view::PlayedStage {
+  viewer.make_stage = [&]() -> view::PlayedStage {
     std::unique_ptr<Env> env = experiment.CreateEnv();
     auto source = std::make_unique<view::PlannerSource>(*env, planner, experiment.spec().shape_meta,
                                                         experiment.spec().horizons, loop);
     return {.env = std::move(env), .source = std::move(source)};
-  });
+  };
+  view::RunViewer(std::move(viewer), options.screenshot);
   return 0;
 }
 
 int ViewExpertOrHuman(const ViewVerbOptions& options) {
   const task::Task task(options.experiment);
-  const view::ViewerOptions viewer = MakeViewer(options, task.config());
+  view::PlayerThreadOptions viewer = MakeViewer(options, task.config());
   task::RejectUnknownKeys(task, {});
-  view::RunViewer(viewer, [&]() -> view::PlayedStage {
+  viewer.make_stage = [&]() -> view::PlayedStage {
     std::unique_ptr<Env> env = task.CreateEnv();
     if (options.expert) {
       auto source = std::make_unique<view::ExpertSource>(*env);
@@ -133,7 +133,8 @@ int ViewExpertOrHuman(const ViewVerbOptions& options) {
     return {.env = std::move(env),
             .source = std::move(source),
             .demonstrations = std::move(demonstrations)};
-  });
+  };
+  view::RunViewer(std::move(viewer), options.screenshot);
   return 0;
 }
 

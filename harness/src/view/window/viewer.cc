@@ -23,16 +23,13 @@ void PrintEnded(const PlayerStatus& status) {
 
 }  // namespace
 
-void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_stage) {
+void RunViewer(PlayerThreadOptions options, const std::filesystem::path& screenshot) {
   Window window(options.width, options.height, "dp_bench view");
   core::PrintResult("{}\n", kKeys);
-  PlayerThread player({.player = options.player,
-                       .width = options.width,
-                       .height = options.height,
-                       .make_stage = std::move(make_stage),
-                       .on_image = &Window::Wake});
-
   RgbImage image(options.width, options.height);
+  options.on_image = &Window::Wake;
+  PlayerThread player(std::move(options));
+
   PlayerStatus status;
   Pointer pointer;
   bool is_closed = false;
@@ -50,8 +47,8 @@ void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_s
     window.SetTitle(Title(status));
     if (status.is_over && !was_over) PrintEnded(status);
   }
-  if (options.screenshot.empty()) return;
-  core::WriteOutput(options.screenshot, std::string_view(media::EncodePng(window.Capture())));
+  if (screenshot.empty()) return;
+  core::WriteOutput(screenshot, std::string_view(media::EncodePng(window.Capture())));
 }
 
 }  // namespace dp_bench::view

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -85,16 +84,10 @@ class Window {
 
 // The window and the player together: the body of `dp_bench view`.
 
-struct ViewerOptions {
-  PlayerOptions player;
-  int width = 0;  // of the image [px]
-  int height = 0;
-  std::filesystem::path screenshot;  // PNG of the window when it closes; empty: none
-};
-
-/// Opens the window and plays the stage from `make_stage` until the user closes it or
-/// PlayerOptions::n_steps is reached. Prints a line for each finished episode. Call it on the main
-/// thread. Throws Error{kUsage} without a display, and any error that ends the player.
-void RunViewer(const ViewerOptions& options, std::function<PlayedStage()> make_stage);
+/// Opens the window and plays until the user closes it or PlayerOptions::n_steps is reached; sets
+/// `on_image` itself. Prints a line for each finished episode. `screenshot`: PNG of the window when
+/// it closes; empty: none. Call it on the main thread. Throws Error{kUsage} without a display, and
+/// any error that ends the player.
+void RunViewer(PlayerThreadOptions options, const std::filesystem::path& screenshot);
 
 }  // namespace dp_bench::view
