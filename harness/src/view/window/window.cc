@@ -43,41 +43,32 @@ struct DestroyWindow {
   void operator()(GLFWwindow* window) const { glfwDestroyWindow(window); }
 };
 
-// The OpenGL functions that are used, from the current context.
-struct Gl {
-  Gl() {
-    Load("glBindFramebuffer", &BindFramebuffer);
-    Load("glBindTexture", &BindTexture);
-    Load("glBlitFramebuffer", &BlitFramebuffer);
-    Load("glCheckFramebufferStatus", &CheckFramebufferStatus);
-    Load("glClear", &Clear);
-    Load("glClearColor", &ClearColor);
-    Load("glFramebufferTexture2D", &FramebufferTexture2D);
-    Load("glGenFramebuffers", &GenFramebuffers);
-    Load("glGenTextures", &GenTextures);
-    Load("glPixelStorei", &PixelStorei);
-    Load("glReadPixels", &ReadPixels);
-    Load("glTexImage2D", &TexImage2D);
-  }
+// The OpenGL function of this name in the current context.
+struct GlFunction {
+  const char* name;
 
   template <class Function>
-  static void Load(const char* name, Function* function) {
-    *function = reinterpret_cast<Function>(glfwGetProcAddress(name));
-    if (*function == nullptr) ThrowNoWindow(fmt::format("this OpenGL has no {}", name));
+  operator Function*() const {
+    auto* const function = reinterpret_cast<Function*>(glfwGetProcAddress(name));
+    if (function == nullptr) ThrowNoWindow(fmt::format("this OpenGL has no {}", name));
+    return function;
   }
+};
 
-  PFNGLBINDFRAMEBUFFERPROC BindFramebuffer;
-  PFNGLBINDTEXTUREPROC BindTexture;
-  PFNGLBLITFRAMEBUFFERPROC BlitFramebuffer;
-  PFNGLCHECKFRAMEBUFFERSTATUSPROC CheckFramebufferStatus;
-  PFNGLCLEARPROC Clear;
-  PFNGLCLEARCOLORPROC ClearColor;
-  PFNGLFRAMEBUFFERTEXTURE2DPROC FramebufferTexture2D;
-  PFNGLGENFRAMEBUFFERSPROC GenFramebuffers;
-  PFNGLGENTEXTURESPROC GenTextures;
-  PFNGLPIXELSTOREIPROC PixelStorei;
-  PFNGLREADPIXELSPROC ReadPixels;
-  PFNGLTEXIMAGE2DPROC TexImage2D;
+// The OpenGL functions that are used.
+struct Gl {
+  PFNGLBINDFRAMEBUFFERPROC BindFramebuffer = GlFunction{"glBindFramebuffer"};
+  PFNGLBINDTEXTUREPROC BindTexture = GlFunction{"glBindTexture"};
+  PFNGLBLITFRAMEBUFFERPROC BlitFramebuffer = GlFunction{"glBlitFramebuffer"};
+  PFNGLCHECKFRAMEBUFFERSTATUSPROC CheckFramebufferStatus = GlFunction{"glCheckFramebufferStatus"};
+  PFNGLCLEARPROC Clear = GlFunction{"glClear"};
+  PFNGLCLEARCOLORPROC ClearColor = GlFunction{"glClearColor"};
+  PFNGLFRAMEBUFFERTEXTURE2DPROC FramebufferTexture2D = GlFunction{"glFramebufferTexture2D"};
+  PFNGLGENFRAMEBUFFERSPROC GenFramebuffers = GlFunction{"glGenFramebuffers"};
+  PFNGLGENTEXTURESPROC GenTextures = GlFunction{"glGenTextures"};
+  PFNGLPIXELSTOREIPROC PixelStorei = GlFunction{"glPixelStorei"};
+  PFNGLREADPIXELSPROC ReadPixels = GlFunction{"glReadPixels"};
+  PFNGLTEXIMAGE2DPROC TexImage2D = GlFunction{"glTexImage2D"};
 };
 
 GLFWwindow* OpenWindow(int width, int height, const std::string& title) {
