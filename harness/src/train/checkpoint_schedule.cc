@@ -119,9 +119,8 @@ std::optional<TopK::Decision> TopK::Offer(int epoch, const std::map<std::string,
 }
 
 CheckpointSchedule::CheckpointSchedule(const TrainingConfig& training,
-                                       const CheckpointConfig& checkpoint,
-                                       std::atomic<bool>* snapshot)
-    : training_(training), checkpoint_(checkpoint), snapshot_(snapshot), topk_(checkpoint.topk) {}
+                                       const CheckpointConfig& checkpoint)
+    : training_(training), checkpoint_(checkpoint), topk_(checkpoint.topk) {}
 
 std::optional<CheckpointSave> CheckpointSchedule::EndEpoch(
     const std::map<std::string, double>& metrics, bool has_scores, int epoch) {

@@ -2,7 +2,6 @@
 // checkpoints.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <future>
 #include <map>
@@ -92,18 +91,13 @@ class TopK {
 
 class CheckpointSchedule {
  public:
-  /// `snapshot` is WorkspaceParts::snapshot; it may be null.
-  CheckpointSchedule(const TrainingConfig& training, const CheckpointConfig& checkpoint,
-                     std::atomic<bool>* snapshot);
+  CheckpointSchedule(const TrainingConfig& training, const CheckpointConfig& checkpoint);
 
   /// Given the metrics at the end of an epoch, which with `has_scores` include those of rollouts:
   /// what to save once the state is at the next epoch; nothing if no checkpoint is due. Throws as
   /// TopK::Offer does.
   std::optional<CheckpointSave> EndEpoch(const std::map<std::string, double>& metrics,
                                          bool has_scores, int epoch);
-
-  /// Whether a snapshot was requested since the last call.
-  bool TakeSnapshotRequest() { return snapshot_ != nullptr && snapshot_->exchange(false); }
 
   /// Name -> metric of the best checkpoints that are kept; part of TrainState.
   const std::map<std::string, double>& topk() const { return topk_.table(); }
@@ -116,7 +110,6 @@ class CheckpointSchedule {
 
   TrainingConfig training_;
   CheckpointConfig checkpoint_;
-  std::atomic<bool>* snapshot_;
   TopK topk_;
 };
 

@@ -43,7 +43,6 @@ class EpochEvaluation {
     torch::Device device;                           // of the policies
     std::unique_ptr<data::BatchLoader> val_loader;  // null without validation episodes
     data::HostBatch sampled;                        // the rows whose actions are sampled
-    const Normalizer* normalizer = nullptr;         // of the policies; needed for sampling
   };
 
   explicit EpochEvaluation(Parts parts) : parts_(std::move(parts)) {}

@@ -61,7 +61,7 @@ Workspace::Workspace(WorkspaceParts parts)
       logging_config_(LoggingConfig::FromConfig(parts_.config.Sub("logging"))),
       device_(policy::OpenDevice(config_.device)),
       store_(parts_.output_dir / "checkpoints", parts_.after_store_step),
-      schedule_(config_, checkpoint_config_, parts_.snapshot) {
+      schedule_(config_, checkpoint_config_) {
   if (!parallel_.is_root()) parts_.progress.file = nullptr;
   DPB_ASSERT(config_.teacher.has_value() == (parts_.teacher != nullptr));
   // LibTorch draws the initial weights from its global generator
@@ -120,8 +120,7 @@ void Workspace::CreateLoaders() {
                     n_episodes, train_loader_->num_batches());
   }
 
-  EpochEvaluation::Parts evaluation = {
-      .config = config_, .parallel = parallel_, .device = device_, .normalizer = &normalizer_};
+  EpochEvaluation::Parts evaluation = {.config = config_, .parallel = parallel_, .device = device_};
   if (n_val > 0) {
     evaluation.val_loader = std::make_unique<data::BatchLoader>(
         parts_.dataset, data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.val),

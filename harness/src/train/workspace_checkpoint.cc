@@ -381,7 +381,8 @@ void Workspace::SaveNamedCheckpoints(int epoch) {
 }
 
 void Workspace::SaveSnapshotIfAsked() {
-  if (parallel_.Max(schedule_.TakeSnapshotRequest() ? 1 : 0) == 0) return;
+  const bool is_asked = parts_.snapshot != nullptr && parts_.snapshot->exchange(false);
+  if (parallel_.Max(is_asked ? 1 : 0) == 0) return;
   const auto folder = SaveSnapshot(fmt::format("step={:07}", state_.global_step));
   core::LogInfo("snapshot of the training in '{}'", folder.string());
 }

@@ -41,16 +41,16 @@ std::vector<int> SavedEpochs(CheckpointSchedule& schedule) {
 }
 
 TEST(CheckpointSchedule, SavesAtItsPeriodAndAtTheLastEpoch) {
-  CheckpointSchedule schedule(TenEpochs(), {}, nullptr);
+  CheckpointSchedule schedule(TenEpochs(), {});
   EXPECT_THAT(SavedEpochs(schedule), ElementsAre(0, 4, 8, 9));
   TrainingConfig never = TenEpochs();
   never.checkpoint_every = 0;
-  CheckpointSchedule at_the_end(never, {}, nullptr);
+  CheckpointSchedule at_the_end(never, {});
   EXPECT_THAT(SavedEpochs(at_the_end), ElementsAre(9));
 }
 
 TEST(CheckpointSchedule, KeptEpochsAreSavedAlsoWhereNoOtherIsDue) {
-  CheckpointSchedule schedule(TenEpochs(), {.keep_every = 3}, nullptr);
+  CheckpointSchedule schedule(TenEpochs(), {.keep_every = 3});
   EXPECT_THAT(SavedEpochs(schedule), ElementsAre(0, 3, 4, 6, 8, 9));
   EXPECT_EQ(EndEpoch(schedule, 3)->kept, "epoch=0003");
   EXPECT_EQ(EndEpoch(schedule, 4)->kept, std::nullopt);
@@ -61,7 +61,7 @@ TEST(CheckpointSchedule, EveryEvaluationIsSavedAndTheBestHaveNames) {
   config.rollout_every = 1;
   CheckpointConfig checkpoint;
   checkpoint.topk.k = 1;
-  CheckpointSchedule schedule(config, checkpoint, nullptr);
+  CheckpointSchedule schedule(config, checkpoint);
   const auto first = EndEpoch(schedule, 1, {{"test/mean_score", 0.5}}, /*has_scores=*/true);
   EXPECT_EQ(first->best, "epoch=0001-test_mean_score=0.500");
   const auto worse = EndEpoch(schedule, 2, {{"test/mean_score", 0.25}}, true);
@@ -75,21 +75,13 @@ TEST(CheckpointSchedule, WithAllMetricsAtHandAnUnknownNameIsAnError) {
   TrainingConfig config = TenEpochs();
   config.rollout_every = 1;
   config.val_every = 2;
-  CheckpointSchedule schedule(config, {}, nullptr);
+  CheckpointSchedule schedule(config, {});
   EXPECT_TRUE(EndEpoch(schedule, 1, {{"score", 1.0}}, true)) << "the validation is not due";
   EXPECT_THAT(MessageOf(ErrorCode::kConfig,
                         [&] {
                           EndEpoch(schedule, 2, {{"score", 1.0}}, true);
                         }),
               HasSubstr("test_mean_score"));
-}
-
-TEST(CheckpointSchedule, EachRequestForASnapshotIsTakenOnce) {
-  std::atomic<bool> request = true;
-  CheckpointSchedule schedule(TenEpochs(), {}, &request);
-  EXPECT_TRUE(schedule.TakeSnapshotRequest());
-  EXPECT_FALSE(schedule.TakeSnapshotRequest());
-  EXPECT_FALSE(CheckpointSchedule(TenEpochs(), {}, nullptr).TakeSnapshotRequest());
 }
 
 TEST(TopK, KeepsTheKBestUnderTheNamesOfUpstream) {

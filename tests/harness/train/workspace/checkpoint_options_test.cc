@@ -353,6 +353,7 @@ TEST(Snapshot, OfAnyMomentContinuesElsewhereToTheSameFiles) {
                            },
                        .snapshot = &snapshot};
   TrainWithConfig(whole, config, hooks);
+  EXPECT_FALSE(snapshot.load()) << "a request is taken once";
   for (const char* tag : {"evaluation", "step=0000015"}) {
     const fs::path elsewhere = scratch.path() / tag;
     const fs::path folder = whole / kSnapshotFolder / tag;
