@@ -1,5 +1,4 @@
 // dp_bench doctor --url: what can be said about a policy behind a server.
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -44,9 +43,7 @@ nlohmann::json Throughput(Policy& policy, const task::Experiment& experiment,
   const auto n = static_cast<std::size_t>(n_clients);
   control::ObsBatch obs =
       control::MakeObsBatch(spec.shape_meta.obs, n_clients, spec.horizons.n_obs_steps);
-  for (auto& [key, array] : obs) {
-    std::ranges::copy(row.obs.find(key)->second.bytes(), array.bytes().begin());
-  }
+  control::CopyRow(row.obs, /*place=*/0, &obs);
   control::RepeatFirstRow(1, &obs);
   std::vector<control::PlanRow> rows(n);
   for (std::size_t i = 0; i < n; ++i) rows[i].seed = i;

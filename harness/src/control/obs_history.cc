@@ -19,6 +19,13 @@ ObsBatch MakeObsBatch(std::span<const KeySpec> keys, int n_rows, int n_obs_steps
   return obs;
 }
 
+void CopyRow(const ObsBatch& from, std::size_t place, ObsBatch* obs) {
+  for (auto& [key, array] : *obs) {
+    const std::span<const std::byte> row = from.find(key)->second.bytes();
+    std::ranges::copy(row, array.bytes().subspan(place * row.size()).begin());
+  }
+}
+
 void RepeatFirstRow(std::size_t n_rows, ObsBatch* obs) {
   for (auto& [key, array] : *obs) {
     const std::size_t row_bytes = array.byte_size() / static_cast<std::size_t>(array.shape()[0]);

@@ -14,6 +14,9 @@ namespace dp_bench::control {
 /// [n_rows, n_obs_steps, storage shape] of each key.
 ObsBatch MakeObsBatch(std::span<const KeySpec> keys, int n_rows, int n_obs_steps);
 
+/// Copies the only row of `from` to row `place` of a batch.
+void CopyRow(const ObsBatch& from, std::size_t place, ObsBatch* obs);
+
 /// Fills the rows of a batch behind the first `n_rows` with copies of the first.
 void RepeatFirstRow(std::size_t n_rows, ObsBatch* obs);
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <functional>
 
 #include "control/obs_history.h"
@@ -49,27 +48,16 @@ std::vector<control::RecordedObs> ObserveEnv(const SamplingInspectionCase& subje
   return observed;
 }
 
-control::ObsBatch JoinedRows(const std::vector<control::RecordedObs>& observed,
-                             const PolicySpec& spec) {
-  control::ObsBatch batch = control::MakeObsBatch(
-      spec.shape_meta.obs, static_cast<int>(observed.size()), spec.horizons.n_obs_steps);
-  for (auto& [key, rows] : batch) {
-    std::byte* out = rows.bytes().data();
-    for (const control::RecordedObs& one : observed) {
-      const std::span<const std::byte> bytes = one.obs.at(key).bytes();
-      std::memcpy(out, bytes.data(), bytes.size());
-      out += bytes.size();
-    }
-  }
-  return batch;
-}
-
 SamplingSample SampleForEnv(const SamplingInspectionCase& subject) {
   const PolicySpec& spec = subject.policy.spec();
   const std::vector<control::RecordedObs> observed = ObserveEnv(subject);
-  const control::ObsBatch batch = JoinedRows(observed, spec);
+  control::ObsBatch batch = control::MakeObsBatch(
+      spec.shape_meta.obs, static_cast<int>(observed.size()), spec.horizons.n_obs_steps);
   std::vector<control::PlanRow> rows;
-  for (const control::RecordedObs& one : observed) rows.push_back(one.row);
+  for (const control::RecordedObs& one : observed) {
+    control::CopyRow(one.obs, rows.size(), &batch);
+    rows.push_back(one.row);
+  }
   std::vector<float> actions(
       observed.size() *
       static_cast<std::size_t>(spec.horizons.n_action_steps * spec.shape_meta.action_dim()));

@@ -94,10 +94,7 @@ class Interviewer {
   }
 
   control::PlanRow Copy(const control::RecordedObs& row, std::size_t place) {
-    for (auto& [key, array] : obs_) {
-      const auto from = row.obs.find(key)->second.bytes();
-      std::ranges::copy(from, array.bytes().subspan(place * from.size()).begin());
-    }
+    control::CopyRow(row.obs, place, &obs_);
     return row.row;
   }
 
