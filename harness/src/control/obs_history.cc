@@ -54,12 +54,6 @@ std::span<std::byte> ObsHistory::Frame(int key, int index) {
       .subspan(static_cast<std::size_t>(index) * ring.frame_bytes, ring.frame_bytes);
 }
 
-std::span<const std::byte> ObsHistory::Frame(int key, int index) const {
-  const Ring& ring = rings_[static_cast<std::size_t>(key)];
-  return std::span(ring.frames)
-      .subspan(static_cast<std::size_t>(index) * ring.frame_bytes, ring.frame_bytes);
-}
-
 std::span<std::byte> ObsHistory::Next(int key) { return Frame(key, oldest_); }
 
 void ObsHistory::Push() { oldest_ = (oldest_ + 1) % n_obs_steps_; }
@@ -74,15 +68,12 @@ void ObsHistory::PushAsFirst() {
 }
 
 void ObsHistory::CopyWindows(std::size_t row, ObsBatch* obs) const {
-  for (int key = 0; key < static_cast<int>(rings_.size()); ++key) {
-    const Ring& ring = rings_[static_cast<std::size_t>(key)];
-    std::span<std::byte> out =
-        obs->find(ring.key)->second.bytes().subspan(row * ring.frames.size(), ring.frames.size());
-    for (int age = 0; age < n_obs_steps_; ++age) {
-      const std::span<const std::byte> frame = Frame(key, (oldest_ + age) % n_obs_steps_);
-      std::memcpy(out.data(), frame.data(), frame.size());
-      out = out.subspan(frame.size());
-    }
+  for (const Ring& ring : rings_) {
+    const std::size_t n_bytes = ring.frames.size();
+    const std::size_t oldest = static_cast<std::size_t>(oldest_) * ring.frame_bytes;
+    std::byte* const window = obs->find(ring.key)->second.bytes().subspan(row * n_bytes).data();
+    std::memcpy(window, ring.frames.data() + oldest, n_bytes - oldest);
+    std::memcpy(window + n_bytes - oldest, ring.frames.data(), oldest);
   }
 }
 

@@ -40,7 +40,6 @@ class ObsHistory {
 
  private:
   std::span<std::byte> Frame(int key, int index);
-  std::span<const std::byte> Frame(int key, int index) const;
 
   struct Ring {
     std::string key;
