@@ -261,10 +261,8 @@ std::vector<ObservedEpisode> ObserveRollouts(rollout::EnvRunner& runner,
   std::vector<ObservedEpisode> episodes;
   for (const run::EpisodeRecord& record : result.records) {
     if (record.failure_reason) continue;
-    ObservedEpisode episode = observing.Take(record.seed);
-    episode.seed = record.seed;
-    episode.success = record.success;
-    episodes.push_back(std::move(episode));
+    episodes.push_back(observing.Take(record.seed));
+    episodes.back().success = record.success;
   }
   return episodes;
 }

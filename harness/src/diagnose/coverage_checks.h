@@ -18,7 +18,6 @@ inline constexpr const char* kUnseenStates = "rollout.unseen_states";
 
 /// One episode of n plans.
 struct ObservedEpisode {
-  std::uint64_t seed = 0;
   bool success = false;
   std::vector<std::uint64_t> env_steps;           // [n], steps executed before each plan; ascending
   std::map<std::string, std::vector<float>> obs;  // low_dim key -> [n, dim], the latest observation

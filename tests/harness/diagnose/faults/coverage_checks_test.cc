@@ -33,7 +33,7 @@ const std::vector<bool> kAllEpisodes(kEpisodes, true);
 
 // Along the line until step `n_on_line`, then off it by `y_off` in y.
 std::vector<ObservedEpisode> Rollouts(int n_on_line, float y_off, bool success = false) {
-  ObservedEpisode episode = {.seed = 1, .success = success, .env_steps = {}, .obs = {}};
+  ObservedEpisode episode = {.success = success, .env_steps = {}, .obs = {}};
   for (int t = 0; t < kSteps; t += 5) {
     const float along = static_cast<float>(t) / kSteps;
     episode.env_steps.push_back(static_cast<std::uint64_t>(t));
@@ -60,7 +60,7 @@ TEST(Coverage, DriftIsNamedWithDimensionAndStep) {
 }
 
 TEST(Coverage, StatesNewOnlyInTheirCombinationAreUnseen) {
-  ObservedEpisode episode = {.seed = 1, .success = false, .env_steps = {0, 4}, .obs = {}};
+  ObservedEpisode episode = {.success = false, .env_steps = {0, 4}, .obs = {}};
   episode.obs["pos"] = {0.2F, 0.8F, 0.8F, 0.2F};  // each number occurs in the data
   const Finding finding = Check({episode});
   EXPECT_TRUE(finding.is_problem());
