@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -72,15 +73,9 @@ struct WeightSize {
 };
 
 WeightSize SizeOf(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kFloat32:
-      return {"float32", 4};
-    case WeightFormat::kBf16:
-      return {"bf16", 2};
-    case WeightFormat::kInt8:
-      return {"int8", 1};
-  }
-  return {};
+  constexpr std::array kSizes = {WeightSize{"float32", 4}, WeightSize{"bf16", 2},
+                                 WeightSize{"int8", 1}};
+  return kSizes.at(static_cast<std::size_t>(format));
 }
 
 class ChunkBench {

@@ -127,9 +127,7 @@ void ProfileMemory(const task::Experiment& experiment, const task::TrainingRig& 
 }
 
 double ShareOf(const TrainingProfile& training, train::StepPhase phase) {
-  const auto found = std::ranges::find(training.phases, train::NameOf(phase),
-                                       &std::pair<std::string, double>::first);
-  return found->second / training.step_s;
+  return training.phases.at(static_cast<std::size_t>(phase)).second / training.step_s;
 }
 
 TrainingFigures FiguresOf(const task::Experiment& experiment, const task::TrainingRig& rig,
