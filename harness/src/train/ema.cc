@@ -88,8 +88,8 @@ void Ema::PairParameters(const torch::nn::Module& model, const torch::nn::Module
 
 void Ema::Update() {
   const torch::NoGradGuard no_grad;
-  decay_ = EmaDecay(config_, step_);
-  if (!averaged_to_.empty()) torch::_foreach_lerp_(averaged_to_, averaged_from_, 1.0 - decay_);
+  const double decay = EmaDecay(config_, step_);
+  if (!averaged_to_.empty()) torch::_foreach_lerp_(averaged_to_, averaged_from_, 1.0 - decay);
   for (std::size_t i = 0; i < copied_to_.size(); ++i) copied_to_[i].copy_(copied_from_[i]);
   ++step_;
 }

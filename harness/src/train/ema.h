@@ -39,9 +39,6 @@ class Ema {
   /// buffers are copied.
   void Update();
 
-  /// The decay of the latest Update.
-  double decay() const { return decay_; }
-
   /// The number of updates: the only state besides the weights.
   std::int64_t step() const { return step_; }
   void set_step(std::int64_t step) { step_ = step; }
@@ -55,7 +52,6 @@ class Ema {
   std::vector<torch::Tensor> copied_from_;
   std::vector<torch::Tensor> copied_to_;
   std::int64_t step_ = 0;
-  double decay_ = 0.0;
 };
 
 }  // namespace dp_bench::train
