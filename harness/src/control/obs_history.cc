@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/copy_bytes.h"
 #include "dp_bench/error.h"
 
 namespace dp_bench::control {
@@ -22,7 +23,7 @@ ObsBatch MakeObsBatch(std::span<const KeySpec> keys, int n_rows, int n_obs_steps
 void CopyRow(const ObsBatch& from, std::size_t place, ObsBatch* obs) {
   for (auto& [key, array] : *obs) {
     const std::span<const std::byte> row = from.find(key)->second.bytes();
-    std::ranges::copy(row, array.bytes().subspan(place * row.size()).begin());
+    core::CopyBytes(row, array.bytes().subspan(place * row.size()));
   }
 }
 
@@ -32,7 +33,7 @@ void RepeatFirstRow(std::size_t n_rows, ObsBatch* obs) {
     const std::span<std::byte> first = array.bytes().first(row_bytes);
     for (std::span<std::byte> rest = array.bytes().subspan(n_rows * row_bytes); !rest.empty();
          rest = rest.subspan(row_bytes)) {
-      std::ranges::copy(first, rest.begin());
+      core::CopyBytes(first, rest);
     }
   }
 }
@@ -61,7 +62,7 @@ void ObsHistory::Push() { oldest_ = (oldest_ + 1) % n_obs_steps_; }
 void ObsHistory::PushAsFirst() {
   for (int key = 0; key < static_cast<int>(rings_.size()); ++key) {
     for (int index = 0; index < n_obs_steps_; ++index) {
-      if (index != oldest_) std::ranges::copy(Next(key), Frame(key, index).begin());
+      if (index != oldest_) core::CopyBytes(Next(key), Frame(key, index));
     }
   }
   Push();

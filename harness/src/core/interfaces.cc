@@ -33,7 +33,7 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
                               "uint16 is in millimetres, as float32 in metres"));
 
   const bool is_image = key.is_image();
-  if (key.NumElements() <= 0 || (is_image && key.shape.size() != 3)) {
+  if (key.shape.empty() || key.NumElements() <= 0 || (is_image && key.shape.size() != 3)) {
     throw ConfigError("{} is {}; a {} key needs {}", config.Where("shape"), ToString(key.shape),
                       Name(key.type),
                       is_image ? "[C, H, W], all positive" : "at least one positive size");

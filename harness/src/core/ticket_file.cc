@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "core/errors.h"
+
 namespace dp_bench::core {
 namespace {
 
@@ -36,7 +38,11 @@ std::uint64_t TicketFile::Take() {
   const HeldFile held(descriptor, path_);
   std::uint64_t next = 0;
   const ssize_t n_read = pread(descriptor, &next, sizeof(next), 0);
-  if (n_read != 0 && n_read != sizeof(next)) ThrowErrno("read", path_);
+  if (n_read < 0) ThrowErrno("read", path_);
+  if (n_read != 0 && n_read != sizeof(next)) {
+    throw IoError("cannot read {}: it has {} bytes, expected {}", path_.string(), n_read,
+                  sizeof(next));
+  }
   const std::uint64_t after = next + 1;
   if (pwrite(descriptor, &after, sizeof(after), 0) != sizeof(after)) ThrowErrno("write", path_);
   return next;

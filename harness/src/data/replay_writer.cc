@@ -10,6 +10,7 @@
 
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/copy_bytes.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "data/zarr/chunk_codec.h"
@@ -118,8 +119,7 @@ ArrayMap ReplayEpisode::ToArrays() const {
   };
   for (const Key& key : keys_) {
     if (key.layout.chunk_rows > 1) {
-      std::ranges::copy(key.rows,
-                        add(kBytesOf + key.name, DType::kUInt8, key.rows.size()).bytes().begin());
+      core::CopyBytes(key.rows, add(kBytesOf + key.name, DType::kUInt8, key.rows.size()).bytes());
       continue;
     }
     Array& sizes = add(kSizesOf + key.name, DType::kInt64, key.chunks.size());
@@ -127,10 +127,11 @@ ArrayMap ReplayEpisode::ToArrays() const {
                            [](const auto& chunk) { return std::ssize(chunk); });
     const std::span<const std::int64_t> all = sizes.as<std::int64_t>();
     const auto n_bytes = std::accumulate(all.begin(), all.end(), std::int64_t{0});
-    auto out =
-        add(kBytesOf + key.name, DType::kUInt8, static_cast<std::size_t>(n_bytes)).bytes().begin();
+    std::span<std::byte> out =
+        add(kBytesOf + key.name, DType::kUInt8, static_cast<std::size_t>(n_bytes)).bytes();
     for (const std::vector<std::byte>& chunk : key.chunks) {
-      out = std::ranges::copy(chunk, out).out;
+      core::CopyBytes(chunk, out);
+      out = out.subspan(chunk.size());
     }
   }
   return arrays;

@@ -228,6 +228,8 @@ class ObservingPlanner final : public control::ChunkPlanner {
     planner_.Plan(obs, rows, actions);
   }
 
+  std::string FaultOf(std::size_t row) const override { return planner_.FaultOf(row); }
+
   ObservedEpisode Take(std::uint64_t seed) { return std::move(episodes_[seed]); }
 
  private:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "core/copy_bytes.h"
 #include "core/errors.h"
 #include "dp_bench/error.h"
 #include "planner/method_planner.h"
@@ -57,7 +58,7 @@ void TimedPlanner::Keep(const control::ObsBatch& obs, const control::PlanRow& ro
     Shape shape = batch.shape();
     const auto n_rows = static_cast<std::size_t>(std::exchange(shape.front(), 1));
     Array& array = kept.obs.emplace(key, Array(batch.dtype(), std::move(shape))).first->second;
-    std::ranges::copy(batch.bytes().first(batch.byte_size() / n_rows), array.bytes().begin());
+    core::CopyBytes(batch.bytes().first(batch.byte_size() / n_rows), array.bytes());
     recorded_bytes_ += array.byte_size();
   }
   recorded_.push_back(std::move(kept));

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/console.h"
+#include "core/copy_bytes.h"
 #include "core/errors.h"
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
@@ -103,7 +104,7 @@ class EnvSession {
     if (!answer) throw EndedError();
     ThrowIfError(*answer);
     Note(request, input, *answer);
-    std::ranges::copy(Output(output.size()), output.begin());
+    core::CopyBytes(Output(output.size()), output);
     return *answer;
   }
 
@@ -146,7 +147,7 @@ class EnvSession {
     request.output_offset = layout_.output;
     request.memory_size = layout_.output + std::max(output_size, kMinOutput);
     memory.Grow(request.memory_size);
-    std::ranges::copy(input, memory.Part(0, input.size()).begin());
+    core::CopyBytes(input, memory.Part(0, input.size()));
     const std::optional<Answer> answer = process_->Ask(request, limits_);
     if (!answer) {
       ending_ = process_->ending();
@@ -271,12 +272,6 @@ class EnvSession {
   std::uint64_t digest_ = 0;  // of their answers
 };
 
-// Copies to memory of the same size.
-void Copy(std::span<const std::byte> from, std::span<std::byte> to) {
-  DPB_ASSERT(from.size() == to.size());
-  std::ranges::copy(from, to.begin());
-}
-
 class IsolatedEnv final : public Env {
  public:
   explicit IsolatedEnv(std::unique_ptr<EnvSession> session)
@@ -300,7 +295,9 @@ class IsolatedEnv final : public Env {
 
   void DoObserve(const ObsWriter& obs) override {
     if (!session_->has_observation()) session_->Call({.command = EnvCommand::kObserve});
-    for (std::size_t i = 0; i < obs.buffers().size(); ++i) Copy(session_->Obs(i), obs.buffers()[i]);
+    for (std::size_t i = 0; i < obs.buffers().size(); ++i) {
+      core::CopyBytes(session_->Obs(i), obs.buffers()[i]);
+    }
   }
 
   void DoRender(RgbImage* frame) override { CallForFrame({.command = EnvCommand::kRender}, frame); }
@@ -465,7 +462,7 @@ class EnvWorker {
   }
   Answer Put(const Request& request, const auto& values) {
     const auto bytes = std::as_bytes(std::span(values));
-    Copy(bytes, memory_.Part(request.output_offset, bytes.size()));
+    core::CopyBytes(bytes, memory_.Part(request.output_offset, bytes.size()));
     return {.size = bytes.size()};
   }
   template <class Draw>

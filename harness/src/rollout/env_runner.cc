@@ -19,6 +19,7 @@
 #include "control/control_loop.h"
 #include "control/roll_forward.h"
 #include "core/clock.h"
+#include "core/copy_bytes.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "core/thread_pool.h"
@@ -43,8 +44,8 @@ std::vector<float> PlanRearranged(control::ChunkPlanner& planner, const control:
     const std::span<const std::byte> source = obs.find(key)->second.bytes();
     const std::size_t row_bytes = source.size() / from.size();
     for (std::size_t i = 0; i < from.size(); ++i) {
-      std::ranges::copy(source.subspan(from[i] * row_bytes, row_bytes),
-                        array.bytes().subspan(i * row_bytes, row_bytes).begin());
+      core::CopyBytes(source.subspan(from[i] * row_bytes, row_bytes),
+                      array.bytes().subspan(i * row_bytes));
     }
   }
   std::vector<float> actions(n_actions);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/copy_bytes.h"
 #include "core/sha256.h"
 
 namespace dp_bench::run {
@@ -65,7 +66,7 @@ ArrayMap EpisodeTrace::ToArrays() const {
     shape.insert(shape.begin(),
                  static_cast<std::int64_t>(counter.bytes.size() / SizeOf(counter.dtype)));
     Array array(column.dtype, shape);
-    std::ranges::copy(column.bytes, array.bytes().begin());
+    core::CopyBytes(column.bytes, array.bytes());
     arrays.emplace(name, std::move(array));
   }
   return arrays;

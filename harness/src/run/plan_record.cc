@@ -8,6 +8,7 @@
 
 #include "core/atomic_file.h"
 #include "core/console.h"
+#include "core/copy_bytes.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "run/safetensors.h"
@@ -50,7 +51,7 @@ Array FrontOf(const Array& array, std::size_t n_rows) {
   Shape shape = array.shape();
   shape.front() = static_cast<std::int64_t>(n_rows);
   Array front(array.dtype(), std::move(shape));
-  std::ranges::copy(array.bytes().first(front.byte_size()), front.bytes().begin());
+  core::CopyBytes(array.bytes().first(front.byte_size()), front.bytes());
   return front;
 }
 
@@ -126,9 +127,9 @@ ArrayMap PlanRecord::Read(const RecordedPlan& plan) {
     }
     Shape shape(batch.shape().begin() + 1, batch.shape().end());
     Array row(batch.dtype(), std::move(shape));
-    std::ranges::copy(batch.bytes().subspan(static_cast<std::size_t>(plan.row) * row.byte_size(),
-                                            row.byte_size()),
-                      row.bytes().begin());
+    core::CopyBytes(batch.bytes().subspan(static_cast<std::size_t>(plan.row) * row.byte_size(),
+                                          row.byte_size()),
+                    row.bytes());
     arrays.emplace(name, std::move(row));
   }
   return arrays;

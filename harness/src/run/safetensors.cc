@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/copy_bytes.h"
 #include "core/errors.h"
 #include "core/half.h"
 #include "core/json.h"
@@ -138,7 +139,7 @@ class MemorySource {
   std::uint64_t size() const { return bytes_.size(); }
   void ReadExactly(std::span<std::byte> out) {
     DPB_ASSERT(out.size() <= bytes_.size() - position_);
-    std::ranges::copy(bytes_.subspan(position_, out.size()), out.begin());
+    core::CopyBytes(bytes_.subspan(position_, out.size()), out);
     position_ += out.size();
   }
 

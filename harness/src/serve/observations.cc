@@ -174,7 +174,7 @@ Observations::Key Observations::Read(const InputKey& key, const wire::NdArray& a
   data += key.first.value_or(0) * item;
 
   Shape strides(step.size(), item);
-  for (std::size_t i = step.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * step[i + 1];
+  for (std::size_t i = step.size(); i-- > 1;) strides[i - 1] = strides[i] * step[i];
   const auto step_bytes = static_cast<std::size_t>(NumElements(step) * item);
   if (key.is_channels_first) strides = {strides[1], strides[2], strides[0]};
   if (key.size) return Resized(key, data, strides, step_bytes);

@@ -89,10 +89,11 @@ void ChildProcesses::Start(std::size_t id, const std::vector<std::string>& argum
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file < 0) throw IoError("cannot write {}: {}", output.string(), std::strerror(errno));
+  const core::Descriptor file(
+      open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (file.value() < 0) throw IoError("cannot write {}: {}", output.string(), std::strerror(errno));
   const std::string head = fmt::format("{}{}\n", kAttemptLine, fmt::join(arguments, " "));
-  core::WriteAll(file, std::as_bytes(std::span(head)), output);
+  core::WriteAll(file.value(), std::as_bytes(std::span(head)), output);
   const pid_t parent = getpid();
   // a signal that comes before the command has its own handlers must wait
   sigset_t all;
@@ -100,10 +101,9 @@ void ChildProcesses::Start(std::size_t id, const std::vector<std::string>& argum
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   const pid_t pid = fork();
-  if (pid == 0) BecomeCommand(argv.data(), file, parent, place->processors);
+  if (pid == 0) BecomeCommand(argv.data(), file.value(), parent, place->processors);
   const int error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  close(file);
   if (pid < 0) throw IoError("cannot start a process: {}", std::strerror(error));
   setpgid(pid, pid);  // also here, so that it holds before a signal is sent
   place->pid = pid;

@@ -89,7 +89,6 @@ TrainStepResult TrainStep::Run(data::HostBatch& host, const StepPlace& place, St
   result.lr = place.lr;
   if (!place.ends_window) return result;
   bool is_updated = false;
-  is_updating_ = true;
   {
     RECORD_USER_SCOPE(NameOf(StepPhase::kOptimizer));
     is_updated = UpdateWeights(place, host, &result);
@@ -134,6 +133,7 @@ bool TrainStep::UpdateWeights(const StepPlace& place, const data::HostBatch& hos
   if (grad_scaler_) {
     const double scale = grad_scaler_->scale;
     const bool is_finite = UnscaleGradients(optimizer_->groups(), scale);
+    is_updating_ = true;
     result->parts["grad_scale"] = scale;
     UpdateScale(is_finite, &*grad_scaler_);
     if (!is_finite) {
@@ -143,6 +143,7 @@ bool TrainStep::UpdateWeights(const StepPlace& place, const data::HostBatch& hos
   }
   result->grad_norm = optimizer_->ClipGradNorm(max_norm).item<double>();
   RequireFinite(*result->grad_norm, "gradient norm", place, host);
+  is_updating_ = true;
   optimizer_->Step(result->lr);
   optimizer_->ZeroGrad();
   return true;

@@ -1,6 +1,7 @@
 // Numbers that several threads and processes take.
 #include "core/ticket_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -50,6 +52,13 @@ TEST(TicketFileTest, GoesOnAfterAProcessThatWasKilled) {
   }
   waitpid(child, nullptr, 0);
   EXPECT_EQ(TicketFile(scratch.path() / "next").Take(), 5U);
+}
+
+TEST(TicketFileTest, AFileThatWasCutOffIsNamed) {
+  const ScratchFolder scratch;
+  WriteFileAtomically(scratch.path() / "next", "cut");
+  EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { TicketFile(scratch.path() / "next").Take(); }),
+              testing::HasSubstr("it has 3 bytes, expected 8"));
 }
 
 TEST(TicketFileTest, NeedsAFolder) {
