@@ -63,12 +63,12 @@ class RemotePolicy final : public Policy {
   }
 
  private:
-  // Images come as [B, To, C, H, W], and servers get [To, H, W, C].
   // Several samples of one plan differ in the seed that the server draws with.
   static std::uint64_t SeedOf(const NoiseKey& key) {
     return key.seed ^ (static_cast<std::uint64_t>(key.minor) << 40U);
   }
 
+  // Images come as [B, To, C, H, W], and servers get [To, H, W, C].
   Question MakeQuestion(const TensorMap& obs, std::size_t row, const NoiseKey& key) const {
     Question question{.seed = SeedOf(key), .step = key.major};
     for (const KeySpec& spec : spec_.shape_meta.obs) {
