@@ -159,8 +159,7 @@ void AddCurve(const run::RunFolder& run, const std::string& key, const std::stri
 // The page of one run, section by section.
 class RunPage {
  public:
-  RunPage(const run::RunFolder& run, const HtmlReportOptions& options)
-      : run_(run), options_(options) {}
+  explicit RunPage(const run::RunFolder& run) : run_(run) {}
 
   std::string Render() {
     page_["title"] = run::RunTitle(run_);
@@ -236,7 +235,7 @@ class RunPage {
     for (const std::string& split : run::SplitsOf(run_)) {
       for (const run::EpisodeRecord& record : run_.episodes) {
         if (record.split != split) continue;
-        const std::string source = VideoSource(record);
+        const std::string source = LinkBelow(record.video);
         if (source.empty()) continue;
         const std::optional<fs::path> file = run_.VideoOf(record);
         const bool has_poster = file && n_posters++ < kMostPosters;
@@ -280,7 +279,7 @@ class RunPage {
     Json shown = compare::ToJson(*practice);
     const auto link = [this](std::uint64_t seed) {
       const bool is_there = std::ranges::any_of(run_.episodes, [&](const auto& record) {
-        return record.split == "test" && record.seed == seed && !VideoSource(record).empty();
+        return record.split == "test" && record.seed == seed && !LinkBelow(record.video).empty();
       });
       return is_there ? fmt::format("#test_{}", seed) : "";
     };
@@ -353,14 +352,6 @@ class RunPage {
     return episodes;
   }
 
-  std::string VideoSource(const run::EpisodeRecord& record) const {
-    if (options_.embed_videos) {
-      const auto bytes = run_.ReadVideoOf(record, options_.max_embedded_bytes);
-      if (bytes) return DataUrl("video/mp4", *bytes);
-    }
-    return LinkBelow(record.video);
-  }
-
   // Height over width of the videos, from config.json; square by default.
   double ImageAspect() const {
     constexpr double kLongest = 4.0;
@@ -373,7 +364,6 @@ class RunPage {
   }
 
   const run::RunFolder& run_;
-  const HtmlReportOptions& options_;
   Json page_;
 };
 
@@ -433,8 +423,8 @@ void WriteMultiRunReport(const compare::MultiRun& multi_run) {
                             std::string_view(Render("multi_run.html", page)));
 }
 
-void WriteHtmlReport(const run::RunFolder& run, const HtmlReportOptions& options) {
-  core::WriteFileAtomically(run.report_file(), std::string_view(RunPage(run, options).Render()));
+void WriteHtmlReport(const run::RunFolder& run) {
+  core::WriteFileAtomically(run.report_file(), std::string_view(RunPage(run).Render()));
 }
 
 }  // namespace dp_bench::report

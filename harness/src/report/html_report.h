@@ -2,7 +2,6 @@
 // several training seeds.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <string>
 
@@ -11,14 +10,9 @@
 
 namespace dp_bench::report {
 
-struct HtmlReportOptions {
-  bool embed_videos = false;                              // else linked
-  std::size_t max_embedded_bytes = std::size_t{8} << 20;  // larger videos stay links
-};
-
 /// Writes the run's report.html with everything that the run folder has. The page needs no network
 /// and no script. Throws Error{kData} if a file is invalid, Error{kIo}.
-void WriteHtmlReport(const run::RunFolder& run, const HtmlReportOptions& options = {});
+void WriteHtmlReport(const run::RunFolder& run);
 
 /// One row per training seed, then mean, standard deviation and interval over the seeds.
 std::string MultiRunTable(const compare::MultiRun& multi_run);

@@ -8,7 +8,6 @@
 #include <functional>
 #include <sstream>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "core/atomic_file.h"
@@ -210,14 +209,6 @@ std::optional<Json> RunFolder::ReadVerification() const {
 
 std::optional<fs::path> RunFolder::VideoOf(const EpisodeRecord& record) const {
   return StaysBelow(record.video) ? std::optional(path / record.video) : std::nullopt;
-}
-
-std::optional<std::string> RunFolder::ReadVideoOf(const EpisodeRecord& record,
-                                                  std::size_t max_bytes) const {
-  const std::optional<fs::path> video = VideoOf(record);
-  std::error_code fault;
-  if (!video || fs::file_size(*video, fault) > max_bytes || fault) return std::nullopt;
-  return core::ReadTextFile(*video, max_bytes);
 }
 
 std::optional<VideoNotes> RunFolder::ReadNotesOf(const EpisodeRecord& record) const {

@@ -59,8 +59,6 @@ struct RunFolder {
   /// The video of an episode; the file may have been removed. None if the episode has no video or
   /// the path is outside of the folder.
   std::optional<std::filesystem::path> VideoOf(const EpisodeRecord& record) const;
-  /// Its bytes; nothing when it is gone or has more than `max_bytes`.
-  std::optional<std::string> ReadVideoOf(const EpisodeRecord& record, std::size_t max_bytes) const;
   std::optional<VideoNotes> ReadNotesOf(const EpisodeRecord& record) const;
 };
 

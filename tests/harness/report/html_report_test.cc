@@ -32,8 +32,8 @@ class HtmlReportTest : public testing::Test {
     std::ofstream(dir_ / name, std::ios::binary) << text;
   }
 
-  std::string Report(const HtmlReportOptions& options = {}) const {
-    WriteHtmlReport(run::ReadRunFolder(dir_), options);
+  std::string Report() const {
+    WriteHtmlReport(run::ReadRunFolder(dir_));
     std::ifstream stream(dir_ / "report.html", std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
   }
@@ -159,15 +159,6 @@ TEST_F(HtmlReportTest, SaysWhyAVideoIsMissing) {
   EXPECT_THAT(Report(), HasSubstr("test seed 5: no video: disk full"));
 }
 
-TEST_F(HtmlReportTest, SmallVideosCanBeEmbedded) {
-  Write("episodes.jsonl", kEpisodes);
-  Write("media/test_100000.mp4", "video bytes");
-  EXPECT_THAT(Report({.embed_videos = true}),
-              HasSubstr("src=\"data:video/mp4;base64,dmlkZW8gYnl0ZXM=\""));
-  EXPECT_THAT(Report({.embed_videos = true, .max_embedded_bytes = 10}),
-              HasSubstr("src=\"./media/test_100000.mp4\""));
-}
-
 TEST_F(HtmlReportTest, NothingFromAFileBecomesMarkupOrLeavesTheFolder) {
   const auto row = [](const std::string& video) {
     return R"({"episode":0,"split":"test","seed":1,"score":1,"success":true,"n_steps":1,"video":")" +
@@ -177,7 +168,7 @@ TEST_F(HtmlReportTest, NothingFromAFileBecomesMarkupOrLeavesTheFolder) {
                               row("javascript:alert(1)") + row("a'b c<d>.mp4"));
   Write("config.json", "<script>alert(1)</script>");
   Write("eval_log.json", R"({"<b>": "</table>"})");
-  const std::string html = Report({.embed_videos = true});
+  const std::string html = Report();
   EXPECT_THAT(html, AllOf(Not(HasSubstr("secret")), Not(HasSubstr("/etc/passwd")),
                           Not(HasSubstr("\"javascript:")), Not(HasSubstr("<script")),
                           Not(HasSubstr("<i>\"")), Not(HasSubstr("<td><b>"))));

@@ -13,6 +13,10 @@ TEST(LinkTo, EncodesWhatAUrlWouldTakeForSomethingElse) {
   EXPECT_EQ(LinkTo("epoch=0100/\"é"), "./epoch=0100/%22%C3%A9");
 }
 
+TEST(DataUrl, HasItsBytesInBase64) {
+  EXPECT_EQ(DataUrl("video/mp4", "video bytes"), "data:video/mp4;base64,dmlkZW8gYnl0ZXM=");
+}
+
 TEST(Render, AlignsColumnsAndEscapesNothingInAText) {
   const nlohmann::json section = {
       {"name", "a<b>"},
