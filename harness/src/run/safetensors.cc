@@ -213,10 +213,10 @@ const StoredType& TypeToStore(DType dtype, FloatStorage storage) {
 }
 
 /// Descending element size keeps every tensor aligned to its elements.
-std::vector<OutgoingTensor> InFileOrder(const ArrayPointers& tensors, FloatStorage storage) {
+std::vector<OutgoingTensor> InFileOrder(const ArrayMap& tensors, FloatStorage storage) {
   std::vector<OutgoingTensor> order;
   for (const auto& [name, array] : tensors) {
-    order.push_back({name, array, &TypeToStore(array->dtype(), storage)});
+    order.push_back({name, &array, &TypeToStore(array.dtype(), storage)});
   }
   std::ranges::stable_sort(order, std::greater<>(),
                            [](const OutgoingTensor& tensor) { return tensor.type->size; });
@@ -271,9 +271,9 @@ Safetensors ParseSafetensors(std::span<const std::byte> bytes, const fs::path& p
   return ReadFrom(source, path);
 }
 
-void WriteSafetensors(const fs::path& path, const ArrayPointers& tensors,
+void WriteSafetensors(const fs::path& path, const ArrayMap& tensors,
                       const std::map<std::string, std::string>& metadata, FloatStorage storage) {
-  if (tensors.contains(std::string(kMetadataKey))) {
+  if (tensors.contains(kMetadataKey)) {
     throw CheckpointError("a tensor of '{}' is named __metadata__, which the format reserves",
                           path.string());
   }
@@ -295,13 +295,6 @@ void WriteSafetensors(const fs::path& path, const ArrayPointers& tensors,
   file.Write(text);
   for (const OutgoingTensor& tensor : order) WriteTensor(&file, tensor, path);
   file.Commit();
-}
-
-void WriteSafetensors(const fs::path& path, const ArrayMap& tensors,
-                      const std::map<std::string, std::string>& metadata, FloatStorage storage) {
-  ArrayPointers pointers;
-  for (const auto& [name, array] : tensors) pointers[name] = &array;
-  WriteSafetensors(path, pointers, metadata, storage);
 }
 
 }  // namespace dp_bench::run

@@ -43,15 +43,9 @@ inline std::string_view Name(FloatStorage storage) {
   return kFloatStorageNames[static_cast<std::size_t>(storage)];
 }
 
-/// Not owned.
-using ArrayPointers = std::map<std::string, const Array*>;
-
 /// Writes atomically (core/atomic_file.h). Equal tensors and metadata give equal bytes: tensors are
 /// sorted by descending element size, then by name, so that each one is aligned. Throws
 /// Error{kCheckpoint} naming a tensor with a number that is finite but not in 16 bits.
-void WriteSafetensors(const std::filesystem::path& path, const ArrayPointers& tensors,
-                      const std::map<std::string, std::string>& metadata = {},
-                      FloatStorage storage = FloatStorage::kFloat32);
 void WriteSafetensors(const std::filesystem::path& path, const ArrayMap& tensors,
                       const std::map<std::string, std::string>& metadata = {},
                       FloatStorage storage = FloatStorage::kFloat32);
