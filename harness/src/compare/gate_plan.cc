@@ -13,6 +13,7 @@
 #include "compare/graded_score.h"
 #include "compare/pairing.h"
 #include "core/errors.h"
+#include "core/json.h"
 #include "core/random_streams.h"
 
 namespace dp_bench::compare {
@@ -243,11 +244,6 @@ PlannedDrop PlanDrop(const Recording& recording, double drop, const SequentialTe
   return planned;
 }
 
-template <class T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
 }  // namespace
 
 GatePlan PlanGate(const run::RunFolder& baseline, const run::RunFolder* candidate,
@@ -287,9 +283,9 @@ Json ToJson(const std::vector<GatePlan>& plans) {
     for (const PlannedDrop& planned : plan.drops) {
       drops.push_back({{"drop", planned.drop},
                        {"score_drop", planned.score_drop},
-                       {"median", OrNull(planned.median)},
-                       {"mean", OrNull(planned.mean)},
-                       {"quantile_90", OrNull(planned.quantile_90)},
+                       {"median", core::OrNull(planned.median)},
+                       {"mean", core::OrNull(planned.mean)},
+                       {"quantile_90", core::OrNull(planned.quantile_90)},
                        {"fail_rate", planned.fail_rate},
                        {"pass_rate", planned.pass_rate}});
     }

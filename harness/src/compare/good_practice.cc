@@ -169,7 +169,7 @@ Json ToJson(const GoodPractice& practice) {
            {{"params", success.params},
             {"score_metric", OrNull(success.score_metric)},
             {"n_lost_again", success.n_lost_again},
-            {"lost_again", success.lost_again ? Json(*success.lost_again) : Json()}}},
+            {"lost_again", core::OrNull(success.lost_again)}}},
           {"failures", failures},
           {"duplicates", same.n_known == 0 ? Json()
                                            : Json{{"n_known", same.n_known},

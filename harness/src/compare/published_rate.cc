@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/errors.h"
+#include "core/json.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -121,7 +122,7 @@ nlohmann::json ToJson(const PublishedCheck& check) {
           {"p_exact", check.p_exact},
           {"predicted_low", check.predicted_low},
           {"predicted_high", check.predicted_high},
-          {"n_to_detect", check.n_to_detect ? nlohmann::json(*check.n_to_detect) : nullptr}};
+          {"n_to_detect", core::OrNull(check.n_to_detect)}};
 }
 
 }  // namespace dp_bench::compare

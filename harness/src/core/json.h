@@ -48,6 +48,12 @@ nlohmann::json ValueAt(const nlohmann::json& json, const std::string& pointer);
 std::string TextAt(const nlohmann::json& json, const std::string& pointer,
                    const std::string& otherwise = "");
 
+/// The value; null if there is none.
+template <class T>
+nlohmann::json OrNull(const std::optional<T>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json();
+}
+
 /// Throws: `found` is not what was `wanted`.
 using RefuseJson = std::function<void(std::string_view wanted, const nlohmann::json& found)>;
 
@@ -131,7 +137,7 @@ class JsonFields {
   template <class T>
   void operator()(const char* key, std::optional<T>* member) const {
     if (written_ != nullptr) {
-      (*written_)[key] = *member ? nlohmann::json(**member) : nlohmann::json();
+      (*written_)[key] = OrNull(*member);
     } else {
       *member = read_->GetOptional<T>(key);
     }

@@ -10,6 +10,7 @@
 
 #include "compare/graded_score.h"
 #include "compare/success_over_time.h"
+#include "core/json.h"
 #include "core/output_file.h"
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
@@ -104,8 +105,7 @@ Json CandidateJson(const compare::CandidateComparison& candidate) {
                  {"p_holm", candidate.p_holm}}},
                {"power",
                 {{"discordant_rate", is_paired ? Json(candidate.discordant_rate) : Json()},
-                 {is_paired ? "n_pairs" : "n_episodes",
-                  candidate.n_to_detect ? Json(*candidate.n_to_detect) : Json()}}},
+                 {is_paired ? "n_pairs" : "n_episodes", core::OrNull(candidate.n_to_detect)}}},
                {"discordant", discordant},
                {"only_in_a", candidate.outcomes.only_in_a},
                {"only_in_b", candidate.outcomes.only_in_b},

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "compare/suite_ranking.h"
+#include "core/json.h"
 #include "core/output_file.h"
 #include "core/progress.h"
 #include "report/render.h"
@@ -54,7 +55,7 @@ Json RateJson(const compare::SuiteTable& table, const SuiteExtras& extras,
   }
   json["n_failed"] = n_failed > 0 ? Json(n_failed) : Json();
   json["n_policy_faults"] = rate->n_policy_faults > 0 ? Json(rate->n_policy_faults) : Json();
-  json["without_faults"] = rate->without_faults ? Json(*rate->without_faults) : Json();
+  json["without_faults"] = core::OrNull(rate->without_faults);
   return json;
 }
 
@@ -64,7 +65,7 @@ Json MeanJson(const compare::SuiteMean* mean) {
           {"mean", mean->mean},
           {"low", mean->low},
           {"high", mean->high},
-          {"at_end", mean->at_end ? Json(*mean->at_end) : Json()},
+          {"at_end", core::OrNull(mean->at_end)},
           {"n_tasks", mean->n_tasks},
           {"n_wanted", mean->n_wanted},
           {"is_part", mean->n_tasks < mean->n_wanted}};
