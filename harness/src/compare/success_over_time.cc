@@ -4,7 +4,6 @@
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "compare/graded_score.h"
 #include "core/errors.h"
@@ -180,11 +179,6 @@ Json ToJson(const SuccessOverTime& described, double control_hz) {
             {"low", factor * described.throughput.low},
             {"high", factor * described.throughput.high}};
   };
-  Json curve = Json::array();
-  for (const SuccessByStep& point : described.curve) {
-    curve.push_back(
-        {{"step", point.step}, {"share", point.share}, {"low", point.low}, {"high", point.high}});
-  }
   Json definitions;
   if (described.definitions) {
     definitions = {{"at_any_time", described.definitions->at_any_time},
@@ -201,7 +195,7 @@ Json ToJson(const SuccessOverTime& described, double control_hz) {
           {"per_1000_steps", rate(1000.0)},
           {"per_hour", control_hz > 0.0 ? rate(3600.0 * control_hz) : Json()},
           {"definitions", definitions},
-          {"curve", curve}};
+          {"curve", described.curve}};
 }
 
 }  // namespace dp_bench::compare

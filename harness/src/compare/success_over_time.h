@@ -2,7 +2,7 @@
 // steps.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -26,6 +26,7 @@ struct SuccessByStep {
   double low = 0.0;
   double high = 0.0;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SuccessByStep, step, share, low, high)
 
 /// The curve of Kaplan and Meier (1958, "Nonparametric estimation from incomplete observations"),
 /// as 1 - S: one point per step in which an episode succeeded. The intervals are of Greenwood's
