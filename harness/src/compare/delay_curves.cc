@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "compare/run_comparison.h"
@@ -72,15 +71,6 @@ void AddLetters(std::span<DelayPointResult* const> place) {
   for (std::size_t i = 0; i < place.size(); ++i) place[i]->letters = comparison.runs[i].letters;
 }
 
-nlohmann::json JsonOf(const std::optional<PairedEffect>& effect) {
-  if (!effect) return nullptr;
-  return {{"difference", effect->difference},
-          {"low", effect->low},
-          {"high", effect->high},
-          {"p", effect->p},
-          {"n_pairs", effect->n_pairs}};
-}
-
 }  // namespace
 
 std::vector<DelayPointResult> CompareDelays(std::span<const DelayPoint> points) {
@@ -114,39 +104,42 @@ std::vector<DelayPointResult> CompareDelays(std::span<const DelayPoint> points) 
   return results;
 }
 
+nlohmann::json ToJson(const DelayPoint& point, const std::filesystem::path& base) {
+  return {{"method", point.method},
+          {"delay", core::OrNull(point.delay)},
+          {"delay_ms", core::OrNull(point.delay_ms)},
+          {"execute", point.execute},
+          {"folder", point.folder.lexically_proximate(base).string()}};
+}
+
 nlohmann::json ToJson(const DelayPointResult& result, const std::filesystem::path& base) {
   const DelayPoint& point = result.point;
   const run::SplitSummary& test = result.test;
   const auto n_steps = static_cast<double>(std::max<std::int64_t>(1, test.n_steps));
-  nlohmann::json row = {
-      {"method", point.method},
-      {"delay", point.delay ? nlohmann::json(*point.delay) : nlohmann::json()},
-      {"delay_ms", point.delay_ms ? nlohmann::json(*point.delay_ms) : nlohmann::json()},
-      {"execute", point.execute},
-      {"folder", point.folder.lexically_proximate(base).string()},
-      {"n_episodes", test.n_episodes},
-      {"n_success", test.n_success},
-      {"n_failed", test.n_failed},
-      {"success_rate", result.success_rate.rate},
-      {"low", result.success_rate.low},
-      {"high", result.success_rate.high},
-      {"mean_score", test.mean_score},
-      {"n_steps", test.n_steps},
-      {"n_stale_steps", test.n_stale_steps},
-      {"stale_share", static_cast<double>(test.n_stale_steps) / n_steps},
-      {"late_share",
-       test.n_plans > 0 ? static_cast<double>(test.n_late_plans) / static_cast<double>(test.n_plans)
-                        : 0.0},
-      {"over_time",
-       result.over_time ? ToJson(*result.over_time, result.control_hz) : nlohmann::json()},
-      {"jerk_at_seams", result.jerk_at_seams},
-      {"jerk_elsewhere", result.jerk_elsewhere},
-      {"against_naive", JsonOf(result.against_naive)},
-      {"against_waiting", JsonOf(result.against_waiting)},
-      {"letters", result.letters}};
+  nlohmann::json row = ToJson(point, base);
+  row.update({{"n_episodes", test.n_episodes},
+              {"n_success", test.n_success},
+              {"n_failed", test.n_failed},
+              {"success_rate", result.success_rate.rate},
+              {"low", result.success_rate.low},
+              {"high", result.success_rate.high},
+              {"mean_score", test.mean_score},
+              {"n_steps", test.n_steps},
+              {"n_stale_steps", test.n_stale_steps},
+              {"stale_share", static_cast<double>(test.n_stale_steps) / n_steps},
+              {"late_share", test.n_plans > 0 ? static_cast<double>(test.n_late_plans) /
+                                                    static_cast<double>(test.n_plans)
+                                              : 0.0},
+              {"over_time",
+               result.over_time ? ToJson(*result.over_time, result.control_hz) : nlohmann::json()},
+              {"jerk_at_seams", result.jerk_at_seams},
+              {"jerk_elsewhere", result.jerk_elsewhere},
+              {"against_naive", core::OrNull(result.against_naive)},
+              {"against_waiting", core::OrNull(result.against_waiting)},
+              {"letters", result.letters}});
   if (point.policy.empty()) return row;
   row["policy"] = point.policy;
-  row["against_first"] = JsonOf(result.against_first);
+  row["against_first"] = core::OrNull(result.against_first);
   return row;
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,6 +43,7 @@ struct PairedEffect {
   double p = 1.0;
   int n_pairs = 0;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairedEffect, difference, low, high, p, n_pairs)
 
 struct DelayPointResult {
   DelayPoint point;
@@ -64,11 +65,14 @@ struct DelayPointResult {
 /// and execute.
 std::vector<DelayPointResult> CompareDelays(std::span<const DelayPoint> points);
 
-/// A row: policy (with several), method, delay, delay_ms, execute, folder (relative to `base`),
-/// n_episodes, n_success, n_failed, success_rate, low, high, mean_score, n_steps, n_stale_steps,
-/// stale_share, late_share, over_time (see success_over_time.h; null without a success),
-/// jerk_at_seams, jerk_elsewhere, against_naive, against_waiting and (with several policies)
-/// against_first {difference, low, high, p, n_pairs} or null, letters.
+/// A point of delays.json: method, delay, delay_ms, execute, folder (relative to `base`).
+nlohmann::json ToJson(const DelayPoint& point, const std::filesystem::path& base);
+
+/// A row: the same, policy (with several), n_episodes, n_success, n_failed, success_rate, low,
+/// high, mean_score, n_steps, n_stale_steps, stale_share, late_share, over_time (see
+/// success_over_time.h; null without a success), jerk_at_seams, jerk_elsewhere, against_naive,
+/// against_waiting and (with several policies) against_first {difference, low, high, p, n_pairs} or
+/// null, letters.
 nlohmann::json ToJson(const DelayPointResult& result, const std::filesystem::path& base);
 
 /// What delays.json says about its grid.

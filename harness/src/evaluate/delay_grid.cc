@@ -209,14 +209,6 @@ void AddMissing(const std::vector<compare::DelayPoint>& asked,
   }
 }
 
-nlohmann::json PointJson(const compare::DelayPoint& point, const fs::path& folder) {
-  return {{"method", point.method},
-          {"delay", point.delay ? nlohmann::json(*point.delay) : nlohmann::json()},
-          {"delay_ms", point.delay_ms ? nlohmann::json(*point.delay_ms) : nlohmann::json()},
-          {"execute", point.execute},
-          {"folder", point.folder.lexically_proximate(folder).string()}};
-}
-
 void WriteGrid(const fs::path& folder, const CheckpointEvaluationOptions& options,
                const std::vector<compare::DelayPoint>& points, bool is_quasi_static,
                const nlohmann::json& rows) {
@@ -225,7 +217,7 @@ void WriteGrid(const fs::path& folder, const CheckpointEvaluationOptions& option
                          {"points", nlohmann::json::array()},
                          {"rows", rows}};
   for (const compare::DelayPoint& point : points) {
-    grid["points"].push_back(PointJson(point, folder));
+    grid["points"].push_back(compare::ToJson(point, folder));
   }
   core::WriteFileAtomically(folder / run::kDelaysFile, std::string_view(grid.dump(2) + "\n"));
 }
