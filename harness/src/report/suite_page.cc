@@ -162,18 +162,11 @@ Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
 
 Json PairRows(const compare::SuiteTable& table, const compare::SuiteRanking& ranking) {
   constexpr double kMostShown = 700.0;  // exp of more is infinite
-  Json rows = Json::array();
-  for (const compare::SuitePair& pair : ranking.pairs) {
-    const compare::PairEvidence& evidence = pair.ranked.evidence;
+  Json rows = compare::ToJson(table, ranking)["pairs"];
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const compare::PairEvidence& evidence = ranking.pairs[i].ranked.evidence;
     const double log_evidence = std::max(evidence.log_a_better, evidence.log_b_better);
-    Json row = Json(pair.counts);
-    row.update({{"a", table.policies[pair.ranked.a]},
-                {"b", table.policies[pair.ranked.b]},
-                {"n_seeds", pair.n_seeds},
-                {"difference", pair.difference},
-                {"evidence", std::exp(std::min(log_evidence, kMostShown))},
-                {"is_different", pair.ranked.is_different}});
-    rows.push_back(std::move(row));
+    rows[i]["evidence"] = std::exp(std::min(log_evidence, kMostShown));
   }
   return rows;
 }
