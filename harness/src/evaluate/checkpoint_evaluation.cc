@@ -395,9 +395,7 @@ int CheckpointEvaluation::EndShard(const run::RunResult& result) {
   if (!ranks_.is_root()) return 0;
   run::WriteLatency(folder(), evaluation_->MeasureLatency(*policy_, experiment_->device()));
   RecordCost(meter_, folder(), ranks_, result.records.size());
-  const auto n_failed = std::ranges::count_if(result.records, [](const run::EpisodeRecord& record) {
-    return record.failure_reason.has_value();
-  });
+  const auto n_failed = std::ranges::count_if(result.records, &run::EpisodeRecord::has_failed);
   core::PrintResult(
       "shard {} of {}: {} episodes done, {} failed; when all shards are done: dp_bench merge {}\n",
       options_.shard->index, options_.shard->n, result.records.size(), n_failed,

@@ -209,9 +209,7 @@ int ReportEvaluation(const run::RunResult& result, const run::PolicyLatency& lat
     core::PrintResult("{}\n", missing);
   }
   for (const fs::path& journal : run::JournalsIn(output_dir)) fs::remove(journal);
-  const bool is_broken = std::ranges::any_of(result.records, [](const run::EpisodeRecord& record) {
-    return record.failure_reason.has_value();
-  });
+  const bool is_broken = std::ranges::any_of(result.records, &run::EpisodeRecord::has_failed);
   return is_broken ? ExitCodeFor(ErrorCode::kEnv) : 0;
 }
 

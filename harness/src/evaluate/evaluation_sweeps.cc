@@ -305,9 +305,7 @@ bool ArmsEvaluation::ReportEffects(const std::vector<PerturbationArm>& arms,
   core::PrintResult("\n{}{}\n", report::EffectsTable(effects),
                     (control_ / run::kEffectsFile).string());
   return std::ranges::all_of(comparison.runs, [](const compare::ComparedRun& run) {
-    return std::ranges::none_of(run.files.episodes, [](const run::EpisodeRecord& record) {
-      return record.failure_reason.has_value();
-    });
+    return std::ranges::none_of(run.files.episodes, &run::EpisodeRecord::has_failed);
   });
 }
 

@@ -197,9 +197,7 @@ class RunPage {
       page_["grids"].push_back(GridJson(split));
     }
     page_["episodes"] = EpisodesJson();
-    page_["any_failed"] = std::ranges::any_of(run_.episodes, [](const run::EpisodeRecord& record) {
-      return record.failure_reason.has_value();
-    });
+    page_["any_failed"] = std::ranges::any_of(run_.episodes, &run::EpisodeRecord::has_failed);
   }
 
   void SetCurves() {

@@ -122,6 +122,8 @@ struct EpisodeRecord {
   std::string video;                    // relative to the output folder; empty: none
   std::string video_error;              // why no video was recorded
   double wall_s = 0.0;
+
+  bool has_failed() const { return failure_reason.has_value(); }
 };
 
 /// Results of one split. Failed episodes count, with the score 0 or their own if that is lower.

@@ -56,9 +56,7 @@ std::optional<int> MergeOnce(const MergeVerbOptions& options) {
   const run::RunFolder run = run::AsRunFolder(std::move(merged), options.output);
   report::WriteHtmlReport(run);
   core::PrintResult("report: {}\n", run.report_file().string());
-  const bool is_broken = std::ranges::any_of(run.episodes, [](const run::EpisodeRecord& record) {
-    return record.failure_reason.has_value();
-  });
+  const bool is_broken = std::ranges::any_of(run.episodes, &run::EpisodeRecord::has_failed);
   return is_broken ? ExitCodeFor(ErrorCode::kEnv) : 0;
 }
 
