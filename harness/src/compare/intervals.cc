@@ -125,7 +125,7 @@ RateInterval ClopperPearsonInterval(int n_success, int n, double confidence) {
   return interval;
 }
 
-RateInterval AnytimeInterval(int n_success, int n, double confidence) {
+RateInterval AnytimeInterval(int n_success, int n) {
   RateInterval interval = {.n_success = n_success, .n = n};
   if (n == 0) return interval;
   interval.rate = static_cast<double>(n_success) / n;
@@ -135,7 +135,7 @@ RateInterval AnytimeInterval(int n_success, int n, double confidence) {
     return std::lgamma(a) + std::lgamma(b) - std::lgamma(a + b);
   };
   const double mixture = log_beta(k + 0.5, m + 0.5) - log_beta(0.5, 0.5);
-  const double limit = -std::log(1.0 - confidence);
+  const double limit = -std::log(1.0 - 0.95);
   // the evidence of the outcomes against the rate p, whose logarithm is convex in p
   const auto is_refuted = [&](double p) {
     const double likelihood =
@@ -177,10 +177,9 @@ MeanInterval StudentInterval(std::span<const double> values, double confidence,
   return result;
 }
 
-MeanInterval WelchInterval(std::span<const double> a, std::span<const double> b,
-                           double confidence) {
-  const MeanInterval of_a = StudentInterval(a, confidence);
-  const MeanInterval of_b = StudentInterval(b, confidence);
+MeanInterval WelchInterval(std::span<const double> a, std::span<const double> b) {
+  const MeanInterval of_a = StudentInterval(a);
+  const MeanInterval of_b = StudentInterval(b);
   MeanInterval result = {.n = std::min(of_a.n, of_b.n), .mean = of_b.mean - of_a.mean};
   if (result.n < 2) {
     result.low = -std::numeric_limits<double>::infinity();
@@ -195,8 +194,8 @@ MeanInterval WelchInterval(std::span<const double> a, std::span<const double> b,
   if (error == 0.0) return result;
   const double freedom =
       error * error / (error_a * error_a / (of_a.n - 1) + error_b * error_b / (of_b.n - 1));
-  const double half = result.std_dev * boost::math::quantile(boost::math::students_t(freedom),
-                                                             0.5 + confidence / 2.0);
+  const double half =
+      result.std_dev * boost::math::quantile(boost::math::students_t(freedom), 0.5 + 0.95 / 2.0);
   result.low -= half;
   result.high += half;
   return result;

@@ -31,10 +31,10 @@ RateInterval WilsonIntervalOf(double rate, int n, double confidence = 0.95);
 /// never below `confidence`, so it is wider. Without episodes it is [0, 1].
 RateInterval ClopperPearsonInterval(int n_success, int n, double confidence = 0.95);
 
-/// Holds at every number of episodes at once, so one may look after each of them: the confidence
-/// sequence of Robbins (1970) with the mixture Beta(1/2, 1/2). Wider than Wilson's. Without
-/// episodes it is [0, 1].
-RateInterval AnytimeInterval(int n_success, int n, double confidence = 0.95);
+/// With 95 %, holds at every number of episodes at once, so one may look after each of them: the
+/// confidence sequence of Robbins (1970) with the mixture Beta(1/2, 1/2). Wider than Wilson's.
+/// Without episodes it is [0, 1].
+RateInterval AnytimeInterval(int n_success, int n);
 
 struct MeanInterval {
   int n = 0;
@@ -52,11 +52,10 @@ struct MeanInterval {
 MeanInterval StudentInterval(std::span<const double> values, double confidence = 0.95,
                              double std_dev_if_equal = 0.0);
 
-/// Welch's interval (1947) for the difference of two means, b minus a, of independent values. Needs
-/// two values of each; the interval is infinite otherwise. `n` is the smaller number of values,
-/// `std_dev` the standard error of the difference.
-MeanInterval WelchInterval(std::span<const double> a, std::span<const double> b,
-                           double confidence = 0.95);
+/// Welch's interval (1947, 95 %) for the difference of two means, b minus a, of independent values.
+/// Needs two values of each; the interval is infinite otherwise. `n` is the smaller number of
+/// values, `std_dev` the standard error of the difference.
+MeanInterval WelchInterval(std::span<const double> a, std::span<const double> b);
 
 /// Success rate of B minus that of A, in [-1, 1].
 struct DifferenceInterval {

@@ -16,6 +16,7 @@
 namespace dp_bench::compare {
 namespace {
 
+constexpr double kAlpha = 0.05;
 constexpr std::size_t kBets = 24;
 
 // 0.02 to about 45. The best bet is about mean over variance of the differences, which is large for
@@ -98,20 +99,19 @@ PairEvidence EvidenceOf(std::span<const double> differences) {
   return {.log_a_better = LogWealth(counts, 1.0), .log_b_better = LogWealth(counts, -1.0)};
 }
 
-void NameDifferences(std::span<RankedPair> pairs, double alpha) {
+void NameDifferences(std::span<RankedPair> pairs) {
   std::vector<double> log_evidence;
   for (const RankedPair& pair : pairs) {
     log_evidence.push_back(pair.evidence.log_a_better);
     log_evidence.push_back(pair.evidence.log_b_better);
   }
-  const std::vector<bool> is_named = NameDrops(log_evidence, alpha);
+  const std::vector<bool> is_named = NameDrops(log_evidence, kAlpha);
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     pairs[i].is_different = is_named[2 * i] || is_named[2 * i + 1];
   }
 }
 
-std::vector<RankInterval> RankIntervals(std::size_t n, std::span<const RankedPair> pairs,
-                                        double alpha) {
+std::vector<RankInterval> RankIntervals(std::size_t n, std::span<const RankedPair> pairs) {
   struct Claim {
     double log_evidence;
     std::size_t better;
@@ -127,7 +127,7 @@ std::vector<RankInterval> RankIntervals(std::size_t n, std::span<const RankedPai
   std::vector<RankInterval> ranks(n, {.best = 1, .worst = static_cast<int>(n)});
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const auto n_left = static_cast<double>(claims.size() - i);
-    if (claims[i].log_evidence < std::log(n_left / alpha)) break;
+    if (claims[i].log_evidence < std::log(n_left / kAlpha)) break;
     ++ranks[claims[i].worse].best;
     --ranks[claims[i].better].worst;
   }

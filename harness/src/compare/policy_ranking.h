@@ -49,14 +49,13 @@ struct RankedPair {
 };
 
 /// e-BH (Wang and Ramdas 2022, "False discovery rate control with e-values") over both directions
-/// of all pairs, for any dependence between them: on average, at most a share `alpha` of the pairs
-/// that are named differ in the other direction or not at all.
-void NameDifferences(std::span<RankedPair> pairs, double alpha = 0.05);
+/// of all pairs, for any dependence between them: on average, at most 5 % of the pairs that are
+/// named differ in the other direction or not at all.
+void NameDifferences(std::span<RankedPair> pairs);
 
-/// The ranks of `n` policies that the evidence leaves open. With a probability of at least 1 -
-/// `alpha` all intervals hold at once: Holm's procedure with 1/E as p-values.
-std::vector<RankInterval> RankIntervals(std::size_t n, std::span<const RankedPair> pairs,
-                                        double alpha = 0.05);
+/// The ranks of `n` policies that the evidence leaves open. With a probability of at least 95 % all
+/// intervals hold at once: Holm's procedure with 1/E as p-values.
+std::vector<RankInterval> RankIntervals(std::size_t n, std::span<const RankedPair> pairs);
 
 /// Insert-and-absorb (Piepho 2004, "An algorithm for a letter-based representation of all-pairwise
 /// comparisons"). `different` lists the pairs of runs 0 to n - 1 that differ significantly. Two

@@ -25,9 +25,10 @@ double LowerTailOverLastTerm(int k, int other) {
   return sum;
 }
 
-// The smallest margin D for which ln E >= `threshold` refutes "drop >= D"; E grows with D.
+// The smallest margin D for which the evidence refutes "drop >= D"; it grows with D.
 template <class LogEvidence>
-double SmallestRefutedMargin(const LogEvidence& log_evidence, double threshold) {
+double SmallestRefutedMargin(const LogEvidence& log_evidence) {
+  const double threshold = std::log(2.0 / (1.0 - 0.95));  // half of the error on each side
   double low = -1.0;
   double high = 1.0;
   for (int i = 0; i < 50; ++i) {
@@ -100,29 +101,25 @@ double PassEvidence::Log(const OutcomeCounts& counts) const {
   return LogMeanEvidence(log_wealth);
 }
 
-DropInterval AnytimeDropInterval(const OutcomeCounts& counts, double confidence) {
-  DPB_ASSERT(confidence > 0.0 && confidence < 1.0);
+DropInterval AnytimeDropInterval(const OutcomeCounts& counts) {
   DropInterval interval;
   if (counts.n_pairs() == 0) return interval;
   interval.drop = static_cast<double>(counts.n_lost - counts.n_gained) / counts.n_pairs();
-  const double threshold = std::log(2.0 / (1.0 - confidence));  // half of the error on each side
   const auto evidence_of = [](const OutcomeCounts& seen) {
     return [seen](double margin) { return PassEvidence(margin).Log(seen); };
   };
-  interval.high = SmallestRefutedMargin(evidence_of(counts), threshold);
+  interval.high = SmallestRefutedMargin(evidence_of(counts));
   const OutcomeCounts reversed = {
       .n_lost = counts.n_gained, .n_gained = counts.n_lost, .n_same = counts.n_same};
-  interval.low = -SmallestRefutedMargin(evidence_of(reversed), threshold);
+  interval.low = -SmallestRefutedMargin(evidence_of(reversed));
   return interval;
 }
 
-DropInterval AnytimeScoreDropInterval(std::span<const double> changes, double confidence) {
-  DPB_ASSERT(confidence > 0.0 && confidence < 1.0);
+DropInterval AnytimeScoreDropInterval(std::span<const double> changes) {
   DropInterval interval;
   if (changes.empty()) return interval;
   const double sum = std::accumulate(changes.begin(), changes.end(), 0.0);
   interval.drop = -sum / static_cast<double>(changes.size());
-  const double threshold = std::log(2.0 / (1.0 - confidence));  // half of the error on each side
   const auto evidence_of = [changes](double sign) {
     return [changes, sign](double margin) {
       BetMixture evidence = BetMixture::AgainstDropOf(margin);
@@ -130,8 +127,8 @@ DropInterval AnytimeScoreDropInterval(std::span<const double> changes, double co
       return evidence.Log();
     };
   };
-  interval.high = SmallestRefutedMargin(evidence_of(1.0), threshold);
-  interval.low = -SmallestRefutedMargin(evidence_of(-1.0), threshold);
+  interval.high = SmallestRefutedMargin(evidence_of(1.0));
+  interval.low = -SmallestRefutedMargin(evidence_of(-1.0));
   return interval;
 }
 

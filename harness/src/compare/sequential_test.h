@@ -57,11 +57,11 @@ struct DropInterval {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DropInterval, drop, low, high)
 
 /// The drops that the evidence does not rule out. They cover the true drop at all looks together
-/// with a probability of at least `confidence`. The interval is wider than one for a single look.
-DropInterval AnytimeDropInterval(const OutcomeCounts& counts, double confidence = 0.95);
+/// with a probability of at least 95 %. The interval is wider than one for a single look.
+DropInterval AnytimeDropInterval(const OutcomeCounts& counts);
 
 /// The same for the mean drop of a score, from its changes, new minus old, each in [-1, 1].
-DropInterval AnytimeScoreDropInterval(std::span<const double> changes, double confidence = 0.95);
+DropInterval AnytimeScoreDropInterval(std::span<const double> changes);
 
 // Evidence about several tasks at once, from one e-value of each. It holds for any dependence
 // between the tasks: they may share seeds, policy and env. All values are natural logarithms.

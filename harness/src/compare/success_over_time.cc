@@ -13,9 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-double NormalQuantile(double confidence) {
-  return boost::math::quantile(boost::math::normal(), 0.5 + 0.5 * confidence);
-}
+// Of intervals of 95 %.
+double NormalQuantile() { return boost::math::quantile(boost::math::normal(), 0.5 + 0.5 * 0.95); }
 
 // A step in which episodes succeeded, of those still observed there.
 struct EventStep {
@@ -77,8 +76,8 @@ std::optional<SuccessDefinitions> DefinitionsOf(std::span<const run::EpisodeReco
 
 }  // namespace
 
-std::vector<SuccessByStep> KaplanMeier(std::span<const ObservedTime> times, double confidence) {
-  const double z = NormalQuantile(confidence);
+std::vector<SuccessByStep> KaplanMeier(std::span<const ObservedTime> times) {
+  const double z = NormalQuantile();
   std::vector<SuccessByStep> curve;
   double variance = 0.0;  // of ln S
   for (const EventStep& event : EventSteps(times)) {
@@ -96,8 +95,7 @@ std::vector<SuccessByStep> KaplanMeier(std::span<const ObservedTime> times, doub
   return curve;
 }
 
-MeanInterval RestrictedMeanTime(std::span<const ObservedTime> times, int horizon,
-                                double confidence) {
+MeanInterval RestrictedMeanTime(std::span<const ObservedTime> times, int horizon) {
   DPB_ASSERT(!times.empty());
   std::vector<EventStep> events = EventSteps(times);
   std::erase_if(events, [horizon](const EventStep& event) { return event.step >= horizon; });
@@ -111,7 +109,7 @@ MeanInterval RestrictedMeanTime(std::span<const ObservedTime> times, int horizon
     until = event->step;
   }
   area += until;
-  const double half = NormalQuantile(confidence) * std::sqrt(variance);
+  const double half = NormalQuantile() * std::sqrt(variance);
   return {.n = static_cast<int>(times.size()),
           .mean = area,
           .std_dev = std::sqrt(variance * static_cast<double>(times.size())),
@@ -119,8 +117,7 @@ MeanInterval RestrictedMeanTime(std::span<const ObservedTime> times, int horizon
           .high = std::min<double>(horizon, area + half)};
 }
 
-Throughput SuccessesPerStep(std::span<const run::EpisodeRecord> records, std::string_view split,
-                            double confidence) {
+Throughput SuccessesPerStep(std::span<const run::EpisodeRecord> records, std::string_view split) {
   double n_success = 0.0;
   double n_steps = 0.0;
   for (const run::EpisodeRecord& record : records) {
@@ -135,7 +132,7 @@ Throughput SuccessesPerStep(std::span<const run::EpisodeRecord> records, std::st
     if (record.split != split) continue;
     residuals.push_back((record.success ? 1.0 : 0.0) - found.per_step * record.n_steps);
   }
-  const MeanInterval interval = StudentInterval(residuals, confidence);
+  const MeanInterval interval = StudentInterval(residuals);
   const double mean_steps = n_steps / static_cast<double>(residuals.size());
   found.low = std::max(0.0, found.per_step + (interval.low - interval.mean) / mean_steps);
   found.high = found.per_step + (interval.high - interval.mean) / mean_steps;

@@ -29,26 +29,23 @@ struct SuccessByStep {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SuccessByStep, step, share, low, high)
 
 /// The curve of Kaplan and Meier (1958, "Nonparametric estimation from incomplete observations"),
-/// as 1 - S: one point per step in which an episode succeeded. The intervals are of Greenwood's
-/// variance on the scale ln(-ln S) (Kalbfleisch and Prentice 1980).
-std::vector<SuccessByStep> KaplanMeier(std::span<const ObservedTime> times,
-                                       double confidence = 0.95);
+/// as 1 - S: one point per step in which an episode succeeded. The intervals (95 %) are of
+/// Greenwood's variance on the scale ln(-ln S) (Kalbfleisch and Prentice 1980).
+std::vector<SuccessByStep> KaplanMeier(std::span<const ObservedTime> times);
 
 /// The restricted mean time to success: the mean of the smaller of the time and `horizon`, the area
-/// below S up to there (Royston and Parmar 2013). `n` counts the episodes; the interval is normal,
-/// with Greenwood's variance. Needs at least one episode.
-MeanInterval RestrictedMeanTime(std::span<const ObservedTime> times, int horizon,
-                                double confidence = 0.95);
+/// below S up to there (Royston and Parmar 2013). `n` counts the episodes; the interval (95 %) is
+/// normal, with Greenwood's variance. Needs at least one episode.
+MeanInterval RestrictedMeanTime(std::span<const ObservedTime> times, int horizon);
 
-/// Successes per step of simulation over all episodes, with the interval of a ratio of means by the
-/// delta method (Cochran 1977, "Sampling Techniques", 6.4).
+/// Successes per step of simulation over all episodes, with the interval (95 %) of a ratio of means
+/// by the delta method (Cochran 1977, "Sampling Techniques", 6.4).
 struct Throughput {
   double per_step = 0.0;
   double low = 0.0;
   double high = 0.0;
 };
-Throughput SuccessesPerStep(std::span<const run::EpisodeRecord> records, std::string_view split,
-                            double confidence = 0.95);
+Throughput SuccessesPerStep(std::span<const run::EpisodeRecord> records, std::string_view split);
 
 constexpr int kHeldSteps = 10;
 
