@@ -162,16 +162,16 @@ std::unique_ptr<task::OutputFolder> OpenGrid(const CheckpointEvaluationOptions& 
 }
 
 // What a resumed grid evaluates.
-nlohmann::json SubjectOf(const CheckpointEvaluationOptions& options) {
-  const task::ExperimentOptions& experiment = options.experiment;
-  const fs::path& checkpoint = options.checkpoint;
-  return {{"checkpoint", checkpoint.empty() ? "" : fs::absolute(checkpoint).string()},
-          {"weights", options.weights},
-          {"policy", experiment.policy},
-          {"env", experiment.env},
-          {"obs", experiment.obs},
-          {"task", experiment.task},
-          {"overrides", experiment.overrides}};
+void VisitSubject(const core::JsonFields& fields, CheckpointEvaluationOptions* c) {
+  std::string checkpoint = c->checkpoint.empty() ? "" : fs::absolute(c->checkpoint).string();
+  fields("checkpoint", &checkpoint);
+  c->checkpoint = checkpoint;
+  fields("weights", &c->weights);
+  fields("policy", &c->experiment.policy);
+  fields("env", &c->experiment.env);
+  fields("obs", &c->experiment.obs);
+  fields("task", &c->experiment.task);
+  fields("overrides", &c->experiment.overrides);
 }
 
 // Takes what the grid in `folder` evaluates, and returns its points.
@@ -186,15 +186,8 @@ std::vector<compare::DelayPoint> TakeSubject(const fs::path& folder,
   const std::string text = core::ReadTextFile(file, kMaxGridBytes);
   const std::string origin = file.string();
   const nlohmann::json grid = core::ParseJson(text, origin);
-  const core::JsonView subject = core::JsonView(grid, origin).At("of");
-  options->checkpoint = subject.Get<std::string>("checkpoint");
-  options->weights = subject.Get<std::string>("weights");
-  experiment.policy = subject.Get<std::string>("policy");
-  experiment.env = subject.Get<std::string>("env");
+  VisitSubject(core::JsonFields(core::JsonView(grid, origin).At("of")), options);
   experiment.takes_env_only = experiment.policy.empty() && !experiment.env.empty();
-  experiment.obs = subject.Get<std::string>("obs");
-  experiment.task = subject.Get<std::string>("task");
-  experiment.overrides = subject.Get<std::vector<std::string>>("overrides");
   return compare::ReadDelayGrid(text, folder, origin).points;
 }
 
@@ -212,7 +205,7 @@ void AddMissing(const std::vector<compare::DelayPoint>& asked,
 void WriteGrid(const fs::path& folder, const CheckpointEvaluationOptions& options,
                const std::vector<compare::DelayPoint>& points, bool is_quasi_static,
                const nlohmann::json& rows) {
-  nlohmann::json grid = {{"of", SubjectOf(options)},
+  nlohmann::json grid = {{"of", core::ToFields(options, VisitSubject)},
                          {"is_quasi_static", is_quasi_static},
                          {"points", nlohmann::json::array()},
                          {"rows", rows}};
