@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "compare/graded_score.h"
+#include "compare/success_over_time.h"
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
@@ -355,7 +356,7 @@ std::string BaselineJson(const run::RunFolder& run, std::string_view decided_by)
   RequireOutcomes(run);
   run::RunFolder rule;  // what decides, as ParseBaseline reads it
   rule.decided_by = decided_by;
-  rule.horizon = HorizonOf(run);
+  rule.horizon = std::max(1, LongestEpisode(run.episodes, "test"));
   for (const run::EpisodeRecord& record : run.episodes) {
     if (record.split == "test") GradedScore(rule, run, record);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compare/sequential_test.h"
+#include "compare/success_over_time.h"
 #include "core/errors.h"
 
 namespace dp_bench::compare {
@@ -48,7 +49,7 @@ std::vector<GradedComparison> CompareGraded(const run::RunFolder& a, const run::
   std::vector<GradedComparison> compared;
   if (outcomes.pairs.empty()) return compared;
   run::RunFolder rule;
-  rule.horizon = HorizonOf(a);
+  rule.horizon = std::max(1, LongestEpisode(a.episodes, "test"));
   for (const std::string_view decided_by : {kByScore, kByTime}) {
     rule.decided_by = decided_by;
     std::vector<double> changes;
@@ -73,14 +74,6 @@ std::vector<GradedComparison> CompareGraded(const run::RunFolder& a, const run::
                         .log_better_evidence = better.Log()});
   }
   return compared;
-}
-
-int HorizonOf(const run::RunFolder& run) {
-  int horizon = 1;
-  for (const run::EpisodeRecord& record : run.episodes) {
-    if (record.split == "test") horizon = std::max(horizon, record.n_steps);
-  }
-  return horizon;
 }
 
 }  // namespace dp_bench::compare

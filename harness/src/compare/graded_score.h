@@ -54,7 +54,4 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GradedComparison, decided_by, n_pairs, differ
 std::vector<GradedComparison> CompareGraded(const run::RunFolder& a, const run::RunFolder& b,
                                             const PairedOutcomes& outcomes);
 
-/// The longest test episode, in steps; at least 1.
-int HorizonOf(const run::RunFolder& run);
-
 }  // namespace dp_bench::compare
