@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -22,6 +21,7 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
+#include "core/parse_number.h"
 #include "core/progress.h"
 #include "data/key_check.h"
 #include "data/reader/keyed_dataset.h"
@@ -102,13 +102,9 @@ int Copy(std::vector<task::DatasetConversion> conversions, const DatasetVerbOpti
 }
 
 std::int64_t ReadIndex(const std::string& text, const std::string& all) {
-  std::int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (text.empty() || result.ec != std::errc() || result.ptr != end || value < 0) {
-    throw UsageError("--episodes {}: expected numbers and ranges, such as 0-99,120", all);
-  }
-  return value;
+  const auto value = core::ParseNumber<std::int64_t>(text);
+  if (value && *value >= 0) return *value;
+  throw UsageError("--episodes {}: expected numbers and ranges, such as 0-99,120", all);
 }
 
 // "0-2,7" is 0, 1, 2, 7.

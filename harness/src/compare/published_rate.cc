@@ -3,23 +3,16 @@
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/special_functions/beta.hpp>
 #include <boost/math/special_functions/gamma.hpp>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
 
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/parse_number.h"
 
 namespace dp_bench::compare {
 namespace {
-
-std::optional<double> WholeNumber(std::string_view text) {
-  double value = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 [[noreturn]] void RefusePublished(std::string_view text) {
   throw UsageError(
@@ -72,11 +65,11 @@ PublishedRate ParsePublishedRate(std::string_view text) {
   std::string_view first = text.substr(0, slash);
   const bool is_percentage = first.ends_with('%');
   if (is_percentage) first.remove_suffix(1);
-  const std::optional<double> number = WholeNumber(first);
+  const auto number = core::ParseNumber<double>(first);
   if (!number || !(*number >= 0.0)) RefusePublished(text);
   PublishedRate published;
   if (slash != std::string_view::npos) {
-    const std::optional<double> n = WholeNumber(text.substr(slash + 1));
+    const auto n = core::ParseNumber<double>(text.substr(slash + 1));
     if (!n || !(*n >= 1.0) || *n > kMostEpisodes || *n != std::floor(*n)) RefusePublished(text);
     published.n = static_cast<int>(*n);
   }

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <system_error>
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
+#include "core/parse_number.h"
 #include "core/system_error.h"
 
 namespace dp_bench::core {
@@ -31,11 +31,7 @@ std::optional<int> OpenDescriptorAt(const fs::path& path) {
   std::error_code ignored;
   if (fs::canonical(ParentOf(path), ignored) != fs::canonical("/proc/self/fd", ignored) || ignored)
     return std::nullopt;
-  const std::string name = path.filename().string();
-  int descriptor = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), descriptor);
-  const bool is_number = error == std::errc() && end == name.data() + name.size();
-  return is_number ? std::optional(descriptor) : std::nullopt;
+  return ParseNumber<int>(path.filename().string());
 }
 
 void RequireOpenForWriting(int descriptor, const fs::path& path) {

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -23,6 +22,7 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
+#include "core/parse_number.h"
 #include "core/shell.h"
 #include "core/stop_signal.h"
 #include "dp_bench/policy.h"
@@ -104,10 +104,8 @@ const Kind& FindKind(const std::string& name, const Subject& subject) {
 }
 
 double ParseStrength(const std::string& text, std::size_t begin) {
-  double value = 0.0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, fault] = std::from_chars(text.data() + begin, end, value);
-  if (fault == std::errc() && stop == end) return value;
+  const auto value = core::ParseNumber<double>(std::string_view(text).substr(begin));
+  if (value) return *value;
   throw UsageError("--perturb: expected a number after the '=' of '{}'", text);
 }
 

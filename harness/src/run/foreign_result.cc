@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/parse_number.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
 
@@ -132,13 +132,10 @@ RunFolder ReadDiffusionPolicy(const core::JsonView& file) {
   for (const auto& [key, value] : file.Members()) {
     if (!key.starts_with(kRewardKey)) continue;
     const std::string digits = key.substr(std::string_view(kRewardKey).size());
-    std::uint64_t seed = 0;
-    const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);
-    if (fault != std::errc() || end != digits.data() + digits.size()) {
-      value.Fail("expected a seed behind '{}', found '{}'", kRewardKey, digits);
-    }
+    const auto seed = core::ParseNumber<std::uint64_t>(digits);
+    if (!seed) value.Fail("expected a seed behind '{}', found '{}'", kRewardKey, digits);
     const auto reward = value.As<double>();
-    run.episodes.push_back(Episode(seed, reward >= 1.0, reward));
+    run.episodes.push_back(Episode(*seed, reward >= 1.0, reward));
   }
   std::ranges::sort(run.episodes, {}, &EpisodeRecord::seed);
   run.notes.push_back(
@@ -214,12 +211,9 @@ class Table {
 
 template <class T>
 T NumberIn(const std::string& cell, const char* what, const Table& table) {
-  T value = {};
-  const auto [end, fault] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (fault != std::errc() || end != cell.data() + cell.size()) {
-    table.Fail("expected {}, found '{}'", what, cell);
-  }
-  return value;
+  const std::optional<T> value = core::ParseNumber<T>(cell);
+  if (!value) table.Fail("expected {}, found '{}'", what, cell);
+  return *value;
 }
 
 bool TruthIn(const std::string& cell, const Table& table) {

@@ -1,7 +1,6 @@
 #include "run/planning.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/parse_number.h"
 #include "run/run_files.h"
 
 namespace dp_bench::run {
@@ -153,12 +153,10 @@ std::vector<double> ReadLatencySamples(const std::filesystem::path& file) {
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) continue;
-    double ms = 0.0;
-    const auto [stop, fault] = std::from_chars(line.data(), line.data() + line.size(), ms);
-    const bool is_number = fault == std::errc() && stop == line.data() + line.size();
-    if (is_number && ms >= 0.0 && std::isfinite(ms)) {
-      samples.push_back(ms);
-    } else if (number > 1 || is_number) {
+    const auto ms = core::ParseNumber<double>(line);
+    if (ms && *ms >= 0.0 && std::isfinite(*ms)) {
+      samples.push_back(*ms);
+    } else if (number > 1 || ms) {
       throw DataError("{}, line {}: expected a time in ms of at least 0, found '{}'", origin,
                       number, line);
     }

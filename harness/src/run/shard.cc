@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/parse_number.h"
 #include "run/run_files.h"
 
 namespace dp_bench::run {
@@ -20,10 +20,8 @@ namespace {
 
 // A number from 0 on.
 std::optional<int> NumberIn(std::string_view text) {
-  int value = 0;
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (fault != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
+  const std::optional<int> value = core::ParseNumber<int>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 std::optional<std::string> Environment(const char* name) {
