@@ -15,6 +15,7 @@
 #include "compare/good_practice.h"
 #include "core/atomic_file.h"
 #include "core/json.h"
+#include "core/median.h"
 #include "dp_bench/error.h"
 #include "media/png.h"
 #include "media/video_frames.h"
@@ -40,11 +41,8 @@ Json HeadlineJson(const run::RunFolder& run, const std::string& split) {
   for (const run::EpisodeRecord& record : run.episodes) {
     if (record.split == split) scores.push_back(record.score);
   }
-  std::sort(scores.begin(), scores.end());
-  const std::size_t middle = scores.size() / 2;
-  headline["median_score"] =
-      scores.size() % 2 == 1 ? scores[middle] : 0.5 * (scores[middle - 1] + scores[middle]);
-  headline["min_score"] = scores.front();
+  headline["median_score"] = core::Median(scores);
+  headline["min_score"] = std::ranges::min(scores);
   headline["mean_steps"] = headline["n_steps"].get<double>() / static_cast<double>(scores.size());
   if (headline["n_failed"] == 0) headline["n_failed"] = nullptr;
   if (Json& over_time = headline["over_time"]; !over_time.is_null()) {

@@ -18,11 +18,7 @@ Json SuccessOverTimeJson(std::span<const run::EpisodeRecord> records, std::strin
       compare::DescribeSuccessOverTime(records, split, horizon);
   if (!described) return nullptr;
   Json json = compare::ToJson(*described, control_hz);
-  Json shown = json;
-  if (!shown["definitions"].is_null()) {
-    shown["definitions"]["is_warning"] = shown["definitions"]["disagree"].get<bool>();
-  }
-  std::string text = Render("success_over_time.txt", shown);
+  std::string text = Render("success_over_time.txt", json);
   text.erase(text.find_last_not_of('\n') + 1);  // it is part of a line
   json["text"] = std::move(text);
   return json;
