@@ -27,11 +27,6 @@ std::vector<double> TestScores(const run::RunFolder& run) {
   return scores;
 }
 
-RateInterval TestRate(const run::RunFolder& run) {
-  const run::SplitSummary test = run::Summarize(run.episodes, "test");
-  return WilsonInterval(test.n_success, test.n_episodes, 0.95);
-}
-
 // Success of A minus success of B.
 std::vector<double> SuccessDifferences(const run::RunFolder& a, const run::RunFolder& b) {
   const PairedOutcomes outcomes = WhyUnpaired(a, b).empty()
@@ -44,18 +39,17 @@ std::vector<double> SuccessDifferences(const run::RunFolder& a, const run::RunFo
   return differences;
 }
 
-CandidateComparison CompareUnpaired(const run::RunFolder& a, const run::RunFolder& b,
-                                    double difference) {
-  CandidateComparison result = {.why_unpaired = WhyUnpaired(a, b)};
-  const RateInterval rate_a = TestRate(a);
-  const RateInterval rate_b = TestRate(b);
+CandidateComparison CompareUnpaired(const ComparedRun& a, const ComparedRun& b, double difference) {
+  CandidateComparison result = {.why_unpaired = WhyUnpaired(a.files, b.files)};
+  const RateInterval rate_a = WilsonInterval(a.test.n_success, a.test.n_episodes);
+  const RateInterval rate_b = WilsonInterval(b.test.n_success, b.test.n_episodes);
   result.success_rate = NewcombeInterval(rate_a, rate_b);
   result.p_exact = FisherExactP(rate_a, rate_b);
-  result.score = WelchInterval(TestScores(a), TestScores(b));
+  result.score = WelchInterval(TestScores(a.files), TestScores(b.files));
   const double worse = rate_a.rate - difference;
   const double better = std::min(1.0, rate_a.rate + difference);
   result.n_to_detect = EpisodesToDetect(rate_a.rate, worse >= 0.0 ? worse : better);
-  result.mismatches = FindTaskMismatches(a, b);
+  result.mismatches = FindTaskMismatches(a.files, b.files);
   return result;
 }
 
@@ -82,11 +76,6 @@ CandidateComparison ComparePaired(const run::RunFolder& a, const run::RunFolder&
                                       .power = 0.8});
   result.mismatches = FindMismatches(a, b);
   return result;
-}
-
-CandidateComparison Compare(const run::RunFolder& a, const run::RunFolder& b, double difference) {
-  return WhyUnpaired(a, b).empty() ? ComparePaired(a, b, difference)
-                                   : CompareUnpaired(a, b, difference);
 }
 
 void AddNotes(RunComparison* comparison) {
@@ -178,9 +167,12 @@ RunComparison CompareRuns(std::vector<run::RunFolder> runs, const CompareOptions
     comparison.runs.push_back(Describe(i, std::move(runs[i]), options.rate_method));
   }
   std::vector<double> p_values;
+  const ComparedRun& first = comparison.runs[0];
   for (std::size_t i = 1; i < comparison.runs.size(); ++i) {
-    comparison.candidates.push_back(
-        Compare(comparison.runs[0].files, comparison.runs[i].files, options.difference));
+    const ComparedRun& run = comparison.runs[i];
+    comparison.candidates.push_back(WhyUnpaired(first.files, run.files).empty()
+                                        ? ComparePaired(first.files, run.files, options.difference)
+                                        : CompareUnpaired(first, run, options.difference));
     p_values.push_back(comparison.candidates.back().p_exact);
   }
   const std::vector<double> adjusted = HolmAdjusted(p_values);
