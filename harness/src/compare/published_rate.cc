@@ -4,8 +4,6 @@
 #include <boost/math/special_functions/beta.hpp>
 #include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
-#include <optional>
-#include <string>
 
 #include "core/errors.h"
 #include "core/json.h"

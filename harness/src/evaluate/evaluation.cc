@@ -1,10 +1,8 @@
 #include "evaluate/evaluation.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>

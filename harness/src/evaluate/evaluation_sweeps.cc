@@ -18,7 +18,6 @@
 
 #include "compare/intervals.h"
 #include "compare/run_comparison.h"
-#include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
@@ -37,7 +36,6 @@
 #include "run/manifest.h"
 #include "run/run_files.h"
 #include "run/run_folder.h"
-#include "task/key_check.h"
 #include "task/sweep.h"
 
 namespace dp_bench::evaluate {

@@ -1,8 +1,6 @@
 // For what they look like see suite.*.mustache.
 #include "report/suite_page.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -13,7 +13,6 @@
 #include "core/errors.h"
 #include "core/json.h"
 #include "run/checkpoint.h"
-#include "run/manifest.h"
 #include "run/run_files.h"
 
 namespace dp_bench::run {
