@@ -13,6 +13,7 @@
 #include "config/name.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/list_some.h"
 
 namespace dp_bench::data {
 namespace {
@@ -108,13 +109,11 @@ std::optional<TaskKey> TaskKey::Find(const Config& config) {
 
 std::span<const float> TaskKey::Of(const std::string& task, std::string_view whose) const {
   if (const auto found = vectors_.find(task); found != vectors_.end()) return found->second;
-  std::vector<std::string> names = NamesOf(vectors_);
+  const std::vector<std::string> names = NamesOf(vectors_);
   const auto nearest = config::NearestName(task, names);
-  const std::size_t n_more = names.size() - std::min(names.size(), kShownTasks);
-  names.resize(names.size() - n_more);
-  throw ConfigError("{}: {} is '{}', which is none of its tasks{} They are: {}{}", where_, whose,
+  throw ConfigError("{}: {} is '{}', which is none of its tasks{} They are: {}", where_, whose,
                     task, nearest ? fmt::format("; did you mean '{}'?", *nearest) : ".",
-                    fmt::join(names, ", "), n_more > 0 ? fmt::format(" and {} more", n_more) : "");
+                    core::ListSome(names, kShownTasks));
 }
 
 }  // namespace dp_bench::data

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "core/list_some.h"
 #include "core/sha256.h"
 #include "dp_bench/error.h"
 #include "plugin/obs_memory.h"
@@ -186,7 +187,7 @@ Finding CheckEpisodeLengths(const Demonstrations& data, const Horizons& horizons
       static_cast<double>(too_short.size()) / static_cast<double>(data.n_episodes());
   std::string evidence = fmt::format("{} of {} episodes have fewer than {} steps", too_short.size(),
                                      data.n_episodes(), horizons.horizon);
-  if (!too_short.empty()) evidence += ": " + ListSome(too_short);
+  if (!too_short.empty()) evidence += ": " + core::ListSome(too_short, kMaxListed);
   return Decide("data.short_episodes", share > kMaxShortShare, evidence);
 }
 
@@ -435,7 +436,7 @@ Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames)
     return LeaveOpen("data.still_camera", "there are no images");
   }
   return DecideByFaults("data.still_camera", still, fmt::format("{} frames are equal: ", n_frames),
-                        "they change: " + ListSome(moving));
+                        "they change: " + core::ListSome(moving, kMaxListed));
 }
 
 Findings CheckEnv(Env& env, double fps, const Demonstrations& data, const ShapeMeta& meta) {

@@ -1,13 +1,11 @@
 // See finding.h.
 #include "diagnose/finding.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
-#include <span>
 
+#include "core/list_some.h"
 #include "dp_bench/error.h"
 #include "report/render.h"
 
@@ -59,7 +57,7 @@ Finding Decide(std::string_view id, bool is_fault, std::string evidence) {
 Finding DecideByFaults(std::string_view id, const std::vector<std::string>& faults,
                        std::string_view prefix, std::string healthy) {
   if (faults.empty()) return Decide(id, false, std::move(healthy));
-  return Decide(id, true, std::string(prefix) + ListSome(faults));
+  return Decide(id, true, std::string(prefix) + core::ListSome(faults, kMaxListed));
 }
 
 Finding LeaveOpen(Finding hypothesis, std::string reason) {
@@ -70,14 +68,6 @@ Finding LeaveOpen(Finding hypothesis, std::string reason) {
 
 Finding LeaveOpen(std::string_view id, std::string reason) {
   return LeaveOpen(Hypothesis(id), std::move(reason));
-}
-
-std::string ListSome(const std::vector<std::string>& names) {
-  constexpr std::size_t kMaxListed = 5;
-  const auto shown = std::span(names).first(std::min(names.size(), kMaxListed));
-  std::string text = fmt::format("{}", fmt::join(shown, ", "));
-  if (names.size() > kMaxListed) text += fmt::format(" and {} more", names.size() - kMaxListed);
-  return text;
 }
 
 const Finding* Find(const Findings& findings, std::string_view id) {

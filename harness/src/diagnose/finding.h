@@ -68,8 +68,7 @@ Finding DecideByFaults(std::string_view id, const std::vector<std::string>& faul
 Finding LeaveOpen(Finding hypothesis, std::string reason);
 Finding LeaveOpen(std::string_view id, std::string reason);
 
-/// "3, 8, 12, 15, 16 and 40 more": the first five.
-std::string ListSome(const std::vector<std::string>& names);
+inline constexpr std::size_t kMaxListed = 5;  // of a list in a text
 
 /// Null if there is no finding with this id.
 const Finding* Find(const Findings& findings, std::string_view id);

@@ -11,6 +11,7 @@
 #include "compare/graded_score.h"
 #include "compare/success_over_time.h"
 #include "core/json.h"
+#include "core/list_some.h"
 #include "core/output_file.h"
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
@@ -24,13 +25,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::size_t kListedSeeds = 20;  // of one kind, in the text
-
-std::string SeedList(const std::vector<std::uint64_t>& seeds) {
-  const std::size_t n = std::min(seeds.size(), kListedSeeds);
-  std::string text = fmt::format("{}", fmt::join(seeds.begin(), seeds.begin() + n, ", "));
-  if (n < seeds.size()) text += fmt::format(" and {} more", seeds.size() - n);
-  return text;
-}
 
 Json VideoJson(const run::EpisodeRecord& record) {
   return record.video.empty() ? Json() : Json(record.video);
@@ -226,8 +220,9 @@ void AddShown(const compare::RunComparison& comparison, std::size_t index, const
   (*row)["missing"] = Json::array();
   for (const auto& [run, seeds] :
        {std::pair(&b, &outcomes.only_in_a), std::pair(&a, &outcomes.only_in_b)}) {
-    if (!seeds->empty())
-      (*row)["missing"].push_back({{"run", run->label}, {"seeds", SeedList(*seeds)}});
+    if (seeds->empty()) continue;
+    (*row)["missing"].push_back(
+        {{"run", run->label}, {"seeds", core::ListSome(*seeds, kListedSeeds)}});
   }
 }
 

@@ -1,7 +1,7 @@
 // For what they look like see merge.*.mustache.
 #include "report/merge_page.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compare/intervals.h"
+#include "core/list_some.h"
 #include "core/output_file.h"
 #include "core/progress.h"
 #include "core/shell.h"
@@ -61,10 +62,7 @@ Json NotBegun(const run::MergedRun& merged) {
     if (!begun.contains(i)) missing.push_back(fmt::format("{}/{}", i, n));
   }
   if (missing.empty()) return {};
-  const std::size_t n_more = missing.size() - std::min(missing.size(), kShownParts);
-  missing.resize(missing.size() - n_more);
-  return fmt::format("{}{}", fmt::join(missing, ", "),
-                     n_more > 0 ? fmt::format(" and {} more", n_more) : "");
+  return core::ListSome(missing, kShownParts);
 }
 
 // Of the episodes in which the policy gave actions; null if it always did.

@@ -1,8 +1,5 @@
 #include "run/merge_runs.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -19,6 +16,7 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/list_some.h"
 #include "core/thread_pool.h"
 #include "run/episode_log.h"
 #include "run/manifest.h"
@@ -56,12 +54,8 @@ void RequireSameRun(const MergedRun& merged, const fs::path& first, const std::s
     places.push_back(in_flat.empty() ? "" : in_flat.back().substr(1));
   }
   if (places.empty()) return;  // older versions made the id from the certificates too
-  const std::size_t n = std::min(places.size(), kShownPlaces);
-  const std::size_t n_more = places.size() - n;
-  places.resize(n);
-  throw DataError("'{}' and '{}' are not of one evaluation; they differ in {}{}", first.string(),
-                  folder.string(), fmt::join(places, ", "),
-                  n_more > 0 ? fmt::format(" and {} more places", n_more) : "");
+  throw DataError("'{}' and '{}' are not of one evaluation; they differ in {}", first.string(),
+                  folder.string(), core::ListSome(places, kShownPlaces, "more places"));
 }
 
 // The names in the first row that has metrics.

@@ -1,7 +1,6 @@
 #include "run/run_contents.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/list_some.h"
 #include "core/shell.h"
 #include "core/system_error.h"
 #include "run/episode_log.h"
@@ -118,15 +118,6 @@ void RemoveIfEmpty(const fs::path& folder) {
   if (fs::is_directory(folder) && fs::is_empty(folder)) RemoveFile(folder);
 }
 
-std::string Listed(const std::vector<std::string>& names) {
-  const std::size_t n = std::min(names.size(), kShownNames);
-  const std::vector<std::string> shown(names.begin(),
-                                       names.begin() + static_cast<std::ptrdiff_t>(n));
-  const std::string more =
-      n < names.size() ? fmt::format(" and {} more of its files", names.size() - n) : "";
-  return fmt::format("{}{}", fmt::join(shown, ", "), more);
-}
-
 }  // namespace
 
 RunContents LookIntoRun(const fs::path& folder) {
@@ -162,19 +153,20 @@ void RequireNoRun(const fs::path& folder, bool has_overwrite, bool overwrites) {
   if (contents.is_empty() || (overwrites && contents.training.empty())) return;
   std::vector<std::string> names = contents.training;
   names.insert(names.end(), contents.evaluation.begin(), contents.evaluation.end());
+  const std::string listed = core::ListSome(names, kShownNames, "more of its files");
   if (!contents.training.empty()) {
     throw UsageError(
         "'{}' already has files of a training or of a checkpoint, which are never overwritten: {}. "
         "Continue a training with --resume, or give another --output folder.",
-        folder.string(), Listed(names));
+        folder.string(), listed);
   }
-  throw UsageError(
-      "'{}' already has an evaluation{}: {}. {}{} another --output folder.", folder.string(),
-      contents.is_finished ? "" : " that is not finished", Listed(names),
-      contents.is_finished ? "Give"
-                           : fmt::format("Continue it with dp_bench eval --resume {}, or give",
-                                         core::ShellWord(folder.string())),
-      has_overwrite ? " --overwrite to replace it, or" : "");
+  throw UsageError("'{}' already has an evaluation{}: {}. {}{} another --output folder.",
+                   folder.string(), contents.is_finished ? "" : " that is not finished", listed,
+                   contents.is_finished
+                       ? "Give"
+                       : fmt::format("Continue it with dp_bench eval --resume {}, or give",
+                                     core::ShellWord(folder.string())),
+                   has_overwrite ? " --overwrite to replace it, or" : "");
 }
 
 fs::path RunThatOwns(const fs::path& file) {
