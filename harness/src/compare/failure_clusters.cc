@@ -103,8 +103,7 @@ FailureSign UnseenSign(const Episodes& episodes, const Episodes& successes,
   } else if (!successes.empty()) {
     text += fmt::format("; in 0 of {} successful ones", successes.size());
   }
-  return {
-      .step = core::Median(steps), .n = static_cast<int>(steps.size()), .text = std::move(text)};
+  return {.step = core::Median(steps), .text = std::move(text)};
 }
 
 bool IsStillRising(const run::EpisodeRecord* record) {
@@ -158,9 +157,7 @@ std::vector<FailureSign> Signs(const FailureCluster& cluster, const Episodes& su
     if (steps.size() < cluster.episodes.size()) {
       text += fmt::format(" in {} of {}", steps.size(), cluster.episodes.size());
     }
-    signs.push_back({.step = core::Median(steps),
-                     .n = static_cast<int>(steps.size()),
-                     .text = std::move(text)});
+    signs.push_back({.step = core::Median(steps), .text = std::move(text)});
   }
   const std::vector<double> unseen = Collect(cluster.episodes, UnseenStep);
   const auto n = static_cast<double>(cluster.episodes.size());

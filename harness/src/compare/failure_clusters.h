@@ -22,7 +22,6 @@ enum class FailureKind {
 /// Something that most episodes of a cluster show.
 struct FailureSign {
   double step = 0.0;  // median over the episodes that show it
-  int n = 0;          // the number of those episodes
   std::string text;   // "the score stopped rising at step 84 (median)"
 };
 
