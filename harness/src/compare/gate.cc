@@ -75,7 +75,9 @@ void RequireOutcomes(const run::RunFolder& run) {
         run.path.string());
   }
   if (summary.n_failed < summary.n_episodes) return;
-  const auto broken = std::ranges::find_if(run.episodes, &run::EpisodeRecord::has_failed);
+  const auto broken = std::ranges::find_if(run.episodes, [](const run::EpisodeRecord& record) {
+    return record.split == "test" && record.has_failed();
+  });
   throw DataError(
       "{} cannot become a baseline: all of its {} test episodes broke, the first with: {}. Fix "
       "that and evaluate again.",

@@ -62,10 +62,13 @@ double MeanTimeOf(const Json& row) {
                              : over_time.at("restricted_mean").at("mean").get<double>();
 }
 
+// NaN where nothing says how long a step takes.
 double PerHourOf(const Json& row) {
   const Json& over_time = row.at("over_time");
-  if (over_time.is_null() || over_time.at("per_hour").is_null()) return 0.0;
-  return over_time.at("per_hour").at("rate");
+  if (over_time.is_null()) return 0.0;
+  const Json& per_hour = over_time.at("per_hour");
+  return per_hour.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                            : per_hour.at("rate").get<double>();
 }
 
 const std::vector<DelayPlot>& DelayPlots() {
