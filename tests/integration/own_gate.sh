@@ -62,5 +62,7 @@ verify 3 INCONCLUSIVE bf16 --checkpoint "$policy" policy.weights=bf16 env_runner
 verify 1 FAIL damaged_verified --checkpoint damaged env_runner.n_test=20
 grep -q '"weights": *"bf16"' bf16/config.json || fail "the candidate's config does not have its weights"
 ! grep -q '"weights": *"bf16"' bf16_reference/config.json || fail "the reference has the candidate's weights"
-expect_exit 2 "margin" "$dp_bench" eval --checkpoint damaged --verify-against "$policy" --output refused --margin nan
+expect_exit 2 "nan is not a number" "$dp_bench" eval --checkpoint damaged --verify-against "$policy" --output refused \
+  --margin nan
+[ ! -e refused_reference ] || fail "the reference ran before --margin nan was refused"
 expect_exit 2 "expected one of float32, bf16" "$dp_bench" eval --checkpoint "$policy" policy.weights=int3 --output refused

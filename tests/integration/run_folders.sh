@@ -124,6 +124,7 @@ more=(training.num_epochs=2)
 for change in "policy.params.down_dims=[8,16]" horizon=24 n_obs_steps=1 dataloader.batch_size=16 training.seed=7 training.max_train_steps=1; do
   expect_unchanged 2 "${change%%=*}: .*, not " "$dp_bench" train --resume trained "$change" "${more[@]}"
 done
+expect_unchanged 2 "dataloader.batch_size: .*, not " "$dp_bench" train --resume trained --config-dir "$configs" --policy unet_hybrid
 expect_unchanged 6 "of another optimizer" "$dp_bench" train --resume trained optimizer.name=sgd "${more[@]}"
 expect_unchanged 6 "of another optimizer" "$dp_bench" train --resume trained optimizer.name=sgd --output copied
 for part in model.safetensors optimizer.safetensors state.json; do

@@ -220,7 +220,6 @@ train::EvalFn RolloutsOf(evaluate::Evaluation& rollouts, torch::Device device,
 int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
                    core::Communicator& ranks) {
   core::CostMeter meter;
-  const bool is_changed = !options.overrides.empty();
   if (plan.is_resumed) options.overrides.insert(options.overrides.begin(), "training.resume=true");
   const task::Experiment experiment(options);
   if (plan.with_report && !plan.is_tried) experiment.env_name();  // throws without an env
@@ -231,7 +230,7 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
       core::CatchSnapshotSignal();  // from now on, the signal must not end the program
   // collecting and reading may take hours, so check first what needs no data
   task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_before_dataset = true});
-  if (plan.is_resumed && is_changed) RequireSameTraining(experiment, options, output);
+  if (plan.is_resumed) RequireSameTraining(experiment, options, output);
   if (!ProvideDatasetOnce(experiment, stop, ranks)) return core::kExitInterrupted;
 
   const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();

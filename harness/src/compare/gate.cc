@@ -358,7 +358,7 @@ std::string BaselineJson(const run::RunFolder& run, std::string_view decided_by)
   RequireOutcomes(run);
   run::RunFolder rule;  // what decides, as ParseBaseline reads it
   rule.decided_by = decided_by;
-  rule.horizon = std::max(1, LongestEpisode(run.episodes, "test"));
+  rule.horizon = std::max(1, LongestEpisode(run.episodes, "test"));  // times are divided by it
   for (const run::EpisodeRecord& record : run.episodes) {
     if (record.split == "test") GradedScore(rule, run, record);
   }

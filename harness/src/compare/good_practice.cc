@@ -116,7 +116,7 @@ Comparisons ComparisonsOf(const run::RunFolder& run) {
   return made;
 }
 
-Json OrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json RangeOrNull(const run::SeedRange& range) {
   if (range.n == 0) return {};
@@ -161,13 +161,13 @@ Json ToJson(const GoodPractice& practice) {
   const SuccessCriterion& success = practice.success;
   return {{"start",
            {{"seeds", RangeOrNull(start.seeds)},
-            {"env", OrNull(start.env)},
-            {"params", OrNull(start.params)},
-            {"perturbation", OrNull(start.perturbation)},
-            {"certificate", OrNull(start.certificate)}}},
+            {"env", TextOrNull(start.env)},
+            {"params", TextOrNull(start.params)},
+            {"perturbation", TextOrNull(start.perturbation)},
+            {"certificate", TextOrNull(start.certificate)}}},
           {"success",
            {{"params", success.params},
-            {"score_metric", OrNull(success.score_metric)},
+            {"score_metric", TextOrNull(success.score_metric)},
             {"n_lost_again", success.n_lost_again},
             {"lost_again", core::OrNull(success.lost_again)}}},
           {"failures", failures},

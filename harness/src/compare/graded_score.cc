@@ -49,7 +49,7 @@ std::vector<GradedComparison> CompareGraded(const run::RunFolder& a, const run::
   std::vector<GradedComparison> compared;
   if (outcomes.pairs.empty()) return compared;
   run::RunFolder rule;
-  rule.horizon = std::max(1, LongestEpisode(a.episodes, "test"));
+  rule.horizon = std::max(1, LongestEpisode(a.episodes, "test"));  // times are divided by it
   for (const std::string_view decided_by : {kByScore, kByTime}) {
     rule.decided_by = decided_by;
     std::vector<double> changes;

@@ -135,7 +135,7 @@ RateInterval AnytimeInterval(int n_success, int n) {
     return std::lgamma(a) + std::lgamma(b) - std::lgamma(a + b);
   };
   const double mixture = log_beta(k + 0.5, m + 0.5) - log_beta(0.5, 0.5);
-  const double limit = -std::log(1.0 - 0.95);
+  const double limit = -std::log(1.0 - kConfidence);
   // the evidence of the outcomes against the rate p, whose logarithm is convex in p
   const auto is_refuted = [&](double p) {
     const double likelihood =
@@ -194,8 +194,8 @@ MeanInterval WelchInterval(std::span<const double> a, std::span<const double> b)
   if (error == 0.0) return result;
   const double freedom =
       error * error / (error_a * error_a / (of_a.n - 1) + error_b * error_b / (of_b.n - 1));
-  const double half =
-      result.std_dev * boost::math::quantile(boost::math::students_t(freedom), 0.5 + 0.95 / 2.0);
+  const double half = result.std_dev * boost::math::quantile(boost::math::students_t(freedom),
+                                                             0.5 + kConfidence / 2.0);
   result.low -= half;
   result.high += half;
   return result;

@@ -10,6 +10,8 @@
 
 namespace dp_bench::compare {
 
+inline constexpr double kConfidence = 0.95;  // of all intervals
+
 struct RateInterval {
   int n_success = 0;
   int n = 0;
@@ -21,19 +23,19 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RateInterval, n_success, n, rate, low, high)
 
 /// The score interval of Wilson (1927), which every report shows. It is correct on average even
 /// near 0 and 1. Without episodes it is [0, 1].
-RateInterval WilsonInterval(int n_success, int n, double confidence = 0.95);
+RateInterval WilsonInterval(int n_success, int n, double confidence = kConfidence);
 
 /// The same of a rate that need not be a number of successes by `n`, such as a mean of rates. The
 /// result has no n_success.
-RateInterval WilsonIntervalOf(double rate, int n, double confidence = 0.95);
+RateInterval WilsonIntervalOf(double rate, int n, double confidence = kConfidence);
 
 /// The exact interval of Clopper and Pearson (1934), for claims such as "at least". Its coverage is
 /// never below `confidence`, so it is wider. Without episodes it is [0, 1].
-RateInterval ClopperPearsonInterval(int n_success, int n, double confidence = 0.95);
+RateInterval ClopperPearsonInterval(int n_success, int n, double confidence = kConfidence);
 
-/// With 95 %, holds at every number of episodes at once, so one may look after each of them: the
-/// confidence sequence of Robbins (1970) with the mixture Beta(1/2, 1/2). Wider than Wilson's.
-/// Without episodes it is [0, 1].
+/// A 95 % interval that holds at every number of episodes at once, so one may look after each of
+/// them: the confidence sequence of Robbins (1970) with the mixture Beta(1/2, 1/2). Wider than
+/// Wilson's. Without episodes it is [0, 1].
 RateInterval AnytimeInterval(int n_success, int n);
 
 struct MeanInterval {
@@ -49,7 +51,7 @@ struct MeanInterval {
 ///
 /// Values that happen to be equal do not show that there is no spread: `std_dev_if_equal` is used
 /// for the interval then, if something else tells how much they scatter. `std_dev` stays 0.
-MeanInterval StudentInterval(std::span<const double> values, double confidence = 0.95,
+MeanInterval StudentInterval(std::span<const double> values, double confidence = kConfidence,
                              double std_dev_if_equal = 0.0);
 
 /// Welch's interval (1947, 95 %) for the difference of two means, b minus a, of independent values.
@@ -68,7 +70,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DifferenceInterval, difference, low, high)
 /// The interval of Newcombe (1998, "Improved confidence intervals for the difference between
 /// binomial proportions based on paired data", method 10): the margins of two Wilson intervals are
 /// added in squares, with the correlation between the runs. Without pairs it is [-1, 1].
-DifferenceInterval NewcombePairedInterval(const PairCounts& counts, double confidence = 0.95);
+DifferenceInterval NewcombePairedInterval(const PairCounts& counts,
+                                          double confidence = kConfidence);
 
 /// The same for two independent runs (Newcombe 1998, "Interval estimation for the difference
 /// between independent proportions", method 10).

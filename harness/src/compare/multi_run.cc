@@ -32,7 +32,7 @@ MeanInterval IntervalOf(const std::vector<SeedRun>& runs, double run::SplitSumma
                         double std_dev_if_equal = 0.0) {
   std::vector<double> values;
   for (const SeedRun& run : runs) values.push_back(run.test.*metric);
-  return StudentInterval(values, 0.95, std_dev_if_equal);
+  return StudentInterval(values, kConfidence, std_dev_if_equal);
 }
 
 nlohmann::json IntervalToJson(const MeanInterval& interval) {

@@ -15,7 +15,7 @@ ComparedRun Describe(std::size_t index, run::RunFolder files, RateMethod method)
                      .files = std::move(files)};
   run.test = run::Summarize(run.files.episodes, "test");
   const auto interval = method == RateMethod::kWilson ? WilsonInterval : ClopperPearsonInterval;
-  run.success_rate = interval(run.test.n_success, run.test.n_episodes, 0.95);
+  run.success_rate = interval(run.test.n_success, run.test.n_episodes, kConfidence);
   return run;
 }
 

@@ -28,7 +28,7 @@ double LowerTailOverLastTerm(int k, int other) {
 // The smallest margin D for which the evidence refutes "drop >= D"; it grows with D.
 template <class LogEvidence>
 double SmallestRefutedMargin(const LogEvidence& log_evidence) {
-  const double threshold = std::log(2.0 / (1.0 - 0.95));  // half of the error on each side
+  const double threshold = std::log(2.0 / (1.0 - kConfidence));  // half of the error on each side
   double low = -1.0;
   double high = 1.0;
   for (int i = 0; i < 50; ++i) {

@@ -14,7 +14,9 @@ namespace {
 using Json = nlohmann::json;
 
 // Of intervals of 95 %.
-double NormalQuantile() { return boost::math::quantile(boost::math::normal(), 0.5 + 0.5 * 0.95); }
+double NormalQuantile() {
+  return boost::math::quantile(boost::math::normal(), 0.5 + 0.5 * kConfidence);
+}
 
 // A step in which episodes succeeded, of those still observed there.
 struct EventStep {

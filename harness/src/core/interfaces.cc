@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -33,7 +35,8 @@ KeySpec ReadKeySpec(const Config& config, const std::string& name) {
                               "uint16 is in millimetres, as float32 in metres"));
 
   const bool is_image = key.is_image();
-  if (key.shape.empty() || key.NumElements() <= 0 || (is_image && key.shape.size() != 3)) {
+  const bool is_positive = std::ranges::all_of(key.shape, [](std::int64_t n) { return n > 0; });
+  if (key.shape.empty() || !is_positive || (is_image && key.shape.size() != 3)) {
     throw ConfigError("{} is {}; a {} key needs {}", config.Where("shape"), ToString(key.shape),
                       Name(key.type),
                       is_image ? "[C, H, W], all positive" : "at least one positive size");

@@ -44,7 +44,7 @@ void JsonLog::Append(std::string_view object) {
   line += '\n';
   try {
     WriteAll(descriptor_.value(), std::as_bytes(std::span(line)), path_);
-  } catch (const Error&) {
+  } catch (...) {
     Cut();
     throw;
   }
@@ -52,8 +52,8 @@ void JsonLog::Append(std::string_view object) {
 }
 
 void JsonLog::Sync() const {
-  if (Uninterrupted([this] { return ::fsync(descriptor_.value()); }) != 0)
-    ThrowErrno("fsync", path_);
+  if (Uninterrupted([this] { return ::fsync(descriptor_.value()); }) == 0) return;
+  ThrowErrno("fsync", path_);
 }
 
 std::string ReadWholeLines(const std::filesystem::path& path, std::size_t max_bytes) {

@@ -40,7 +40,7 @@ std::uint64_t TicketFile::Take() {
   const ssize_t n_read = pread(descriptor, &next, sizeof(next), 0);
   if (n_read < 0) ThrowErrno("read", path_);
   if (n_read != 0 && n_read != sizeof(next)) {
-    throw IoError("cannot read {}: it has {} bytes, expected {}", path_.string(), n_read,
+    throw IoError("cannot read '{}': it has {} bytes, expected {}", path_.string(), n_read,
                   sizeof(next));
   }
   const std::uint64_t after = next + 1;

@@ -211,7 +211,9 @@ std::optional<CollectReport> FindCollection(const CollectRequest& request) {
     return std::nullopt;
   }
   const json seeds = core::ValueAt(attributes, "/episodes/seed");
-  const CollectionLog log = ReadLog(request.output, attributes, seeds.size());
+  // a complete dataset has episodes
+  const CollectionLog log =
+      ReadLog(request.output, attributes, std::max<std::size_t>(1, seeds.size()));
   if (static_cast<int>(log.seeds.size()) < request.config.n_episodes) return std::nullopt;
   CollectReport report = ReportOf(log);
   report.n_before = report.n_episodes;

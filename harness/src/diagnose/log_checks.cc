@@ -110,7 +110,7 @@ Finding CheckLossIsFinite(const LogCurves& curves) {
       curves.train_loss, [](const LoggedLoss& point) { return !std::isfinite(point.loss); });
   const bool is_fault = bad != curves.train_loss.end();
   return Decide("E.loss_not_finite", is_fault,
-                is_fault ? fmt::format("first at step {}", bad->step)
+                is_fault ? fmt::format("first at step {:.0f}", bad->step)
                          : fmt::format("{} steps are finite", curves.train_loss.size()));
 }
 

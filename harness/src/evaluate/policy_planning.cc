@@ -1,6 +1,5 @@
 #include "evaluate/policy_planning.h"
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>

@@ -125,13 +125,14 @@ ServerProcess::ServerProcess(ServerProcessOptions options) : options_(std::move(
 ServerProcess::~ServerProcess() { End(); }
 
 void ServerProcess::Start() {
-  std::array<int, 2> ends{};
-  RequireMade(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()));
-  std::optional<core::Descriptor> socket(std::in_place, ends[0]);
-  std::optional<core::Descriptor> program_socket(std::in_place, ends[1]);
-  RequireMade(pipe2(ends.data(), O_CLOEXEC));
-  std::optional<core::Descriptor> program_pipe(std::in_place, ends[1]);
-  output_ = std::make_unique<OutputTail>(ends[0]);
+  std::array<int, 2> sockets{};
+  RequireMade(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()));
+  std::optional<core::Descriptor> socket(std::in_place, sockets[0]);
+  std::optional<core::Descriptor> program_socket(std::in_place, sockets[1]);
+  std::array<int, 2> pipe{};
+  RequireMade(pipe2(pipe.data(), O_CLOEXEC));
+  std::optional<core::Descriptor> program_pipe(std::in_place, pipe[1]);
+  output_ = std::make_unique<OutputTail>(pipe[0]);
   plugin::WorkerCommand command = plugin::WorkerCommand::OfPlugins();
   command.arguments = {"/bin/sh", "-c", std::string(kPrelude) + options_.command, "sh"};
   pid_ = plugin::StartWorker(command, program_socket->value(), program_pipe->value());

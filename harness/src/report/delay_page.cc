@@ -55,20 +55,20 @@ struct DelayPlot {
   bool is_rate = false;
 };
 
-// NaN, which is not drawn, where no episode succeeded.
+// NaN, which is not drawn, where no episode succeeded, or successes do not say their step.
 double MeanTimeOf(const Json& row) {
   const Json& over_time = row.at("over_time");
   return over_time.is_null() ? std::numeric_limits<double>::quiet_NaN()
                              : over_time.at("restricted_mean").at("mean").get<double>();
 }
 
-// NaN where nothing says how long a step takes.
+// NaN where successes do not say their step, or nothing says how long a step takes.
 double PerHourOf(const Json& row) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   const Json& over_time = row.at("over_time");
-  if (over_time.is_null()) return 0.0;
+  if (over_time.is_null()) return row.at("n_success") == 0 ? 0.0 : kUnknown;
   const Json& per_hour = over_time.at("per_hour");
-  return per_hour.is_null() ? std::numeric_limits<double>::quiet_NaN()
-                            : per_hour.at("rate").get<double>();
+  return per_hour.is_null() ? kUnknown : per_hour.at("rate").get<double>();
 }
 
 const std::vector<DelayPlot>& DelayPlots() {

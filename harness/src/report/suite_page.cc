@@ -159,8 +159,8 @@ Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
 }
 
 Json PairRows(const compare::SuiteTable& table, const compare::SuiteRanking& ranking) {
-  constexpr double kMostShown = 700.0;  // exp of more is infinite
-  Json rows = compare::ToJson(table, ranking)["pairs"];
+  constexpr double kMostShown = 700.0;                   // exp of more is infinite
+  Json rows = compare::ToJson(table, ranking)["pairs"];  // in the order of ranking.pairs
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const compare::PairEvidence& evidence = ranking.pairs[i].ranked.evidence;
     const double log_evidence = std::max(evidence.log_a_better, evidence.log_b_better);

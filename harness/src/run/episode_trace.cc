@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/copy_bytes.h"
 #include "core/sha256.h"
 

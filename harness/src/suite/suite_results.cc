@@ -47,9 +47,10 @@ SuiteResults::SuiteResults(const SuiteFile& suite, std::span<const SuiteStep> st
 
 void SuiteResults::TakeTable(const compare::SuiteTable& table) {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    const auto expert =
-        std::ranges::find(table.experts, steps_[i].hash, &compare::SuiteExpert::config_sha256);
-    if (steps_[i].kind == StepKind::kCollect && expert != table.experts.end()) {
+    if (steps_[i].kind == StepKind::kCollect) {
+      const auto expert =
+          std::ranges::find(table.experts, steps_[i].hash, &compare::SuiteExpert::config_sha256);
+      if (expert == table.experts.end()) continue;
       for (const std::string& task : steps_[i].tasks) {
         experts_[task] = *expert;
         experts_[task].task = task;

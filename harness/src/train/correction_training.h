@@ -31,8 +31,8 @@ using CorrectionProgress = std::function<bool(int step, double loss)>;
 
 /// For each sequence of `loader`, whose observations have all T steps: the policy plans from the
 /// first To, and for each action of the chunk the head learns, from the To observations before it,
-/// what the teacher does instead. There are new plans every 8 steps, and each step draws from the
-/// newest 64 batches of them. Steps of the padding do not count.
+/// what the teacher does instead. There are new plans every few steps, and each step draws from
+/// the newest batches of them. Steps of the padding do not count.
 /// Returns the tensors of control::CorrectionHead. The policy keeps its weights. Throws
 /// Error{kConfig} if the policy observes no low_dim key, Error{kNumeric} if the loss is not finite.
 ArrayMap TrainCorrection(Policy& policy, const Normalizer& normalizer, data::BatchLoader& loader,

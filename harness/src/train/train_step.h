@@ -103,8 +103,8 @@ class TrainStep {
   Ema* ema() { return ema_.get(); }  // null without EMA
   const TrainingConfig& config() const { return config_; }
 
-  /// Whether an exception left Run while the weights or their average were changing: they are then
-  /// of no step.
+  /// Whether an exception left Run while the weights, their average or the loss scale were
+  /// changing: they are then of no step.
   bool is_torn() const { return is_updating_; }
 
   /// Starts with the loss scale that mixed_precision requires, even if a resumed accumulation

@@ -45,7 +45,7 @@ fs::path HostFile(const char* name) {
 // Reads keys of a section into the request, which has the same names, and returns their values.
 class RequestKeys {
  public:
-  // Both must outlive it.
+  // `request` must outlive it.
   RequestKeys(const Config& section, Json* request) : keys_(section), request_(*request) {}
 
   // `value`: the default. `rest`: the range of a number, and the meaning, as in ConfigKeys.

@@ -93,6 +93,8 @@ TEST_F(DelayCurvesTest, TheTableAndThePageShowThePoints) {
   EXPECT_THAT(page, HasSubstr("A plan every 8 steps"));
   EXPECT_THAT(page, HasSubstr(R"(href="./rtc4/report.html")"));
   EXPECT_THAT(page, HasSubstr("class=\"interval series-1\""));
+  // successes do not say their step
+  EXPECT_THAT(page, testing::Not(HasSubstr("aria-label=\"Successes per hour\"")));
 }
 
 TEST_F(DelayCurvesTest, PoliciesAreComparedAtEqualMethodDelayAndExecute) {

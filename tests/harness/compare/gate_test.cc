@@ -222,6 +222,11 @@ TEST_F(Gate, RefusesABaselineWithoutOutcomes) {
   EXPECT_THAT(fault(Baseline("")), HasSubstr("has no test episodes"));
   EXPECT_THAT(fault(Baseline("xxx")), HasSubstr("all of its 3 test episodes broke, the first with: "
                                                 "the env threw"));
+  run::RunFolder trained = Baseline("xxx");
+  trained.episodes.insert(
+      trained.episodes.begin(),
+      run::EpisodeRecord{.split = "train", .failure_reason = "of a training seed"});
+  EXPECT_THAT(fault(trained), HasSubstr("the first with: the env threw"));
   run::RunFolder unfinished = Baseline("sss");
   unfinished.unfinished = "continue with dp_bench eval --resume x";
   EXPECT_EQ(fault(unfinished), "continue with dp_bench eval --resume x");

@@ -13,7 +13,7 @@ namespace dp_bench {
 namespace {
 
 TEST(ShapeMeta, AKeyWithoutASizeIsRefused) {
-  for (const char* shape : {"[]", "[0]", "[2, -1]"}) {
+  for (const char* shape : {"[]", "[0]", "[2, -1]", "[-2, -3]"}) {
     const std::string text = fmt::format(
         R"({{"obs": {{"height": {{"shape": {}}}}}, "action": {{"shape": [2]}}}})", shape);
     EXPECT_THAT(MessageOf(ErrorCode::kConfig,

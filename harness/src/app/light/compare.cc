@@ -269,7 +269,7 @@ int Compare(const CompareVerbOptions& options) {
   const compare::RunComparison comparison =
       compare::CompareRuns(std::move(folders), options.compare);
   core::PrintResult("{}", report::ComparisonText(comparison));
-  WriteJson(options, report::ToJson(comparison));
+  if (!options.json.empty()) WriteJson(options, report::ToJson(comparison));
   if (!options.html.empty()) {
     report::WriteComparisonReport(comparison, options.html);
     core::PrintResult("report: {}\n", options.html.string());

@@ -94,21 +94,20 @@ std::vector<Tap> Mirrored(std::vector<Tap> taps) {
   return taps;
 }
 
-// x [P_in, I, T, B] -> [phases_out, n_rows, T, B], CPU float32. `weight_of`: the matrix [n_rows, I]
-// of a tap. The operands are small blocks of a larger matrix. For those, accumulating in place, the
-// kernels made for inference are at least as fast as a BLAS.
-template <class WeightOf>
-Tensor ApplyTaps(const Tensor& x, std::int64_t n_rows, const WeightOf& weight_of,
-                 std::span<const Tap> taps, std::int64_t phases_out) {
+// x [P_in, I, T, B], weight [k, O, I] -> [phases_out, O, T, B], CPU float32. The operands are small
+// blocks of a larger matrix. For those, accumulating in place, the kernels made for inference are
+// at least as fast as a BLAS.
+Tensor ApplyTaps(const Tensor& x, const Tensor& weight, std::span<const Tap> taps,
+                 std::int64_t phases_out) {
   const std::int64_t steps = x.size(2);
-  Tensor y = at::empty({phases_out, n_rows, steps, x.size(3)}, x.options());
+  Tensor y = at::empty({phases_out, weight.size(1), steps, x.size(3)}, x.options());
   for (const Tap& tap : taps) {
     const TapRange range = RangeOf(tap, steps);
     if (range.length <= 0) continue;
     const Tensor in = Block(x, tap.in_phase, range.in_begin, range.length);
     Tensor out = Block(y, tap.out_phase, range.out_begin, range.length);
     const bool is_first = tap.shift == 0 && (tap.in_phase == 0 || phases_out == 2);
-    ColumnProduct(weight_of(tap.index), in, /*accumulates=*/!is_first, out);
+    ColumnProduct(weight.select(0, tap.index), in, /*accumulates=*/!is_first, out);
   }
   return y;
 }
@@ -181,8 +180,7 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
     ctx->save_for_backward({phases, rearranged});
     ctx->saved_data["kind"] = kind_number;
     const std::vector<Tap> taps = TapsFor(kind, rearranged.size(0));
-    const auto weight_of = [&](std::int64_t index) { return rearranged.select(0, index); };
-    return JoinPhases(ApplyTaps(phases, rearranged.size(1), weight_of, taps, PhasesOut(kind)));
+    return JoinPhases(ApplyTaps(phases, rearranged, taps, PhasesOut(kind)));
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
@@ -195,9 +193,7 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
 
     Tensor grad_x;
     if (ctx->needs_input_grad(0)) {
-      const auto transposed = [&](std::int64_t index) { return weight.select(0, index).t(); };
-      grad_x =
-          JoinPhases(ApplyTaps(grad, weight.size(2), transposed, Mirrored(taps), PhasesIn(kind)));
+      grad_x = JoinPhases(ApplyTaps(grad, weight.transpose(1, 2), Mirrored(taps), PhasesIn(kind)));
     }
     return {grad_x, TapsLast(WeightGradient(grad, x, taps, weight.sizes()), kind), Tensor()};
   }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "dp_bench/plugin.h"
 #include "expert/script.h"
 #include "placement.h"
 #include "task.h"

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "cube_into_tray.h"
+#include "dp_bench/plugin.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {

@@ -1,5 +1,6 @@
 // pick_place: a cube on the table is put into a tray.
 #include "cube_into_tray.h"
+#include "dp_bench/plugin.h"
 
 namespace dp_bench::kuavo_dualarm {
 namespace {

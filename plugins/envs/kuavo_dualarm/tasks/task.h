@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "dp_bench/env.h"
-#include "dp_bench/plugin.h"
 #include "dp_bench/random.h"
 #include "kuavo_model.h"
 

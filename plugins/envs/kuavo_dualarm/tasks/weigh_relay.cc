@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "dp_bench/plugin.h"
 #include "expert/pick_and_place.h"
 #include "placement.h"
 #include "task.h"
