@@ -6,6 +6,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "compare/intervals.h"
 #include "core/errors.h"
 
 namespace dp_bench::compare {
