@@ -112,6 +112,8 @@ echo "a published number, a real robot, and the next episodes"
 expect_exit 0 "^CREDIBLE" "${compare[@]}" a --published 5/10
 expect_json 'found["verdict"] == "ours is lower" and found["published"]["n_success"] == 990' "${compare[@]}" a --published 99%/1000
 expect_exit 2 "expected successes and episodes" "${compare[@]}" a --published 11/10
+printf 'seed,success\n0,1\n1,0\n' >result.csv
+expect_exit 2 "is named twice" "${compare[@]}" result.csv ./result.csv --published 4/5
 printf 'seed,success\n100000,1\n100001,0\n100002,1\n' >real.csv
 expect_json 'found["simulated"]["n"] == 10 and found["real_alone"]["n"] == 3 and found["low"] < found["rate"] < found["high"]' \
   "${compare[@]}" a --real real.csv

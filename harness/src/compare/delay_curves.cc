@@ -67,7 +67,7 @@ void AddLetters(std::span<DelayPointResult* const> place) {
   if (place.size() < 2) return;
   std::vector<run::RunFolder> runs;
   for (const DelayPointResult* result : place) runs.push_back(ReadPoint(result->point));
-  const RunComparison comparison = CompareRuns(std::move(runs), {});
+  const RunComparison comparison = CompareRuns(std::move(runs), {.n_for_letters = 2});
   for (std::size_t i = 0; i < place.size(); ++i) place[i]->letters = comparison.runs[i].letters;
 }
 

@@ -149,14 +149,6 @@ constexpr std::array<NamedExit, 5> kStatuses = {
 constexpr int kMinSignature = 8;         // episodes
 constexpr double kMaxBrokenRate = 0.01;  // of a run's episodes
 
-std::vector<run::EpisodeRecord> TestEpisodes(const run::RunFolder& run) {
-  std::vector<run::EpisodeRecord> episodes;
-  for (const run::EpisodeRecord& record : run.episodes) {
-    if (record.split == "test") episodes.push_back(record);
-  }
-  return episodes;
-}
-
 // One seed list must begin with the other. The counted seeds are then a complete beginning of both
 // lists, and which seeds are present cannot depend on how their episodes ended.
 std::vector<Mismatch> FindSeedMismatch(const std::vector<run::EpisodeRecord>& a,
@@ -428,8 +420,8 @@ double GateResult::log_fail_evidence() const {
 GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candidate,
                    const SequentialTestConfig& config, const GateProgress* earlier,
                    const std::string& more_seeds) {
-  const std::vector<run::EpisodeRecord> old_episodes = TestEpisodes(baseline);
-  const std::vector<run::EpisodeRecord> new_episodes = TestEpisodes(candidate);
+  const std::vector<run::EpisodeRecord> old_episodes = InTurns(baseline);
+  const std::vector<run::EpisodeRecord> new_episodes = InTurns(candidate);
   SequentialTestConfig fixed = config;
   fixed.decided_by = baseline.decided_by;
   GateResult result = {.title = run::RunTitle(candidate),
@@ -450,7 +442,7 @@ GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candida
     return result;
   }
   const PairedOutcomes outcomes = why_unpaired.empty() ? PairBySeed(old_episodes, new_episodes)
-                                                       : PairInOrder(old_episodes, new_episodes);
+                                                       : PairInOrder(baseline, candidate);
   const std::vector<double> changes = ChangesOf(baseline, candidate, outcomes.pairs);
   if (earlier != nullptr) {
     result.mismatches = FindChanges(*earlier, result, outcomes.pairs, changes);

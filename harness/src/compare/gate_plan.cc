@@ -45,8 +45,8 @@ struct Recording {
 Recording Record(const run::RunFolder& baseline, const run::RunFolder* candidate) {
   const run::RunFolder& second = candidate != nullptr ? *candidate : baseline;
   const bool is_paired = candidate == nullptr || WhyUnpaired(baseline, second).empty();
-  const PairedOutcomes outcomes = is_paired ? PairBySeed(baseline.episodes, second.episodes)
-                                            : PairInOrder(baseline.episodes, second.episodes);
+  const PairedOutcomes outcomes =
+      is_paired ? PairBySeed(baseline.episodes, second.episodes) : PairInOrder(baseline, second);
   if (outcomes.pairs.empty()) {
     throw DataError("{} and {} have no test episodes of the same seeds", baseline.path.string(),
                     second.path.string());

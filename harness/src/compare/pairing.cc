@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/errors.h"
 #include "core/json.h"
+#include "run/foreign_result.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
 
@@ -20,6 +22,11 @@ using Json = nlohmann::json;
 // null if the file does not exist
 Json Parsed(const run::RunFolder& folder, std::string_view file, const std::string& text) {
   return text.empty() ? Json() : core::ParseJson(text, (folder.path / file).string());
+}
+
+// The number of the task of an episode; 0 for a run of one task.
+std::uint64_t TaskOf(const run::RunFolder& run, const run::EpisodeRecord& record) {
+  return run.tasks.size() > 1 ? record.seed / run::kSeedsPerTask : 0;
 }
 
 Json ConfigOf(const run::RunFolder& folder) {
@@ -250,14 +257,29 @@ PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
   return outcomes;
 }
 
-PairedOutcomes PairInOrder(std::span<const run::EpisodeRecord> a,
-                           std::span<const run::EpisodeRecord> b, std::string_view split) {
-  const auto numbered = [split](std::span<const run::EpisodeRecord> records) {
-    std::vector<run::EpisodeRecord> episodes;
-    for (const run::EpisodeRecord& record : records) {
-      if (record.split != split) continue;
-      episodes.push_back(record);
-      episodes.back().seed = episodes.size() - 1;
+std::vector<run::EpisodeRecord> InTurns(const run::RunFolder& run, std::string_view split) {
+  std::vector<run::EpisodeRecord> episodes;
+  std::map<std::uint64_t, std::uint64_t> n_seen;  // by task
+  std::vector<std::pair<std::uint64_t, std::size_t>> order;
+  for (const run::EpisodeRecord& record : run.episodes) {
+    if (record.split != split) continue;
+    order.emplace_back(n_seen[TaskOf(run, record)]++, episodes.size());
+    episodes.push_back(record);
+  }
+  std::ranges::sort(order);
+  std::vector<run::EpisodeRecord> in_turns;
+  for (const auto& [turn, i] : order) in_turns.push_back(std::move(episodes[i]));
+  return in_turns;
+}
+
+PairedOutcomes PairInOrder(const run::RunFolder& a, const run::RunFolder& b,
+                           std::string_view split) {
+  const auto numbered = [split](const run::RunFolder& run) {
+    std::vector<run::EpisodeRecord> episodes = InTurns(run, split);
+    std::map<std::uint64_t, std::uint64_t> n_seen;  // by task
+    for (run::EpisodeRecord& record : episodes) {
+      const std::uint64_t task = TaskOf(run, record);
+      record.seed = task * run::kSeedsPerTask + n_seen[task]++;
     }
     return episodes;
   };

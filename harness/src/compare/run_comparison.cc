@@ -29,9 +29,8 @@ std::vector<double> TestScores(const run::RunFolder& run) {
 
 // Success of A minus success of B.
 std::vector<double> SuccessDifferences(const run::RunFolder& a, const run::RunFolder& b) {
-  const PairedOutcomes outcomes = WhyUnpaired(a, b).empty()
-                                      ? PairBySeed(a.episodes, b.episodes)
-                                      : compare::PairInOrder(a.episodes, b.episodes);
+  const PairedOutcomes outcomes =
+      WhyUnpaired(a, b).empty() ? PairBySeed(a.episodes, b.episodes) : compare::PairInOrder(a, b);
   std::vector<double> differences;
   for (const EpisodePair& pair : outcomes.pairs) {
     differences.push_back((pair.a.success ? 1.0 : 0.0) - (pair.b.success ? 1.0 : 0.0));
@@ -177,7 +176,7 @@ RunComparison CompareRuns(std::vector<run::RunFolder> runs, const CompareOptions
   }
   const std::vector<double> adjusted = HolmAdjusted(p_values);
   for (std::size_t i = 0; i < adjusted.size(); ++i) comparison.candidates[i].p_holm = adjusted[i];
-  if (comparison.runs.size() > 2) Rank(&comparison);
+  if (comparison.runs.size() >= options.n_for_letters) Rank(&comparison);
   AddNotes(&comparison);
   return comparison;
 }

@@ -23,6 +23,7 @@ enum class RateMethod {
 struct CompareOptions {
   double difference = 0.05;  // of success rates, in (0, 1]; for n_to_detect
   RateMethod rate_method = RateMethod::kWilson;
+  std::size_t n_for_letters = 3;  // fewer runs have no letters
 };
 
 /// One run, over its split "test".
@@ -31,7 +32,7 @@ struct ComparedRun {
   run::RunFolder files;
   run::SplitSummary test;
   RateInterval success_rate;  // by CompareOptions::rate_method
-  // with three runs or more:
+  // with CompareOptions::n_for_letters runs or more:
   std::string letters;  // runs with a letter in common are not shown to differ
   RankInterval rank;
 };
@@ -58,8 +59,8 @@ struct CandidateComparison {
 struct RunComparison {
   std::vector<ComparedRun> runs;                // at least two
   std::vector<CandidateComparison> candidates;  // [i] is runs[i + 1] against runs[0]
-  /// With three runs or more, all pairs; e-BH at 5 %. Runs that cannot be paired by seed are paired
-  /// in the order of their episodes.
+  /// With CompareOptions::n_for_letters runs or more, all pairs; e-BH at 5 %. Runs that cannot be
+  /// paired by seed are paired in the order of their episodes.
   std::vector<RankedPair> pairs;
   CompareOptions options;
   std::vector<std::string> notes;

@@ -92,6 +92,8 @@ std::vector<SuccessByStep> KaplanMeier(std::span<const ObservedTime> times) {
       point.low = 1.0 - std::pow(event.survival, 1.0 / spread);
       point.high = 1.0 - std::pow(event.survival, spread);
     }
+    // after the last episode nothing shows a spread, but the share only grows
+    if (event.survival == 0.0 && !curve.empty()) point.low = curve.back().low;
     curve.push_back(point);
   }
   return curve;
@@ -111,7 +113,9 @@ MeanInterval RestrictedMeanTime(std::span<const ObservedTime> times, int horizon
     until = event->step;
   }
   area += until;
-  const double half = NormalQuantile() * std::sqrt(variance);
+  // one episode shows no spread
+  const double half =
+      times.size() > 1 ? NormalQuantile() * std::sqrt(variance) : static_cast<double>(horizon);
   return {.n = static_cast<int>(times.size()),
           .mean = area,
           .std_dev = std::sqrt(variance * static_cast<double>(times.size())),

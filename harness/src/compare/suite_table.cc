@@ -181,7 +181,8 @@ SuiteCell OutcomesOf(const run::RunFolder& run) {
     }
     cell.successes += record.success ? '1' : '0';
     if (has_end) {
-      cell.successes_at_end += !record.metrics.empty() && record.metrics[0] > 0.5 ? '1' : '0';
+      const bool is_at_end = !record.metrics.empty() && record.metrics[0] > 0.5;
+      cell.successes_at_end += is_at_end && !record.has_failed() ? '1' : '0';
     }
     cell.mean_score += record.score / static_cast<double>(episodes.size());
     cell.n_failed += record.failure_reason ? 1 : 0;

@@ -162,20 +162,27 @@ run::PerturbedArm EffectOf(const PerturbationArm& arm, const compare::ComparedRu
   const auto n_changed = std::ranges::count_if(
       against_control.outcomes.pairs,
       [](const compare::EpisodePair& pair) { return pair.a.trace_hash != pair.b.trace_hash; });
+  const std::string& why_unpaired = against_control.why_unpaired;
+  std::string note = arm.note;
+  if (!why_unpaired.empty()) {
+    note += fmt::format("{}{} is compared unpaired: {}", note.empty() ? "" : ". ", arm.name,
+                        why_unpaired);
+  }
   const compare::DifferenceInterval& rate = against_control.success_rate;
   const compare::MeanInterval& score = against_control.score;
-  return {.name = arm.name,
-          .kind = arm.kind,
-          .strength = arm.strength,
-          .note = arm.note,
-          .folder = fmt::format("{}/{}", run::kArmsFolder, arm.name),
-          .result = run.test,
-          .success_rate = {rate.difference, rate.low, rate.high},
-          .score = {score.mean, score.low, score.high},
-          .p_mcnemar = against_control.p_exact,
-          .p_holm = against_control.p_holm,
-          .n_changed = static_cast<int>(n_changed),
-          .n_pairs = against_control.outcomes.counts.n()};
+  return {
+      .name = arm.name,
+      .kind = arm.kind,
+      .strength = arm.strength,
+      .note = note,
+      .folder = fmt::format("{}/{}", run::kArmsFolder, arm.name),
+      .result = run.test,
+      .success_rate = {rate.difference, rate.low, rate.high},
+      .score = {score.mean, score.low, score.high},
+      .p_mcnemar = against_control.p_exact,
+      .p_holm = against_control.p_holm,
+      .n_changed = why_unpaired.empty() ? std::optional(static_cast<int>(n_changed)) : std::nullopt,
+      .n_pairs = against_control.outcomes.counts.n()};
 }
 
 // The control and its arms, one after the other, in one run folder.

@@ -148,7 +148,7 @@ Json EffectsJson(const run::PerturbationEffects& effects) {
     Json row = ArmJson(arm.name, arm.folder, arm.result);
     row["rate_effect"] = EffectText(arm.success_rate);
     row["score_effect"] = EffectText(arm.score);
-    row["changed"] = arm.n_changed;
+    row["changed"] = arm.n_changed ? Json(*arm.n_changed) : Json("unknown");
     row["n_pairs"] = arm.n_pairs > 0 ? Json(arm.n_pairs) : Json();
     arms.push_back(row);
     if (!arm.note.empty()) notes.push_back(arm.note);

@@ -44,6 +44,8 @@ Json HeadlineJson(const run::RunFolder& run, const std::string& split) {
   headline["median_score"] = core::Median(scores);
   headline["min_score"] = std::ranges::min(scores);
   headline["mean_steps"] = headline["n_steps"].get<double>() / static_cast<double>(scores.size());
+  const Json metric = core::ValueAt(core::TryParseJson(run.config), "/env_runner/score_metric");
+  headline["score_metric"] = metric.is_string() ? metric : Json();
   if (headline["n_failed"] == 0) headline["n_failed"] = nullptr;
   if (Json& over_time = headline["over_time"]; !over_time.is_null()) {
     LinePlot plot = SuccessOverTimePlot();

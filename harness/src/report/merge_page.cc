@@ -72,6 +72,20 @@ Json RateWithoutFaults(const run::SplitSummary& test) {
   return static_cast<double>(test.n_success) / n;
 }
 
+// The episodes before the first that is missing. Which later ones have ended depends on how they
+// ended: successes end early.
+std::span<const run::EpisodeRecord> WithoutGap(const std::vector<run::EpisodeRecord>& records) {
+  std::size_t n = 0;
+  while (n < records.size() && std::cmp_equal(records[n].episode, n)) ++n;
+  return std::span(records).first(n);
+}
+
+Json SuccessRateJson(const std::vector<run::EpisodeRecord>& records) {
+  const run::SplitSummary test = run::Summarize(WithoutGap(records), "test");
+  return test.n_episodes > 0 ? Json(compare::AnytimeInterval(test.n_success, test.n_episodes))
+                             : Json();
+}
+
 Json ShownJson(const run::MergedRun& merged, const std::filesystem::path& output) {
   const run::SplitSummary test = run::Summarize(merged.result.records, "test");
   const auto n_done = static_cast<int>(merged.result.records.size());
@@ -83,7 +97,7 @@ Json ShownJson(const run::MergedRun& merged, const std::filesystem::path& output
                 {"n_missing", merged.n_wanted - n_done},
                 {"n_twice", merged.n_twice > 0 ? Json(merged.n_twice) : Json()},
                 {"is_complete", merged.is_complete()},
-                {"success_rate", Json(compare::AnytimeInterval(test.n_success, test.n_episodes))},
+                {"success_rate", SuccessRateJson(merged.result.records)},
                 {"n_failed", test.n_failed > 0 ? Json(test.n_failed) : Json()},
                 {"n_policy_faults", test.n_policy_faults > 0 ? Json(test.n_policy_faults) : Json()},
                 {"rate_without_faults", RateWithoutFaults(test)},

@@ -31,8 +31,9 @@ struct PerturbedArm {
   ArmDifference score;
   double p_mcnemar = 1.0;  // two-sided
   double p_holm = 1.0;     // corrected for the number of arms
-  /// Seeds whose traces differ. 0: the arm changed nothing at all, not just no outcome.
-  int n_changed = 0;
+  /// Seeds whose traces differ. 0: the arm changed nothing at all, not just no outcome. None if
+  /// outcomes are not a function of the seed; p_mcnemar is Fisher's then.
+  std::optional<int> n_changed;
   int n_pairs = 0;  // shared seeds; not in the file
 };
 

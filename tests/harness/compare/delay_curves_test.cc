@@ -97,6 +97,18 @@ TEST_F(DelayCurvesTest, TheTableAndThePageShowThePoints) {
   EXPECT_THAT(page, testing::Not(HasSubstr("aria-label=\"Successes per hour\"")));
 }
 
+TEST_F(DelayCurvesTest, TwoPointsOfAPlaceHaveLettersToo) {
+  Add("naive", 4, Times(60, "s"));
+  Add("rtc", 4, Times(60, "f"));
+  Add("naive", 8, "ssff");
+  Add("rtc", 8, "ssff");
+  const std::vector<DelayPointResult> results = CompareDelays(points_);
+  EXPECT_EQ(results[0].letters, "a");
+  EXPECT_EQ(results[1].letters, "b");
+  EXPECT_EQ(results[2].letters, "a");
+  EXPECT_EQ(results[3].letters, "a");
+}
+
 TEST_F(DelayCurvesTest, PoliciesAreComparedAtEqualMethodDelayAndExecute) {
   Add("naive", 4, "ssssffffff", 8, "mine");
   Add("rtc", 4, "ssssssffff", 8, "mine");

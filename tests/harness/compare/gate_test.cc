@@ -1,5 +1,6 @@
 #include "compare/gate.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include "compare/gate_report.h"
 #include "harness/compare/run_folders.h"
 #include "report/gate_output.h"
+#include "run/foreign_result.h"
 #include "run/manifest.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
@@ -200,6 +202,33 @@ TEST_F(Gate, WritesJsonJUnitAndMarkdown) {
   other.config = R"({"env": {"plugin": "<&>"}})";
   EXPECT_THAT(report::GateJUnit(ReportOf(RunGate(Baseline("s"), other, {}))),
               HasSubstr("&lt;&amp;&gt;"));
+}
+
+// A result of other programs: for each task the outcomes of its episodes.
+run::RunFolder OfTasks(const std::vector<std::string>& tasks) {
+  std::string text = "seed,success,task\n";
+  for (std::size_t k = 0; k < tasks.size(); ++k) {
+    for (std::size_t i = 0; i < tasks[k].size(); ++i) {
+      text += fmt::format("{},{},task {}\n", i, tasks[k][i], k);
+    }
+  }
+  return run::ParseForeignResult(text, "result.csv");
+}
+
+TEST(GateOfTasks, SeesAllTasksBeforeItStops) {
+  const run::RunFolder baseline = OfTasks({Times(50, "1"), Times(50, "1")});
+  const run::RunFolder candidate = OfTasks({Times(50, "1"), Times(50, "0")});
+  EXPECT_EQ(RunGate(baseline, candidate, {}).status, GateStatus::kFail);
+}
+
+TEST(GateOfTasks, PairsEpisodesOfTheSameTaskWithoutSeeds) {
+  run::RunFolder baseline = OfTasks({Times(50, "1"), Times(50, "0")});
+  run::RunFolder candidate = OfTasks({Times(20, "1"), Times(20, "0")});
+  baseline.has_seeds = false;
+  candidate.has_seeds = false;
+  const GateResult result = RunGate(baseline, candidate, {});
+  EXPECT_EQ(result.test.counts().n_lost, 0);
+  EXPECT_EQ(result.n_shared, 40);
 }
 
 TEST_F(Gate, ReadsABaselineBackAsTheRunThatItWas) {

@@ -63,6 +63,23 @@ TEST(RestrictedMeanTime, IsTheAreaBelowTheCurve) {
   EXPECT_NEAR((found.high - found.low) / 2.0 / 1.959964, 2.827, 2e-3);  // their standard error
 }
 
+TEST(KaplanMeier, TheLastPointDoesNotLoseItsLowerBound) {
+  std::vector<ObservedTime> times;
+  for (int step = 1; step <= 20; ++step) times.push_back({.step = step, .is_success = true});
+  const std::vector<SuccessByStep> curve = KaplanMeier(times);
+  ASSERT_EQ(curve.size(), 20U);
+  EXPECT_EQ(curve[19].share, 1.0);
+  EXPECT_EQ(curve[19].low, curve[18].low);
+  EXPECT_GT(curve[19].low, 0.7);
+}
+
+TEST(RestrictedMeanTime, OneEpisodeShowsNoSpread) {
+  const MeanInterval found = RestrictedMeanTime(std::vector<ObservedTime>{{136, true}}, 300);
+  EXPECT_EQ(found.mean, 136.0);
+  EXPECT_EQ(found.low, 0.0);
+  EXPECT_EQ(found.high, 300.0);
+}
+
 run::EpisodeRecord TimedEpisode(int n_steps, run::SuccessSteps steps) {
   run::EpisodeRecord record = {.split = "test"};
   record.n_steps = n_steps;

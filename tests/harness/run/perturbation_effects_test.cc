@@ -29,9 +29,10 @@ TEST(PerturbationEffects, AreReadBackAsTheyWere) {
                                         .score = {0.125, -kOpen, kOpen},
                                         .p_mcnemar = 0.5,
                                         .p_holm = 0.75,
-                                        .n_changed = 1}}});
+                                        .n_changed = 1},
+                                       {.name = "null"}}});
   const std::optional<PerturbationEffects> read = control.ReadEffects();
-  ASSERT_TRUE(read && read->arms.size() == 1);
+  ASSERT_TRUE(read && read->arms.size() == 2);
   EXPECT_EQ(read->control.success_rate, 0.5);
   const PerturbedArm& arm = read->arms[0];
   EXPECT_EQ(arm.strength, 3.0);
@@ -41,6 +42,7 @@ TEST(PerturbationEffects, AreReadBackAsTheyWere) {
   EXPECT_EQ(arm.score.difference, 0.125);
   EXPECT_FALSE(std::isfinite(arm.score.low));
   EXPECT_EQ(arm.n_changed, 1);
+  EXPECT_EQ(read->arms[1].n_changed, std::nullopt);
   EXPECT_THAT(MessageOf(ErrorCode::kData, [] { ParseEffects("{}", "a/perturbations.json"); }),
               testing::HasSubstr("a/perturbations.json"));
 }

@@ -96,6 +96,11 @@ void WriteJson(const CompareVerbOptions& options, const nlohmann::json& json) {
 
 // Throws Error{kUsage} if two runs have an episode in common, which would count twice.
 void RequireDistinctEpisodes(const std::vector<run::RunFolder>& runs) {
+  std::set<fs::path> paths;  // results of other programs have no traces
+  for (const run::RunFolder& run : runs) {
+    if (paths.insert(fs::weakly_canonical(run.path)).second) continue;
+    throw UsageError("'{}' is named twice; give each episode once", run.path.string());
+  }
   std::map<std::pair<std::uint64_t, std::string>, const run::RunFolder*> known;
   for (const run::RunFolder& run : runs) {
     for (const run::EpisodeRecord& record : run.episodes) {
