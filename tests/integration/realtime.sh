@@ -33,6 +33,14 @@ for file in eval_log.json report.html; do
   grep -q "n_stale_steps" curve/naive_latency_150/$file || fail "naive_latency_150/$file lacks the stale steps"
 done
 
+expect_exit 2 "policy.params.max_prefix" "${evaluate[@]}" --output plain --overwrite \
+  env_runner.chunking.method=training_time_rtc env_runner.chunking.delay=1
+[ -e plain/eval_log.json ] || fail "a refused command removed the results"
+"${evaluate[@]}" --output mean --delays 0 --chunking naive temporal_ensemble_coeff=0.01 >out.txt 2>&1 || fail "$(cat out.txt)"
+cmp plain/episodes.jsonl mean/naive_delay_0/episodes.jsonl || fail "naive averages plans"
+"${evaluate[@]}" --output mean_too --delays 0 temporal_ensemble_coeff=0.01 >out.txt 2>&1 || fail "$(cat out.txt)"
+[ -d mean_too/temporal_ensembling_delay_0 ] || fail "a grid of an ensembling policy is not called so: $(ls mean_too)"
+
 echo "interrupted, it continues, and has the curve of one that was not"
 expect_stopped stopped "repeat the command with --resume stopped" "${evaluate[@]}" env_runner.n_test=60 --latencies 0,150
 expect_exit 0 "stopped/delays.html" "$dp_bench" eval --resume stopped --latencies 0,150

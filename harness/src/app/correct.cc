@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "app/process.h"
 #include "app/verbs.h"
+#include "config/document.h"
 #include "core/console.h"
 #include "core/exit_code.h"
 #include "core/progress.h"
@@ -70,6 +72,12 @@ int Correct(CorrectVerbOptions options) {
   if (options.teacher == kPlans) options.training.teacher = train::CorrectionTeacher::kPlans;
   options.experiment.config = options.checkpoint / run::kConfigFile;
   const task::Experiment experiment(options.experiment);
+  for (const std::string_view section : {"optimizer", "ema", "dataloader", "val_dataloader",
+                                         "training/seed", "training/num_epochs", "normalizer"}) {
+    if (!experiment.document().HasOverride(fmt::format("/{}", section))) continue;
+    throw UsageError("correct does not use {}; its options are --steps, --hidden and --seed",
+                     section);
+  }
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
   const std::unique_ptr<Dataset> dataset = task::ProvideCheckedDataset(
       experiment,

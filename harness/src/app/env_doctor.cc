@@ -16,6 +16,7 @@
 #include "inspect/data_inspection.h"
 #include "plugin/obs_memory.h"
 #include "rollout/certify_determinism.h"
+#include "task/key_check.h"
 
 namespace dp_bench::app {
 namespace {
@@ -97,6 +98,7 @@ void PrintText(const json& found, const inspect::EnvInspection& inspection) {
 int ExamineEnv(task::ExperimentOptions asked, bool as_json) {
   asked.isolate = true;  // so that a fresh process is part of the question
   const task::Task task(asked);
+  task::RejectUnknownKeys(task, {});
   const inspect::EnvInspection inspection{task.name(), task.env_name(), task.DescribeEnv()};
   json found = inspect::ToJson(inspection);
 

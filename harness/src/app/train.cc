@@ -158,8 +158,9 @@ void BeginRun(const TrainPlan& plan, const task::Experiment& experiment, task::O
     train::RewindRun(folder.path(), run::Checkpoint::Open(plan.checkpoint));
   }
   folder.Begin();
-  task::WriteRunHead(folder.path(), task::MakeManifest(experiment, ranks.size()),
-                     experiment.config(), ranks);
+  std::string manifest = task::MakeManifest(experiment, ranks.size());
+  if (plan.with_report && ranks.is_root()) manifest = task::WithCertificate(experiment, manifest);
+  task::WriteRunHead(folder.path(), manifest, experiment.config(), ranks);
 }
 
 // What a run had evaluated before it trained on is of other weights.
@@ -239,9 +240,10 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
   std::optional<evaluate::Evaluation> rollouts;
   std::optional<evaluate::Evaluation> last;
   if (experiment.has_env()) {
-    rollouts.emplace(experiment, ranks, rollout_folder,
-                     logging.tensorboard ? logging.n_rollouts : 0, evaluate::TestSeeds::kSelection);
+    rollouts.emplace(experiment, ranks, rollout_folder, logging.n_rollouts,
+                     evaluate::TestSeeds::kSelection);
     last.emplace(experiment, ranks, output);
+    rollouts->RequirePlannable(*experiment.CreatePolicy(), experiment.device());
   } else {
     LogWithoutEnv(experiment);
   }
@@ -455,6 +457,18 @@ constexpr const char* kDistillExamples =
   dp_bench train --resume runs/mine_fast
   dp_bench eval --checkpoint runs/mine_fast policy.params.consistency.num_inference_steps=2)";
 
+// A student gets what its teacher observes.
+void RequireObservationsOfTeacher(const std::vector<std::string>& overrides) {
+  for (const std::string& text : overrides) {
+    for (const char* key :
+         {"policy.params.augmentation", "policy.params.crop_shape", "policy.params.resize_shape",
+          "policy.params.obs_encoder", "normalizer"}) {
+      if (!text.starts_with(key)) continue;
+      throw UsageError("{}: a student observes as its teacher does; leave it out", text);
+    }
+  }
+}
+
 struct DistillVerbOptions {
   task::ExperimentOptions experiment;
   fs::path checkpoint;
@@ -497,6 +511,7 @@ int Distill(DistillVerbOptions options, core::Communicator& ranks) {
   if (ranks.is_root()) ChooseCheckpoint(&options.checkpoint);
   options.checkpoint = ranks.FromRoot(options.checkpoint.string());
   std::vector<std::string>& overrides = options.experiment.overrides;
+  RequireObservationsOfTeacher(overrides);
   const std::vector<std::string> changes = ChangesOf(options);
   overrides.insert(overrides.begin(), changes.begin(), changes.end());
   options.experiment.config = options.checkpoint / run::kConfigFile;

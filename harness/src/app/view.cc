@@ -82,6 +82,7 @@ int ViewPolicy(ViewVerbOptions options) {
   if (has_weights) {
     ChooseCheckpoint(&options.checkpoint);
     options.experiment.config = options.checkpoint / run::kConfigFile;
+    options.experiment.takes_env_only = !options.experiment.env.empty();
   }
   const task::Experiment experiment(options.experiment);
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);

@@ -193,7 +193,11 @@ void AtomicFolder::Commit() {
   DPB_ASSERT(!is_committed_);
   for (const fs::directory_entry& entry : EntriesBelow(temporary_)) {
     std::error_code ignored;  // the error shows up when the file is opened
-    Fsync(entry.path(), entry.is_directory(ignored) ? O_RDONLY | O_DIRECTORY : O_RDONLY);
+    if (entry.is_directory(ignored)) {
+      FsyncFolder(entry.path());
+    } else {
+      FsyncFile(entry.path());
+    }
   }
   FsyncFolder(temporary_);
   RenameDurably(temporary_, path_);
@@ -207,7 +211,12 @@ void WriteNewFile(const fs::path& path, std::span<const std::byte> bytes) {
 
 void FsyncFile(const fs::path& path) { Fsync(path, O_RDONLY); }
 
-void FsyncFolder(const fs::path& folder) { Fsync(folder, O_RDONLY | O_DIRECTORY); }
+void FsyncFolder(const fs::path& folder) {
+  const Descriptor descriptor(Open(folder, O_RDONLY | O_DIRECTORY, "open for fsync"));
+  if (Uninterrupted([&] { return ::fsync(descriptor.value()); }) == 0) return;
+  // some file systems know it for files only, such as the shared folders of VirtualBox
+  if (errno != EINVAL && errno != EOPNOTSUPP) ThrowErrno("fsync", folder);
+}
 
 void RenameDurably(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {

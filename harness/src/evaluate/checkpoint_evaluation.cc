@@ -143,6 +143,7 @@ void CheckpointEvaluation::LoadPolicy() {
   if (folder_ == nullptr) folder_ = std::make_unique<task::OutputFolder>(*experiment_, ranks_);
   evaluation_ = std::make_unique<Evaluation>(*experiment_, ranks_, folder());
   if (normalizer) evaluation_->SetNormalizer(*normalizer);
+  evaluation_->RequirePlannable(*policy_, experiment_->device());
   task::RejectUnknownKeys(*experiment_, {.makes_policy = true, .is_of_checkpoint = has_weights});
 }
 

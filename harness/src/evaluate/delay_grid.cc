@@ -13,6 +13,7 @@
 #include "control/chunking_config.h"
 #include "control/control_loop.h"
 #include "control/env_runner_config.h"
+#include "control/latency_model.h"
 #include "control/roll_forward.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
@@ -36,7 +37,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxGridBytes = std::size_t{64} << 20;
 constexpr std::string_view kEnsembling = "temporal_ensembling";
-constexpr const char* kEnsembleCoeff = "0.01";  // of Zhao et al. 2023
+constexpr double kEnsembleCoeff = 0.01;  // of Zhao et al. 2023
 
 control::EnvRunnerConfig RunnerOf(const task::Experiment& experiment) {
   return control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
@@ -64,17 +65,23 @@ std::string FolderOf(const compare::DelayPoint& point) {
   return name;
 }
 
-std::vector<std::string> OverridesOf(const compare::DelayPoint& point, double factor) {
-  std::vector<std::string> overrides;
-  if (point.method == kEnsembling) {
-    overrides.push_back(fmt::format("temporal_ensemble_coeff={}", kEnsembleCoeff));
-  } else {
-    overrides.push_back("env_runner.chunking.method=" + point.method);
-  }
+// What all points of a grid have in common.
+struct GridSettings {
+  double factor = 1.0;  // env_runner.realtime of points in ms
+  double ensemble_coeff = kEnsembleCoeff;
+};
+
+std::vector<std::string> OverridesOf(const compare::DelayPoint& point,
+                                     const GridSettings& settings) {
+  const bool is_ensembling = point.method == kEnsembling;
+  std::vector<std::string> overrides = {
+      "env_runner.chunking.method=" + (is_ensembling ? "naive" : point.method),
+      is_ensembling ? fmt::format("temporal_ensemble_coeff={}", settings.ensemble_coeff)
+                    : "temporal_ensemble_coeff=null"};
   if (point.delay) {
     overrides.push_back(fmt::format("env_runner.chunking.delay={}", *point.delay));
   } else {
-    const double realtime = *point.delay_ms > 0.0 ? factor : 0.0;
+    const double realtime = *point.delay_ms > 0.0 ? settings.factor : 0.0;
     overrides.push_back(fmt::format("env_runner.realtime={:g}", realtime));
     overrides.push_back(fmt::format("env_runner.realtime_latency_ms={:g}", *point.delay_ms));
   }
@@ -85,8 +92,10 @@ std::vector<std::string> OverridesOf(const compare::DelayPoint& point, double fa
 }
 
 std::vector<compare::DelayPoint> PointsOf(const DelayGrid& grid,
-                                          const control::EnvRunnerConfig& config) {
-  const std::string method(Name(config.chunking.method));
+                                          const control::EnvRunnerConfig& config,
+                                          const Horizons& horizons) {
+  const std::string method(horizons.temporal_ensemble_coeff ? kEnsembling
+                                                            : Name(config.chunking.method));
   std::vector<compare::DelayPoint> points;
   for (const std::string& name : OrOne(grid.methods, method)) {
     for (const int execute : OrOne(grid.execute, config.chunking.execute)) {
@@ -108,21 +117,27 @@ std::vector<compare::DelayPoint> PointsOf(const DelayGrid& grid,
 }
 
 CheckpointEvaluationOptions OptionsAt(const compare::DelayPoint& point,
-                                      const CheckpointEvaluationOptions& options, double factor) {
+                                      const CheckpointEvaluationOptions& options,
+                                      const GridSettings& settings) {
   CheckpointEvaluationOptions at_point = options;
-  std::ranges::copy(OverridesOf(point, factor), std::back_inserter(at_point.experiment.overrides));
+  std::ranges::copy(OverridesOf(point, settings),
+                    std::back_inserter(at_point.experiment.overrides));
   return at_point;
 }
 
 // Finds what is wrong with the last point before the first one runs. Returns the points at which a
 // plan is there only after the old chunk has ended.
 std::vector<std::string> RequireValid(const std::vector<compare::DelayPoint>& points,
-                                      const CheckpointEvaluationOptions& options, double factor,
+                                      const CheckpointEvaluationOptions& options,
+                                      const GridSettings& settings, double control_hz,
                                       Policy& policy, torch::Device device) {
   std::vector<std::string> late;
   for (const compare::DelayPoint& point : points) {
-    const task::Experiment experiment(WithConfig(OptionsAt(point, options, factor)));
-    const control::ChunkingConfig chunking = RunnerOf(experiment).chunking;
+    const task::Experiment experiment(WithConfig(OptionsAt(point, options, settings)));
+    control::ChunkingConfig chunking = RunnerOf(experiment).chunking;
+    if (point.delay_ms) {
+      chunking.delay = control::ControlSteps(*point.delay_ms * settings.factor, control_hz);
+    }
     static_cast<void>(planner::PolicyPlanner(policy, device, /*micro_batch=*/1, chunking));
     static_cast<void>(planner::ReadCorrection(chunking, experiment.spec()));
     if (chunking.method == control::ChunkingMethod::kStateRollForward) {
@@ -216,14 +231,14 @@ void WriteGrid(const fs::path& folder, const CheckpointEvaluationOptions& option
 
 // A resumed grid keeps the points that are done, and continues one that was begun.
 int RunPoints(const CheckpointEvaluationOptions& options,
-              const std::vector<compare::DelayPoint>& points, double factor,
+              const std::vector<compare::DelayPoint>& points, const GridSettings& settings,
               core::Communicator& ranks) {
   const bool is_resumed = !options.resume.empty();
   std::vector<task::SweepRun> runs;
   for (const compare::DelayPoint& point : points) {
     runs.push_back({.title = "\n" + point.folder.filename().string(),
                     .folder = point.folder,
-                    .overrides = OverridesOf(point, factor)});
+                    .overrides = OverridesOf(point, settings)});
   }
   const auto evaluate = [&](const task::SweepRun& run, task::SweepProgress progress) {
     CheckpointEvaluationOptions of_point = options;
@@ -267,26 +282,30 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
   if (!options.resume.empty()) points = TakeSubject(options.resume, &options);
   const task::Experiment experiment(WithConfig(options));
   const control::EnvRunnerConfig runner = RunnerOf(experiment);
-  const double factor = runner.realtime > 0.0 ? runner.realtime : 1.0;
-  AddMissing(PointsOf(grid, runner), &points);
+  const Horizons& horizons = experiment.spec().horizons;
+  const GridSettings settings = {
+      .factor = runner.realtime > 0.0 ? runner.realtime : 1.0,
+      .ensemble_coeff = horizons.temporal_ensemble_coeff.value_or(kEnsembleCoeff)};
+  AddMissing(PointsOf(grid, runner, horizons), &points);
   const std::unique_ptr<task::OutputFolder> output = OpenGrid(options, experiment, ranks);
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
   task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
+  const EnvSpec env = experiment.DescribeEnv();
   const std::vector<std::string> late =
-      RequireValid(points, options, factor, *policy, experiment.device());
+      RequireValid(points, options, settings, env.control_hz, *policy, experiment.device());
   output->Begin();
   for (compare::DelayPoint& point : points) point.folder = output->path() / FolderOf(point);
-  const bool is_quasi_static = !experiment.DescribeEnv().moves_without_actions;
+  const bool is_quasi_static = !env.moves_without_actions;
   if (ranks.is_root()) {
     WriteGrid(output->path(), options, points, is_quasi_static, nlohmann::json::array());
   }
 
-  if (ranks.is_root()) NoteLatePoints(late, experiment.spec().horizons);
+  if (ranks.is_root()) NoteLatePoints(late, horizons);
   if (is_quasi_static && ranks.is_root()) {
     core::PrintResult("note: env '{}' does not move without actions, so delays cost little there\n",
                       experiment.env_name());
   }
-  const int exit_code = RunPoints(options, points, factor, ranks);
+  const int exit_code = RunPoints(options, points, settings, ranks);
   if (exit_code == core::kExitInterrupted || !ranks.is_root()) return exit_code;
   ReportGrid(output->path(), options, points, is_quasi_static);
   return exit_code;

@@ -99,7 +99,6 @@ Evaluation::Evaluation(const task::Experiment& experiment, core::Communicator& r
 std::shared_ptr<control::ChunkPlanner> Evaluation::MakePlanner(std::shared_ptr<TimedPlanner> timed,
                                                                const PolicySpec& spec) {
   if (!config_.record_plans) return timed;
-  if (ranks_.size() > 1) throw UsageError("env_runner.record_plans needs a single process");
   if (plans_ == nullptr) {
     plans_ = std::make_shared<run::PlanRecordWriter>(output_dir_ / run::kPlansFolder);
   }
@@ -108,6 +107,13 @@ std::shared_ptr<control::ChunkPlanner> Evaluation::MakePlanner(std::shared_ptr<T
 
 void Evaluation::SetNormalizer(const Normalizer& normalizer) {
   runner_.SetObsRanges(ObsRangesOf(normalizer, shape_meta_));
+}
+
+void Evaluation::RequirePlannable(Policy& policy, torch::Device device) const {
+  if (config_.record_plans && ranks_.size() > 1) {
+    throw UsageError("env_runner.record_plans needs a single process");
+  }
+  planner::MethodPlanner(policy, device, config_.micro_batch, ChunkingOfPlans());
 }
 
 run::RunResult Evaluation::Run(Policy& policy, torch::Device device, const run::RunHooks& hooks) {

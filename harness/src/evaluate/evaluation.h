@@ -38,6 +38,10 @@ class Evaluation {
   /// Call before Run.
   void SetNormalizer(const Normalizer& normalizer);
 
+  /// Throws Error{kConfig} or {kUsage} if Run could not plan with `policy`. Call it before files
+  /// change.
+  void RequirePlannable(Policy& policy, torch::Device device) const;
+
   /// See EnvRunner::RecordSteps. Call before Run.
   void RecordSteps() { runner_.RecordSteps(); }
 

@@ -160,13 +160,14 @@ InputVideo OpenVideo(const std::filesystem::path& path, const char* containers,
 }
 
 AvOutputPtr OpenOutput(const std::filesystem::path& path, const char* container) {
+  const std::string url = "file:" + path.string();  // "a:b" would be a protocol
   AVFormatContext* output = nullptr;
-  AvCheck(avformat_alloc_output_context2(&output, nullptr, container, path.c_str()),
+  AvCheck(avformat_alloc_output_context2(&output, nullptr, container, url.c_str()),
           fmt::format("avformat_alloc_output_context2({})", container));
   AvOutputPtr owned(output);
   output->flags |= AVFMT_FLAG_BITEXACT;
   output->io_open = OpenUninterrupted;
-  AvCheck(OpenUninterrupted(output, &output->pb, path.c_str(), AVIO_FLAG_WRITE, nullptr),
+  AvCheck(OpenUninterrupted(output, &output->pb, url.c_str(), AVIO_FLAG_WRITE, nullptr),
           fmt::format("avio_open({})", path.string()));
   return owned;
 }

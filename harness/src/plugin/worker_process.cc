@@ -26,6 +26,7 @@
 
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/system_error.h"
 #include "core/thread_pool.h"
 
 namespace dp_bench::plugin {
@@ -110,6 +111,12 @@ std::vector<char*> EnvironmentWithNotes() {
 
 pid_t Spawn(const WorkerCommand& command, int socket, int memory) {
   for (const fs::path& file : command.files) RequireUnchanged(file);
+  // they may have the number of a standard stream that this program has closed
+  const core::Descriptor high_socket(fcntl(socket, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  const core::Descriptor high_memory(fcntl(memory, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (high_socket.value() < 0 || high_memory.value() < 0) ThrowStart("fcntl", errno);
+  socket = high_socket.value();
+  memory = high_memory.value();
   std::vector<std::string> arguments = {WorkerFile().string()};
   for (const int number : {socket, memory, getpid()}) arguments.push_back(std::to_string(number));
   arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());

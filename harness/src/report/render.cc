@@ -4,7 +4,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <deque>
 #include <kainjow/mustache.hpp>
 #include <vector>
@@ -155,7 +155,8 @@ std::string Formatted(const std::string& value, std::string format) {
   if (kNumbers.find(format.back()) == std::string_view::npos) {
     return fmt::format(fmt::runtime("{:" + format + "}"), value);
   }
-  double number = std::strtod(value.c_str(), nullptr);
+  double number = 0.0;  // strtod would heed the locale, which a plugin may have set
+  std::from_chars(value.data(), value.data() + value.size(), number);
   if (format.back() == 'd') {
     return fmt::format(fmt::runtime("{:" + format + "}"), static_cast<std::int64_t>(number));
   }

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/parse_number.h"
 #include "run/checkpoint.h"
 #include "run/run_files.h"
 
@@ -62,10 +62,8 @@ std::optional<double> ValueIn(const std::string& name, const std::string& key) {
   const std::size_t found = name.find(mark);
   if (found == std::string::npos) return std::nullopt;
   const std::string text = name.substr(found + mark.size());
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  return end != text.c_str() && *end == '\0' && std::isfinite(value) ? std::optional(value)
-                                                                     : std::nullopt;
+  const auto value = core::ParseNumber<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 // If several are best, the latest of them.

@@ -65,8 +65,12 @@ SeedShard FromEngine(const Engine& engine, const Getenv& getenv) {
 }
 
 SeedShard Find(const Getenv& getenv) {
-  for (const Engine& engine : kEngines) {
-    if (getenv(engine.index)) return FromEngine(engine, getenv);
+  for (std::size_t i = 0; i < kEngines.size(); ++i) {
+    if (!getenv(kEngines[i].index)) continue;
+    const SeedShard shard = FromEngine(kEngines[i], getenv);
+    // srun with pmi2 makes each task of an array the only rank of its step
+    if (i < kMpiEngines && shard.n == 1 && getenv("SLURM_ARRAY_TASK_ID")) continue;
+    return shard;
   }
   std::string names;
   for (const Engine& engine : kEngines) {

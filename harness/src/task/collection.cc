@@ -17,6 +17,7 @@
 #include "dp_bench/policy.h"
 #include "planner/create_from_checkpoint.h"
 #include "planner/policy_planner.h"
+#include "planner/policy_weights.h"
 #include "rollout/shape_match.h"
 #include "run/checkpoint.h"
 #include "run/run_checkpoint.h"
@@ -133,8 +134,10 @@ bool ProvideDataset(const Task& task, const std::atomic<bool>& stop) {
 std::unique_ptr<data::FirstActor> LoadFirstActor(const fs::path& checkpoint, const EnvSpec& env,
                                                  plugin::PluginCatalogue& catalogue) {
   try {
+    const fs::path folder = FindFolder(checkpoint);
+    const planner::Weights weights = planner::EvaluatedWeights(run::Checkpoint::Open(folder));
     return std::make_unique<CheckpointActor>(
-        planner::CreateFromCheckpoint(FindFolder(checkpoint), catalogue), env);
+        planner::CreateFromCheckpoint(folder, catalogue, weights), env);
   } catch (Error& error) {
     error.AddContext("in the policy of collect.takeover");
     throw;
@@ -143,7 +146,8 @@ std::unique_ptr<data::FirstActor> LoadFirstActor(const fs::path& checkpoint, con
 
 nlohmann::json TakeoverOrigin(const data::TakeoverConfig& config) {
   const run::Checkpoint checkpoint = run::Checkpoint::Open(FindFolder(config.checkpoint));
-  return {{"weights", checkpoint.Sha256Of(run::kEmaFile)},
+  const planner::Weights weights = planner::EvaluatedWeights(checkpoint);
+  return {{"weights", checkpoint.Sha256Of(planner::WeightsFile(checkpoint, weights))},
           {"normalizer", checkpoint.Sha256Of(run::kNormalizerFile)},
           {"config", core::Sha256Hex(checkpoint.config())},
           {"max_steps", config.max_steps}};

@@ -8,6 +8,7 @@
 #include "config/name.h"
 #include "core/errors.h"
 #include "dp_bench/policy.h"
+#include "graph/graph_policy.h"
 #include "planner/create_from_checkpoint.h"
 #include "policy/device.h"
 #include "run/run_files.h"
@@ -44,6 +45,15 @@ planner::Weights WeightsOf(const std::string& name) {
       name);
 }
 
+// Graphs are made of trained weights.
+void RequireTorch(const Config& policy) {
+  if (graph::ReadBackend(policy) == graph::Backend::kTorch) return;
+  throw ConfigError(
+      "{}: graphs plan with the weights of a checkpoint; expected torch here. Give it to dp_bench "
+      "eval --checkpoint",
+      policy.Where("backend"));
+}
+
 }  // namespace
 
 Experiment::Experiment(const ExperimentOptions& options)
@@ -53,10 +63,12 @@ Experiment::Experiment(const ExperimentOptions& options)
 }
 
 std::unique_ptr<Policy> Experiment::CreatePolicy() const {
+  RequireTorch(config().Sub("policy"));
   return dp_bench::planner::CreatePolicy(config(), catalogue());
 }
 
 std::unique_ptr<Policy> Experiment::CreateWithoutWeights() const {
+  RequireTorch(config().Sub("policy"));
   RequireShapesOfEnv();
   std::unique_ptr<Policy> policy =
       planner::CreatePolicy(config(), catalogue(), has_env() ? DescribeEnv() : EnvSpec());

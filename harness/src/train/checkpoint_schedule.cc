@@ -98,6 +98,13 @@ bool TopK::IsMonitored(const std::map<std::string, double>& metrics) const {
   });
 }
 
+void TopK::set_table(std::map<std::string, double> table) {
+  const std::string mark = "-" + Spelling(config_.monitor_key) + "=";
+  std::erase_if(table,
+                [&mark](const auto& kept) { return kept.first.find(mark) == std::string::npos; });
+  table_ = std::move(table);
+}
+
 std::optional<TopK::Decision> TopK::Offer(int epoch, const std::map<std::string, double>& metrics) {
   if (config_.k == 0) return std::nullopt;
   const double value = FindMetric(config_.monitor_key, metrics);

@@ -82,7 +82,10 @@ class TopK {
 
   /// Name -> metric of the kept checkpoints; saved in the checkpoint's state.
   const std::map<std::string, double>& table() const { return table_; }
-  void set_table(std::map<std::string, double> table) { table_ = std::move(table); }
+
+  /// Takes the entries of the monitored metric. A resume may monitor another one: the checkpoints
+  /// of the first are then kept for good.
+  void set_table(std::map<std::string, double> table);
 
  private:
   TopKConfig config_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "core/errors.h"
 #include "core/sha256.h"
@@ -118,12 +119,14 @@ std::vector<std::int64_t> DataParallel::Concatenate(std::span<const std::int64_t
 void DataParallel::RequireNoBatchNorm(const torch::nn::Module& module) const {
   if (ranks_.size() == 1) return;
   for (const auto& buffer : module.named_buffers()) {
-    if (!buffer.key().ends_with("running_mean")) continue;
+    // a frozen one has statistics too, but does not count batches
+    constexpr std::string_view kCounter = ".num_batches_tracked";
+    if (!buffer.key().ends_with(kCounter)) continue;
     throw ConfigError(
         "the policy has a batch norm ('{}'), whose statistics would be those of a rank's rows "
         "instead of the whole batch's. Use group norm "
         "(policy.params.obs_encoder.use_group_norm=true), or one process.",
-        buffer.key());
+        buffer.key().substr(0, buffer.key().size() - kCounter.size()));
   }
 }
 

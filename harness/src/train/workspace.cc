@@ -13,6 +13,7 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "data/key_check.h"
+#include "data/mixture.h"
 #include "data/split.h"
 #include "policy/device.h"
 #include "train/batches.h"
@@ -100,6 +101,13 @@ void Workspace::CreateLoaders() {
   data::RequireSequences(parts_.dataset, spec.horizons, split.train);
   const data::SequenceSampler sampler =
       data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.train);
+  const data::Mixture* const mixture = data::Mixture::Find(parts_.dataset);
+  if (!loader_config_.shuffle && mixture != nullptr && !mixture->PoolsOf(sampler).empty()) {
+    throw ConfigError(
+        "{}: expected true with dataset.mixture.sampling=balanced or weights, which draw the "
+        "sequences of each epoch; found false",
+        parts_.config.Sub("dataloader").Where("shuffle"));
+  }
   const control::FollowedActions followed =
       FollowedInTraining(parts_.config, config_, step_->policy());
   const auto options_of = [&](const DataLoaderConfig& config) {
@@ -121,10 +129,16 @@ void Workspace::CreateLoaders() {
   }
 
   EpochEvaluation::Parts evaluation = {.config = config_, .parallel = parallel_, .device = device_};
-  if (n_val > 0) {
-    evaluation.val_loader = std::make_unique<data::BatchLoader>(
-        parts_.dataset, data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.val),
-        options_of(val_config));
+  data::SequenceSampler of_val =
+      data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.val);
+  if (of_val.size() > 0) {
+    evaluation.val_loader = std::make_unique<data::BatchLoader>(parts_.dataset, std::move(of_val),
+                                                                options_of(val_config));
+  } else if (n_val > 0 && parallel_.is_root()) {
+    core::LogWarning(
+        "no val_loss: all {} validation episodes are shorter than a training sequence. Choose "
+        "others with dataset.seed, or more with dataset.val_ratio",
+        n_val);
   }
 
   if (config_.sample_every > 0) {  // the first rows of the first epoch, as upstream

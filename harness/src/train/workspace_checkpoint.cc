@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "core/machine.h"
 #include "core/sha256.h"
+#include "data/stats.h"
 #include "planner/policy_weights.h"
 #include "run/run_checkpoint.h"
 #include "train/clip_reach.h"
@@ -197,7 +198,13 @@ void Workspace::StartAnew() {
       init && init->normalizer
           ? planner::NormalizerOf(*origin)
           : FitNormalizer(parts_.dataset, step_->policy().spec().shape_meta, normalizer_config_);
-  if (parallel_.is_root()) WarnOfCutActions(normalizer_, parts_.config);
+  if (parallel_.is_root()) {
+    Normalizer::Fields of_data = normalizer_.fields();  // fitted to other data, maybe
+    if (const auto action = of_data.find("action"); action != of_data.end()) {
+      action->second.stats = data::ComputeStats(parts_.dataset, parts_.dataset.KeyIndex("action"));
+    }
+    WarnOfCutActions(Normalizer(std::move(of_data)), parts_.config);
+  }
 }
 
 void Workspace::LoadInitialWeights(const run::Checkpoint& checkpoint) {

@@ -85,6 +85,8 @@ def make_env(wanted):
         base = lambda **more: made_by(**kwargs, **more)  # noqa: E731
     else:
         import_for(wanted["id"])
+        if wanted.get("max_steps"):  # or else the registered limit would end an episode before it
+            kwargs.setdefault("max_episode_steps", wanted["max_steps"] * wanted.get("action_repeat", 1))
         base = lambda **more: make_registered(wanted["id"], **kwargs, **more)  # noqa: E731
     wrappers = [load(name, "wrappers", "a wrapper") for name in wanted.get("wrappers", ())]
 

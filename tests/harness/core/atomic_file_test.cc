@@ -120,6 +120,11 @@ TEST(AtomicFolder, WhatAKillLeftIsRemovedAtAnyDepth) {
   EXPECT_EQ(NamesIn(scratch.path() / "media"), std::set<std::string>{"d.tmp.mine"});
 }
 
+TEST(FsyncFolder, GoesOnWhereTheFileSystemKnowsItForFilesOnly) {
+  EXPECT_NO_THROW(FsyncFolder("/proc"));  // EINVAL
+  EXPECT_EQ(CodeOf([] { FsyncFolder("/nowhere"); }), ErrorCode::kIo);
+}
+
 TEST(ReadFile, RefusesMoreThanAllowedBeforeTakingMemory) {
   const ScratchFolder scratch;
   WriteFileAtomically(scratch.path() / "a.txt", "0123456789");

@@ -45,6 +45,12 @@ TEST(Shards, AreWhatTheirEngineSays) {
   EXPECT_EQ(Auto({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}}),
             (SeedShard{2, 4}));
   EXPECT_EQ(Auto({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}), (SeedShard{0, 2}));
+  // srun with pmi2 in a task of an array
+  EXPECT_EQ(Auto({{"PMI_RANK", "0"},
+                  {"PMI_SIZE", "1"},
+                  {"SLURM_ARRAY_TASK_ID", "3"},
+                  {"SLURM_ARRAY_TASK_COUNT", "50"}}),
+            (SeedShard{3, 50}));
   EXPECT_EQ(Auto({{"SLURM_ARRAY_TASK_ID", "3"}, {"SLURM_ARRAY_TASK_COUNT", "8"}}),
             (SeedShard{3, 8}));
   EXPECT_EQ(Auto({{"SLURM_ARRAY_TASK_ID", "8"},

@@ -117,6 +117,14 @@ TEST(TopK, SurvivesAResumeThroughItsTable) {
   EXPECT_FALSE(after.Offer(1, {{"test/mean_score", 0.4}}).has_value());
 }
 
+TEST(TopK, ATableOfAnotherMetricRanksNothingAndRemovesNothing) {
+  TopK after({.monitor_key = "val_loss", .is_max = false, .k = 1});
+  after.set_table({{"epoch=0001-test_mean_score=0.652", 0.652}});
+  const auto decision = after.Offer(2, {{"val_loss", 0.9}});
+  ASSERT_TRUE(decision.has_value());
+  EXPECT_EQ(decision->remove, std::nullopt);
+}
+
 TEST(TopK, SaysWhichMetricsThereAreAndRefusesNaN) {
   TopK topk({.monitor_key = "test_mean_reward"});
   try {

@@ -201,7 +201,8 @@ Tensor DiffusionPolicy::Inpaint(const Tensor& sequence, const Tensor& features) 
 
 // The action's channels of [B, T, Da or Da + Do].
 Tensor DiffusionPolicy::ActionOf(const Tensor& sequence) const {
-  return model_.channels.inpaints_obs ? sequence.slice(2, 0, action_dim()) : sequence;
+  const bool has_others = model_.channels.inpaints_obs || max_prefix() > 0;
+  return has_others ? sequence.slice(2, 0, action_dim()) : sequence;
 }
 
 // The network's output without the channel of the prefix, which means nothing.

@@ -4,13 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "control/chunking_config.h"
 #include "dp_bench/policy/networks/diffusion_policy.h"
+#include "policy/stage_recorder.h"
 #include "support/difference.h"
 #include "support/golden.h"
 #include "support/small_policy.h"
@@ -167,6 +171,21 @@ TEST(Prefix, TheNetworkSeesTheFirstActionsOfTheChunkAsTheyAre) {
     }
   }
   EXPECT_THAT(lengths, testing::ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Prefix, TheNoisyActionOfTheLogHasNoFlagOfThePrefix) {
+  const auto policy = MakeTanhPolicy(kWithPrefix);
+  std::map<std::string, torch::Tensor, std::less<>> stages;
+  const StageRecorder recorder([&](std::string_view name, const torch::Tensor& tensor) {
+    stages.insert_or_assign(std::string(name), tensor);
+  });
+  NoiseSource noise = NoiseOfRows(3, 0);
+  const Batch batch = {.obs = {{"agent_pos", RtcGolden("input.condition")}},
+                       .action = torch::linspace(-0.9, 0.7, 48).view({3, 8, 2}),
+                       .is_pad = torch::zeros({3, 8}, torch::kBool)};
+  policy->ComputeLoss(batch, noise);
+  ASSERT_TRUE(stages.contains("noisy action"));
+  EXPECT_EQ(stages.find("noisy action")->second.sizes(), batch.action.sizes());
 }
 
 TEST(Prefix, APlanBeginsWithTheGivenActions) {

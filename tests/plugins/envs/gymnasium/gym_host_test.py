@@ -482,6 +482,12 @@ class GymHost(unittest.TestCase):
         self.assertEqual((spec["control_hz"], spec["max_steps"], driver.step()), (5, 2, (False, False, 1.0)))
         self.assertEqual(Driver(more={"action_repeat": 2}, terminated=True, **given).reset().step(), (True, False, 0.5))
 
+    def test_max_steps_replaces_the_registered_limit(self):
+        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
+        driver = Driver(more={"max_steps": 5}, **given).reset()
+        self.assertEqual([driver.step()[0] for _ in range(5)], [False] * 5)
+        self.assertEqual(driver.host.n_steps, 5)
+
     def test_the_rate_is_that_of_the_time_step(self):
         given = {"space": Box(-1, 1, (1,)), "observation": [0]}
         for attributes, wanted in (({}, 10), ({"control_freq": 20}, 20), ({"control_timestep": lambda self: 0.02}, 50), ({"dt": 0.1}, 10),
