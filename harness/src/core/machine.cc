@@ -99,6 +99,27 @@ std::optional<std::int64_t> LeftInAddressSpace() {
   return std::max<std::int64_t>(0, left);
 }
 
+// The files of a control group, in the two versions of cgroups.
+struct GroupFiles {
+  const char* limit;
+  const char* used;
+};
+
+// None if the group has no limit.
+std::optional<std::int64_t> LeftInGroup(const fs::path& group, const GroupFiles& files) {
+  constexpr double kNoLimit = 0x1p60;  // version 1; "max", of version 2, is no number
+  const auto limit = ReadNumber(group / files.limit);
+  const auto used = ReadNumber(group / files.used);
+  if (!limit || !used || *limit >= kNoLimit) return std::nullopt;
+  double cached = 0.0;  // which the kernel gives back first
+  std::ifstream stat(group / "memory.stat");
+  double value = 0.0;
+  for (std::string name; stat >> name >> value;) {
+    if (name == "inactive_file") cached = value;
+  }
+  return static_cast<std::int64_t>(std::max(0.0, *limit - *used + cached));
+}
+
 std::int64_t AvailableOnMachine() {
   std::ifstream file("/proc/meminfo");
   for (std::string name, unit; file >> name;) {
@@ -169,11 +190,34 @@ Cost CostMeter::Read() {
   return cost;
 }
 
+std::optional<std::int64_t> MemoryLeftInGroups(const fs::path& groups, const fs::path& mount) {
+  std::optional<std::int64_t> left;
+  std::ifstream lines(groups);  // "0::/a/b", or in version 1 "4:memory:/a/b"
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_second = line.starts_with("0::");
+    if (!is_second && line.find(":memory:") == std::string::npos) continue;
+    const fs::path base = is_second ? mount : mount / "memory";
+    const GroupFiles files = is_second
+                                 ? GroupFiles{"memory.max", "memory.current"}
+                                 : GroupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes"};
+    fs::path group = fs::path(line.substr(line.rfind(':') + 1)).relative_path();
+    while (true) {  // the limits of the groups above hold too
+      if (const auto here = LeftInGroup(base / group, files)) {
+        left = std::min(left.value_or(*here), *here);
+      }
+      if (group.empty()) break;
+      group = group.parent_path();
+    }
+  }
+  return left;
+}
+
 std::int64_t AvailableMemory() {
-  const std::int64_t machine = AvailableOnMachine();
-  const std::optional<std::int64_t> process = LeftInAddressSpace();
-  if (!process) return machine;
-  return machine == 0 ? *process : std::min(machine, *process);
+  std::int64_t left = AvailableOnMachine();
+  for (const auto& limit : {MemoryLeftInGroups(), LeftInAddressSpace()}) {
+    if (limit) left = left == 0 ? *limit : std::min(left, *limit);
+  }
+  return left;
 }
 
 void KeepFreedMemory() {

@@ -67,8 +67,16 @@ class CostMeter {
   std::optional<double> start_gpu_j_;
 };
 
-/// [bytes]; 0 if the system does not report it.
+/// What the machine, the limits of containers and batch jobs, and `ulimit -v` leave for this
+/// process [bytes]; 0 if the system does not report it.
 std::int64_t AvailableMemory();
+
+/// What the memory limits of control groups leave [bytes]; none without a limit. `groups`: lists
+/// the groups of a process, as /proc/self/cgroup does. `mount`: where their files are. Source:
+/// cgroups(7), versions 1 and 2.
+std::optional<std::int64_t> MemoryLeftInGroups(
+    const std::filesystem::path& groups = "/proc/self/cgroup",
+    const std::filesystem::path& mount = "/sys/fs/cgroup");
 
 // An allocation that the system or a device refused, with what was being allocated.
 

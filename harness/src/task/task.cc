@@ -120,10 +120,12 @@ void EnterKey(const KeySpec& key, const Config& config) {
   config.Get("dtype", std::string(Name(key.dtype)));
 }
 
-/// Half of the memory that is free now, and at least what the plugin takes by default [MiB].
+/// Half of the memory that is free now, or what the plugin takes by default if that is more and
+/// there is as much [MiB].
 std::int64_t MemoryForImages() {
   constexpr std::int64_t kPluginDefault = 4096;
-  return std::max(kPluginDefault, (core::AvailableMemory() / 2) >> 20);
+  const std::int64_t free = core::AvailableMemory() >> 20;
+  return std::max(free / 2, free == 0 ? kPluginDefault : std::min(kPluginDefault, free));
 }
 
 /// Only the keys that the policy uses: an env may record more cameras.
