@@ -126,7 +126,9 @@ expect_exit 0 "dp_bench eval --resume a env_runner.n_test=1" "${compare[@]}" a b
 expect_exit 2 "is named twice" "${compare[@]}" a a/ --allocate 6
 expect_exit 4 "env_runner.max_steps is 20 in a" "${compare[@]}" a other --allocate 6
 expect_exit 4 "env_runner.max_steps is 20 in a" "${compare[@]}" a other --published 5/10
-expect_exit 2 "a and a have the same episode of test seed 100000" "${compare[@]}" a a --published 5/10
+expect_exit 2 "is named twice" "${compare[@]}" a a/ --published 5/10
+cp -r a a_copy
+expect_exit 2 "a and a_copy have the same episode of test seed 100000" "${compare[@]}" a a_copy --published 5/10
 
 echo "bad input gives a message and its exit code"
 expect_exit 2 "two runs or more, or one with" "${compare[@]}" a

@@ -1,6 +1,7 @@
 // dp_bench correct: trains the head that corrects a policy's chunks at every control step.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
@@ -66,6 +67,13 @@ data::BatchLoader LoaderFor(const task::Experiment& experiment, const Dataset& d
   return {dataset, data::MakeTrainingSampler(dataset, spec.horizons, split.train), loading};
 }
 
+// "training.seed" -> "/training/seed"
+std::string PointerOf(std::string_view key) {
+  std::string pointer = fmt::format("/{}", key);
+  std::ranges::replace(pointer, '.', '/');
+  return pointer;
+}
+
 int Correct(CorrectVerbOptions options) {
   run::RequireResultFiles({{"--output", options.output, run::kCorrectionHead}});
   ChooseCheckpoint(&options.checkpoint);
@@ -73,8 +81,8 @@ int Correct(CorrectVerbOptions options) {
   options.experiment.config = options.checkpoint / run::kConfigFile;
   const task::Experiment experiment(options.experiment);
   for (const std::string_view section : {"optimizer", "ema", "dataloader", "val_dataloader",
-                                         "training/seed", "training/num_epochs", "normalizer"}) {
-    if (!experiment.document().HasOverride(fmt::format("/{}", section))) continue;
+                                         "training.seed", "training.num_epochs", "normalizer"}) {
+    if (!experiment.document().HasOverride(PointerOf(section))) continue;
     throw UsageError("correct does not use {}; its options are --steps, --hidden and --seed",
                      section);
   }

@@ -149,6 +149,30 @@ void LogWithoutEnv(const task::Experiment& experiment) {
                   keys));
 }
 
+// With the certificate of the env that the run has, if it is of the same plugins.
+std::string WithEarlierCertificate(const std::string& manifest, const fs::path& folder) {
+  if (!fs::exists(folder / run::kManifestFile)) return manifest;
+  const nlohmann::json before = core::TryParseJson(run::ReadRunManifest(folder));
+  nlohmann::json now = nlohmann::json::parse(manifest);
+  const nlohmann::json certificate =
+      core::ValueAt(before, fmt::format("/{}", run::kDeterminismKey));
+  if (certificate.is_null() ||
+      core::ValueAt(before, "/plugins") != core::ValueAt(now, "/plugins")) {
+    return manifest;
+  }
+  now[run::kDeterminismKey] = certificate;
+  return now.dump(2) + "\n";
+}
+
+// Before the evaluation of a training. With several ranks, the root does it.
+void Certify(const task::Experiment& experiment, const fs::path& folder) {
+  const std::string manifest = run::ReadRunManifest(folder);
+  if (core::TryParseJson(manifest).contains(run::kDeterminismKey)) return;
+  const std::string certified = task::WithCertificate(experiment, manifest);
+  if (certified == manifest) return;
+  core::WriteFileAtomically(folder / run::kManifestFile, std::string_view(certified));
+}
+
 // The first changes to the run folder, after all checks. Rank 0 makes them; the others wait in
 // OutputFolder::Begin.
 void BeginRun(const TrainPlan& plan, const task::Experiment& experiment, task::OutputFolder& folder,
@@ -158,9 +182,9 @@ void BeginRun(const TrainPlan& plan, const task::Experiment& experiment, task::O
     train::RewindRun(folder.path(), run::Checkpoint::Open(plan.checkpoint));
   }
   folder.Begin();
-  std::string manifest = task::MakeManifest(experiment, ranks.size());
-  if (plan.with_report && ranks.is_root()) manifest = task::WithCertificate(experiment, manifest);
-  task::WriteRunHead(folder.path(), manifest, experiment.config(), ranks);
+  const std::string manifest = task::MakeManifest(experiment, ranks.size());
+  task::WriteRunHead(folder.path(), WithEarlierCertificate(manifest, folder.path()),
+                     experiment.config(), ranks);
 }
 
 // What a run had evaluated before it trained on is of other weights.
@@ -208,12 +232,13 @@ int EvaluateTrained(evaluate::Evaluation& evaluation, train::Workspace& workspac
 
 // The rollouts between two epochs.
 train::EvalFn RolloutsOf(evaluate::Evaluation& rollouts, torch::Device device,
-                         const fs::path& folder, const core::Communicator& ranks) {
-  return [&rollouts, device, folder, &ranks](Policy& policy, int) -> std::optional<train::Scores> {
+                         const fs::path& folder, bool has_images, const core::Communicator& ranks) {
+  return [&rollouts, device, folder, has_images, &ranks](Policy& policy,
+                                                         int) -> std::optional<train::Scores> {
     const run::RunResult result = rollouts.Run(policy, device, {.stop = &core::CatchStopSignals()});
     if (result.is_interrupted) return std::nullopt;
     train::Scores scores = {evaluate::MetricsOf(result)};
-    if (ranks.is_root()) scores.images = evaluate::VideoStripsOf(result, folder);
+    if (ranks.is_root() && has_images) scores.images = evaluate::VideoStripsOf(result, folder);
     return scores;
   };
 }
@@ -232,9 +257,6 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
   // collecting and reading may take hours, so check first what needs no data
   task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_before_dataset = true});
   if (plan.is_resumed) RequireSameTraining(experiment, options, output);
-  if (!ProvideDatasetOnce(experiment, stop, ranks)) return core::kExitInterrupted;
-
-  const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
   const auto logging = train::LoggingConfig::FromConfig(experiment.config().Sub("logging"));
   const fs::path rollout_folder = output / "rollouts";
   std::optional<evaluate::Evaluation> rollouts;
@@ -243,10 +265,16 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
     rollouts.emplace(experiment, ranks, rollout_folder, logging.n_rollouts,
                      evaluate::TestSeeds::kSelection);
     last.emplace(experiment, ranks, output);
-    rollouts->RequirePlannable(*experiment.CreatePolicy(), experiment.device());
+    const auto training = train::TrainingConfig::FromConfig(experiment.config().Sub("training"));
+    if (plan.with_report || training.rollout_every > 0) {
+      rollouts->RequirePlannable(*experiment.CreatePolicy(), experiment.device());
+    }
   } else {
     LogWithoutEnv(experiment);
   }
+  if (!ProvideDatasetOnce(experiment, stop, ranks)) return core::kExitInterrupted;
+
+  const std::unique_ptr<Dataset> dataset = experiment.CreateDataset();
   const std::unique_ptr<Policy> teacher = experiment.LoadTeacher();
   train::Workspace workspace({.config = experiment.config(),
                               .dataset = *dataset,
@@ -262,7 +290,8 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
   workspace.Prepare();
   BeginRun(plan, experiment, *folder, ranks);
   const train::TrainReport report = workspace.Run(
-      rollouts ? RolloutsOf(*rollouts, device, rollout_folder, ranks) : train::EvalFn());
+      rollouts ? RolloutsOf(*rollouts, device, rollout_folder, logging.tensorboard, ranks)
+               : train::EvalFn());
   if (report.n_steps > 0 && ranks.is_root()) SetEvaluationAside(output);
   const bool is_over = !plan.with_report || !last || report.end == train::TrainEnd::kInterrupted;
   if (is_over) evaluate::RecordCost(meter, output, ranks);
@@ -271,6 +300,7 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
                   core::ShellWord((plan.of_seeds.empty() ? output : plan.of_seeds).string()));
   const int exit_code = ReportTraining(report, resuming);
   if (is_over) return exit_code;
+  if (ranks.is_root() && !plan.is_tried) Certify(experiment, output);
   return EvaluateTrained(*last, workspace, device, output, resuming, meter, ranks);
 }
 
@@ -460,9 +490,8 @@ constexpr const char* kDistillExamples =
 // A student gets what its teacher observes.
 void RequireObservationsOfTeacher(const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) {
-    for (const char* key :
-         {"policy.params.augmentation", "policy.params.crop_shape", "policy.params.resize_shape",
-          "policy.params.obs_encoder", "normalizer"}) {
+    for (const char* key : {"policy.params.augmentation", "policy.params.crop_",
+                            "policy.params.resize_", "policy.params.obs_encoder", "normalizer"}) {
       if (!text.starts_with(key)) continue;
       throw UsageError("{}: a student observes as its teacher does; leave it out", text);
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
@@ -158,6 +159,20 @@ std::vector<Mismatch> FindSeedMismatch(const std::vector<run::EpisodeRecord>& a,
     if (a[i].seed == b[i].seed) continue;
     return {
         {fmt::format("test seed {}", i + 1), std::to_string(a[i].seed), std::to_string(b[i].seed)}};
+  }
+  return {};
+}
+
+// The same for each task.
+std::vector<Mismatch> FindSeedMismatch(const run::RunFolder& a, const run::RunFolder& b) {
+  std::map<std::uint64_t, std::array<std::vector<run::EpisodeRecord>, 2>> by_task;
+  for (const run::EpisodeRecord& record : InTurns(a))
+    by_task[TaskOf(a, record)][0].push_back(record);
+  for (const run::EpisodeRecord& record : InTurns(b))
+    by_task[TaskOf(b, record)][1].push_back(record);
+  for (const auto& [task, lists] : by_task) {
+    std::vector<Mismatch> found = FindSeedMismatch(lists[0], lists[1]);
+    if (!found.empty()) return found;
   }
   return {};
 }
@@ -432,7 +447,7 @@ GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candida
   if (result.mismatches.empty()) RequireEpisodes(candidate, new_episodes);
   const std::string why_unpaired = WhyUnpaired(baseline, candidate);
   if (why_unpaired.empty() && !new_episodes.empty()) {
-    for (const Mismatch& mismatch : FindSeedMismatch(old_episodes, new_episodes)) {
+    for (const Mismatch& mismatch : FindSeedMismatch(baseline, candidate)) {
       result.mismatches.push_back(mismatch);
     }
   }
@@ -466,7 +481,8 @@ GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candida
       why_unpaired.empty()
           ? ExplainDifference(baseline, candidate, result.n_shared - n_identical, result.n_shared)
           : fmt::format(
-                "unpaired: {}. Episodes are taken in their order; the error rates hold, but "
+                "unpaired: {}. Episodes are taken in their order, tasks in turns; the error rates "
+                "hold, but "
                 "a verdict takes more of them",
                 why_unpaired);
   for (const std::string& note :

@@ -24,11 +24,6 @@ Json Parsed(const run::RunFolder& folder, std::string_view file, const std::stri
   return text.empty() ? Json() : core::ParseJson(text, (folder.path / file).string());
 }
 
-// The number of the task of an episode; 0 for a run of one task.
-std::uint64_t TaskOf(const run::RunFolder& run, const run::EpisodeRecord& record) {
-  return run.tasks.size() > 1 ? record.seed / run::kSeedsPerTask : 0;
-}
-
 Json ConfigOf(const run::RunFolder& folder) {
   return Parsed(folder, run::kConfigFile, folder.config);
 }
@@ -257,6 +252,10 @@ PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
   return outcomes;
 }
 
+std::uint64_t TaskOf(const run::RunFolder& run, const run::EpisodeRecord& record) {
+  return run.tasks.size() > 1 ? record.seed / run::kSeedsPerTask : 0;
+}
+
 std::vector<run::EpisodeRecord> InTurns(const run::RunFolder& run, std::string_view split) {
   std::vector<run::EpisodeRecord> episodes;
   std::map<std::uint64_t, std::uint64_t> n_seen;  // by task
@@ -274,11 +273,12 @@ std::vector<run::EpisodeRecord> InTurns(const run::RunFolder& run, std::string_v
 
 PairedOutcomes PairInOrder(const run::RunFolder& a, const run::RunFolder& b,
                            std::string_view split) {
-  const auto numbered = [split](const run::RunFolder& run) {
+  const bool is_by_task = a.tasks == b.tasks;
+  const auto numbered = [&](const run::RunFolder& run) {
     std::vector<run::EpisodeRecord> episodes = InTurns(run, split);
     std::map<std::uint64_t, std::uint64_t> n_seen;  // by task
     for (run::EpisodeRecord& record : episodes) {
-      const std::uint64_t task = TaskOf(run, record);
+      const std::uint64_t task = is_by_task ? TaskOf(run, record) : 0;
       record.seed = task * run::kSeedsPerTask + n_seen[task]++;
     }
     return episodes;

@@ -67,8 +67,8 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
        "keep in `plans/` what the policy was asked and what it answered, up to 1 GiB, for "
        "`dp_bench diff`");
   keys("certify", &c.certify,
-       "check before `eval` that the env's outcomes are a function of the seed, and note it in the "
-       "manifest");
+       "check before `eval` and in `run` that the env's outcomes are a function of the seed, and "
+       "note it in the manifest");
   keys("score_metric", &c.score_metric,
        "metric of the env that is an episode's score; null = its highest reward");
   c.realtime = ReadRealtime(config);

@@ -111,13 +111,16 @@ std::optional<std::int64_t> LeftInGroup(const fs::path& group, const GroupFiles&
   const auto limit = ReadNumber(group / files.limit);
   const auto used = ReadNumber(group / files.used);
   if (!limit || !used || *limit >= kNoLimit) return std::nullopt;
-  double cached = 0.0;  // which the kernel gives back first
+  double own = 0.0;  // the page cache, which the kernel gives back
+  double all = 0.0;  // in version 1: with that of the groups below, which `used` has too
   std::ifstream stat(group / "memory.stat");
   double value = 0.0;
   for (std::string name; stat >> name >> value;) {
-    if (name == "inactive_file") cached = value;
+    if (name == "inactive_file" || name == "active_file") own += value;
+    if (name == "total_inactive_file" || name == "total_active_file") all += value;
   }
-  return static_cast<std::int64_t>(std::max(0.0, *limit - *used + cached));
+  const double left = *limit - *used + std::max(own, all);
+  return static_cast<std::int64_t>(std::clamp(left, 0.0, *limit));
 }
 
 std::int64_t AvailableOnMachine() {
@@ -200,7 +203,8 @@ std::optional<std::int64_t> MemoryLeftInGroups(const fs::path& groups, const fs:
     const GroupFiles files = is_second
                                  ? GroupFiles{"memory.max", "memory.current"}
                                  : GroupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes"};
-    fs::path group = fs::path(line.substr(line.rfind(':') + 1)).relative_path();
+    const std::size_t path = line.find(':', line.find(':') + 1) + 1;  // a path may have colons
+    fs::path group = fs::path(line.substr(path)).relative_path();
     while (true) {  // the limits of the groups above hold too
       if (const auto here = LeftInGroup(base / group, files)) {
         left = std::min(left.value_or(*here), *here);
@@ -215,7 +219,9 @@ std::optional<std::int64_t> MemoryLeftInGroups(const fs::path& groups, const fs:
 std::int64_t AvailableMemory() {
   std::int64_t left = AvailableOnMachine();
   for (const auto& limit : {MemoryLeftInGroups(), LeftInAddressSpace()}) {
-    if (limit) left = left == 0 ? *limit : std::min(left, *limit);
+    if (!limit) continue;
+    const std::int64_t known = std::max<std::int64_t>(1, *limit);
+    left = left == 0 ? known : std::min(left, known);
   }
   return left;
 }

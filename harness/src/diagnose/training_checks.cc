@@ -61,7 +61,7 @@ Finding CheckBatchSize(const TrainingLength& length) {
 Finding CheckBatchNorm(const torch::nn::Module& module, std::int64_t batch_size) {
   std::int64_t n_norms = 0;
   for (const auto& buffer : module.named_buffers()) {
-    n_norms += buffer.key().ends_with("running_mean");
+    n_norms += buffer.key().ends_with("num_batches_tracked");  // a frozen one does not count
   }
   return Decide("settings.batch_norm", n_norms > 0 && batch_size < kMinRowsForBatchNorm,
                 "{} batch norms, batches of {}", n_norms, batch_size);

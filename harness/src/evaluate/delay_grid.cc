@@ -94,8 +94,9 @@ std::vector<std::string> OverridesOf(const compare::DelayPoint& point,
 std::vector<compare::DelayPoint> PointsOf(const DelayGrid& grid,
                                           const control::EnvRunnerConfig& config,
                                           const Horizons& horizons) {
-  const std::string method(horizons.temporal_ensemble_coeff ? kEnsembling
-                                                            : Name(config.chunking.method));
+  const bool is_ensembling =
+      horizons.temporal_ensemble_coeff && config.chunking.method == control::ChunkingMethod::kNaive;
+  const std::string method(is_ensembling ? kEnsembling : Name(config.chunking.method));
   std::vector<compare::DelayPoint> points;
   for (const std::string& name : OrOne(grid.methods, method)) {
     for (const int execute : OrOne(grid.execute, config.chunking.execute)) {
@@ -188,6 +189,18 @@ void VisitSubject(const core::JsonFields& fields, CheckpointEvaluationOptions* c
   fields("overrides", &c->experiment.overrides);
 }
 
+// Older versions averaged plans in all rows of an ensembling policy.
+void RequireNamedAsItPlans(const compare::DelayPoint& point) {
+  const fs::path file = point.folder / run::kConfigFile;
+  if (point.method == kEnsembling || !fs::exists(file)) return;
+  const nlohmann::json config = core::ReadJsonFile(file, kMaxGridBytes);
+  if (!core::ValueAt(config, "/temporal_ensemble_coeff").is_number()) return;
+  throw UsageError(
+      "--resume: '{}' is of a version whose row {} averages plans; begin again in another "
+      "--output",
+      point.folder.parent_path().string(), point.method);
+}
+
 // Takes what the grid in `folder` evaluates, and returns its points.
 std::vector<compare::DelayPoint> TakeSubject(const fs::path& folder,
                                              CheckpointEvaluationOptions* options) {
@@ -202,7 +215,9 @@ std::vector<compare::DelayPoint> TakeSubject(const fs::path& folder,
   const nlohmann::json grid = core::ParseJson(text, origin);
   VisitSubject(core::JsonFields(core::JsonView(grid, origin).At("of")), options);
   experiment.takes_env_only = experiment.policy.empty() && !experiment.env.empty();
-  return compare::ReadDelayGrid(text, folder, origin).points;
+  std::vector<compare::DelayPoint> points = compare::ReadDelayGrid(text, folder, origin).points;
+  for (const compare::DelayPoint& point : points) RequireNamedAsItPlans(point);
+  return points;
 }
 
 // A resumed grid keeps its points.

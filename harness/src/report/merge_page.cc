@@ -100,7 +100,8 @@ Json ShownJson(const run::MergedRun& merged, const std::filesystem::path& output
                 {"success_rate", SuccessRateJson(merged.result.records)},
                 {"n_failed", test.n_failed > 0 ? Json(test.n_failed) : Json()},
                 {"n_policy_faults", test.n_policy_faults > 0 ? Json(test.n_policy_faults) : Json()},
-                {"rate_without_faults", RateWithoutFaults(test)},
+                {"rate_without_faults",
+                 RateWithoutFaults(run::Summarize(WithoutGap(merged.result.records), "test"))},
                 {"output", core::ShellWord(output.string())},
                 {"parts", PartRows(merged)}};
   const auto n_unfinished = std::ranges::count_if(merged.parts, [](const run::MergedPart& part) {

@@ -124,8 +124,10 @@ void EnterKey(const KeySpec& key, const Config& config) {
 /// there is as much [MiB].
 std::int64_t MemoryForImages() {
   constexpr std::int64_t kPluginDefault = 4096;
-  const std::int64_t free = core::AvailableMemory() >> 20;
-  return std::max(free / 2, free == 0 ? kPluginDefault : std::min(kPluginDefault, free));
+  const std::int64_t bytes = core::AvailableMemory();
+  if (bytes == 0) return kPluginDefault;
+  const std::int64_t free = std::max<std::int64_t>(1, bytes >> 20);
+  return std::max(free / 2, std::min(kPluginDefault, free));
 }
 
 /// Only the keys that the policy uses: an env may record more cameras.

@@ -164,7 +164,7 @@ constexpr std::array kFreeOnResume = {
     // where things are, and what the machine can do
     "training.resume", "training.device", "training.teacher.path", "dataloader.num_workers",
     "dataset.params.path", "dataset.params.memory_limit_mb", "env.params.python",
-    "policy.params.gradient_checkpointing"};
+    "policy.params.gradient_checkpointing", "policy.backend"};
 
 // A line for each value below `key` that differs and may not. A key that only `before` has was not
 // read yet.

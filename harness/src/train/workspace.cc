@@ -102,7 +102,9 @@ void Workspace::CreateLoaders() {
   const data::SequenceSampler sampler =
       data::MakeTrainingSampler(parts_.dataset, spec.horizons, split.train);
   const data::Mixture* const mixture = data::Mixture::Find(parts_.dataset);
-  if (!loader_config_.shuffle && mixture != nullptr && !mixture->PoolsOf(sampler).empty()) {
+  // trainings of older versions go on without effect
+  if (!loader_config_.shuffle && !store_.HasCheckpoints() && mixture != nullptr &&
+      !mixture->PoolsOf(sampler).empty()) {
     throw ConfigError(
         "{}: expected true with dataset.mixture.sampling=balanced or weights, which draw the "
         "sequences of each epoch; found false",

@@ -200,7 +200,8 @@ void Workspace::StartAnew() {
           : FitNormalizer(parts_.dataset, step_->policy().spec().shape_meta, normalizer_config_);
   if (parallel_.is_root()) {
     Normalizer::Fields of_data = normalizer_.fields();  // fitted to other data, maybe
-    if (const auto action = of_data.find("action"); action != of_data.end()) {
+    const auto action = of_data.find("action");
+    if (init && init->normalizer && action != of_data.end()) {
       action->second.stats = data::ComputeStats(parts_.dataset, parts_.dataset.KeyIndex("action"));
     }
     WarnOfCutActions(Normalizer(std::move(of_data)), parts_.config);

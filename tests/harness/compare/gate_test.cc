@@ -231,6 +231,22 @@ TEST(GateOfTasks, PairsEpisodesOfTheSameTaskWithoutSeeds) {
   EXPECT_EQ(result.n_shared, 40);
 }
 
+TEST(GateOfTasks, ATaskMayHaveFewerEpisodes) {
+  const run::RunFolder baseline = OfTasks({Times(50, "1"), Times(50, "1")});
+  const GateResult result = RunGate(baseline, OfTasks({Times(50, "1"), Times(10, "1")}), {});
+  EXPECT_TRUE(result.mismatches.empty());
+  EXPECT_EQ(result.n_shared, 60);
+}
+
+TEST(GateOfTasks, ARunWithoutTasksIsPairedInOrder) {
+  run::RunFolder baseline = OfTasks({Times(20, "1"), Times(20, "1")});
+  run::RunFolder candidate = OfTasks({Times(40, "1")});
+  candidate.tasks.clear();
+  baseline.has_seeds = false;
+  candidate.has_seeds = false;
+  EXPECT_EQ(RunGate(baseline, candidate, {}).n_shared, 40);
+}
+
 TEST_F(Gate, ReadsABaselineBackAsTheRunThatItWas) {
   const run::RunFolder run = Baseline("sxf");
   const std::filesystem::path file = scratch_.path() / "baseline.json";

@@ -35,8 +35,8 @@ TEST_F(MemoryLimit, OfAGroupAboveHoldsToo) {
   Write("mount/job/memory.max", "1000\n");
   Write("mount/job/memory.current", "300\n");
   EXPECT_EQ(Left(), 700);
-  Write("mount/job/memory.stat", "anon 200\ninactive_file 100\n");
-  EXPECT_EQ(Left(), 800);
+  Write("mount/job/memory.stat", "anon 200\ninactive_file 100\nactive_file 50\n");
+  EXPECT_EQ(Left(), 850);
 }
 
 TEST_F(MemoryLimit, OfVersion1IsReadToo) {
@@ -46,6 +46,10 @@ TEST_F(MemoryLimit, OfVersion1IsReadToo) {
   Write("mount/memory/memory.limit_in_bytes", "9223372036854771712\n");
   Write("mount/memory/memory.usage_in_bytes", "6000\n");
   EXPECT_EQ(Left(), 0);
+  Write("mount/memory/a/memory.stat", "inactive_file 1\ntotal_inactive_file 1500\n");
+  EXPECT_EQ(Left(), 500);
+  Write("groups", "4:memory:/a/slice:cri:1\n");
+  EXPECT_EQ(Left(), 500);
 }
 
 TEST_F(MemoryLimit, IsNoneOutsideOfGroups) { EXPECT_EQ(Left(), std::nullopt); }
