@@ -3,10 +3,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fstream>
 #include <sstream>
@@ -71,31 +75,89 @@ bool HasNoLocks(const std::error_code& error) {
   return code == ENOLCK || code == ENOSYS || code == EOPNOTSUPP || code == ENOTSUP;
 }
 
-int CreateLockFile(const fs::path& file) {
-  return Uninterrupted([&] {
-    return ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-  });
+// File systems that several machines may mount and on which flock of a folder stays on one of
+// them: their clients in Linux pass on the locks of files only. FUSE stands for many, such as sshfs
+// and virtiofs. Numbers without a name are those of the file systems' own sources.
+constexpr std::array<std::uint32_t, 10> kSharedFileSystems = {NFS_SUPER_MAGIC,
+                                                              SMB_SUPER_MAGIC,
+                                                              SMB2_SUPER_MAGIC,
+                                                              CIFS_SUPER_MAGIC,
+                                                              V9FS_MAGIC,
+                                                              AFS_SUPER_MAGIC,
+                                                              FUSE_SUPER_MAGIC,
+                                                              0x0BD00BD0 /* Lustre */,
+                                                              0x19830326 /* BeeGFS */,
+                                                              0x47504653 /* GPFS */};
+
+bool IsShared(int descriptor) {
+  struct statfs found {};
+  if (Uninterrupted([&] { return ::fstatfs(descriptor, &found); }) != 0) return false;
+  return std::ranges::count(kSharedFileSystems, static_cast<std::uint32_t>(found.f_type)) > 0;
 }
 
-}  // namespace
+int OpenLockFile(const fs::path& file, int flags) {
+  return Uninterrupted(
+      [&] { return ::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666); });
+}
 
-FolderLock::FolderLock(const fs::path& folder, LockCall lock)
-    : folder_(folder), descriptor_(Uninterrupted([&] {
-        return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-      })) {
-  if (descriptor_.value() < 0) ThrowErrno("lock the folder", folder);
-  const LockCall call = lock != nullptr ? lock : &::flock;
-  if (Uninterrupted([&] { return call(descriptor_.value(), LOCK_EX | LOCK_NB); }) == 0) return;
+// Empty if the lock is taken now; throws if another process has it.
+std::error_code TryLock(const LockCalls& calls, int descriptor, const fs::path& folder) {
+  if (Uninterrupted([&] { return calls.lock(descriptor, LOCK_EX | LOCK_NB); }) == 0) return {};
   const std::error_code error(errno, std::generic_category());
-  if (HasNoLocks(error)) {
-    LockByFile(error);
-    return;
-  }
+  if (HasNoLocks(error)) return error;
   if (error != std::errc::operation_would_block) {
     ThrowSystemError("lock the folder", folder, error);
   }
   throw UsageError("another process writes into '{}'; wait for it, or give another folder",
                    folder.string());
+}
+
+// Whether the path still is the opened file. It is opened again, because a network file system
+// asks its server only then.
+bool IsStill(int descriptor, const fs::path& path) {
+  const Descriptor again(OpenLockFile(path, 0));
+  struct stat opened {};
+  struct stat now {};
+  return again.value() >= 0 && ::fstat(descriptor, &opened) == 0 &&
+         ::fstat(again.value(), &now) == 0 && opened.st_ino == now.st_ino;
+}
+
+}  // namespace
+
+LockCalls LockCalls::OfTheSystem() { return {.lock = &::flock, .is_shared = &IsShared}; }
+
+FolderLock::FolderLock(const fs::path& folder, const LockCalls& calls)
+    : folder_(folder), descriptor_(Uninterrupted([&] {
+        return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+      })) {
+  if (descriptor_.value() < 0) ThrowErrno("lock the folder", folder);
+  if (const auto error = TryLock(calls, descriptor_.value(), folder)) {
+    LockByFile(error);
+  } else if (calls.is_shared(descriptor_.value())) {
+    LockFile(calls);
+  }
+}
+
+void FolderLock::LockFile(const LockCalls& calls) {
+  const fs::path file = folder_ / kLockFile;
+  while (true) {
+    bool is_new = true;
+    int opened = OpenLockFile(file, O_CREAT | O_EXCL);
+    if (opened < 0 && errno == EEXIST) {
+      is_new = false;
+      opened = OpenLockFile(file, 0);
+      if (opened < 0 && errno == ENOENT) continue;  // its owner has just ended
+    }
+    if (opened < 0) ThrowErrno("lock the folder with the file", file);
+    locked_file_.emplace(opened);
+    if (const auto error = TryLock(calls, opened, folder_)) {
+      if (is_new) RemoveAll(file);
+      LockByFile(error);
+      return;
+    }
+    if (IsStill(opened, file)) break;  // else its owner removed it between the two calls
+  }
+  file_.emplace(file);
 }
 
 void FolderLock::LockByFile(const std::error_code& why) {
@@ -105,7 +167,7 @@ void FolderLock::LockByFile(const std::error_code& why) {
   const bool is_my_turn =
       root.value() >= 0 && Uninterrupted([&] { return ::flock(root.value(), LOCK_EX); }) == 0;
   const fs::path file = folder_ / kLockFile;
-  int descriptor = CreateLockFile(file);
+  int descriptor = OpenLockFile(file, O_CREAT | O_EXCL);
   if (descriptor < 0 && errno == EEXIST) {
     const std::string owner = ReadOwner(file);
     if (!is_my_turn || !IsGone(owner)) {
@@ -118,7 +180,7 @@ void FolderLock::LockByFile(const std::error_code& why) {
     LogWarning("the process that wrote into '{}' is gone: its lock is taken over",
                folder_.string());
     RemoveAll(file);
-    descriptor = CreateLockFile(file);
+    descriptor = OpenLockFile(file, O_CREAT | O_EXCL);
   }
   if (descriptor < 0) ThrowErrno("lock the folder with the file", file);
   file_.emplace(file);

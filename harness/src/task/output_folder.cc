@@ -252,8 +252,9 @@ std::string RequireSameManifest(const std::filesystem::path& folder, const std::
   leave_out(begun, run::kDeterminismKey);
   leave_out(begun, run::kPolicyDeterminismKey);
   for (auto* json : {&begun, &wanted}) {
-    leave_out(*json, "seeds");  // the config has them
-    if (json->contains("machine")) leave_out((*json)["machine"], "ranks");
+    leave_out(*json, "seeds");    // the config has them
+    leave_out(*json, "machine");  // the outcome class says which machines give the same episodes
+    if (json->contains("checkpoint")) leave_out((*json)["checkpoint"], "folder");
   }
   const auto before = begun.flatten();
   const auto now = wanted.flatten();

@@ -83,7 +83,8 @@ std::string WriteRunHead(const std::filesystem::path& folder, const std::string&
 
 /// Returns the manifest in `folder`, for a run that is to be continued. Throws Error{kUsage}
 /// listing the differences if `manifest` is not the same, because the remaining episodes would not
-/// match the others. A certificate and the seeds are not compared.
+/// match the others. Certificates, the seeds, the machine and the checkpoint's place are not
+/// compared: the outcome class and the checkpoint's hash are.
 std::string RequireSameManifest(const std::filesystem::path& folder, const std::string& manifest);
 
 }  // namespace dp_bench::task

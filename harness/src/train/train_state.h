@@ -31,7 +31,7 @@ struct TrainStepResult {
 
 struct TrainState {
   std::int64_t global_step = 0;     // batches trained on, over all epochs
-  std::int64_t optimizer_step = 0;  // updates of the weights
+  std::int64_t optimizer_step = 0;  // updates of the weights, in windows of today's length
   int epoch = 0;                    // the current epoch, or between two epochs the next one
   std::int64_t batch_in_epoch = 0;  // finished batches of that epoch
   double train_loss_sum = 0.0;      // over those batches

@@ -288,9 +288,13 @@ Policy& Workspace::eval_policy() {
   return step_->ema_policy() != nullptr ? *step_->ema_policy() : step_->policy();
 }
 
-std::int64_t Workspace::num_training_steps() const {
+std::int64_t Workspace::UpdatesPerEpoch() const {
   const std::int64_t window = config_.gradient_accumulate_every;
-  return (batches_per_epoch_ + window - 1) / window * config_.num_epochs;
+  return (batches_per_epoch_ + window - 1) / window;
+}
+
+std::int64_t Workspace::num_training_steps() const {
+  return UpdatesPerEpoch() * config_.num_epochs;
 }
 
 std::int64_t Workspace::WindowRows() const {

@@ -123,6 +123,7 @@ class Workspace {
   TrainStepResult TakeStep(data::HostBatch& host);
   TrainStepResult RunStep(data::HostBatch& host, const StepPlace& place);
   [[noreturn]] void EndOutOfMemory(const std::string& what);
+  std::int64_t UpdatesPerEpoch() const;
   std::int64_t WindowRows() const;  // samples of the running accumulation window
   void FinishEpoch(const EvalFn& evaluate);
   void ShowProgress();

@@ -266,6 +266,10 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
         "does not fit training.gradient_accumulate_every {}",
         origin, state_.batch_in_epoch, config_.gradient_accumulate_every);
   }
+  if (window != config_.gradient_accumulate_every) {  // the rate goes on from the same sample
+    state_.optimizer_step = state_.epoch * UpdatesPerEpoch() +
+                            state_.batch_in_epoch / config_.gradient_accumulate_every;
+  }
   planner::LoadModuleState(step_->policy().module(), checkpoint.ReadTensors(run::kModelFile),
                            origin);
   if (step_->ema() != nullptr) {

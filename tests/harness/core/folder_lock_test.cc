@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "support/child_process.h"
 #include "support/error_of.h"
@@ -59,18 +62,82 @@ TEST(FolderLock, WhatIsNoFolderIsNamed) {
               HasSubstr("none': No such file or directory"));
 }
 
-// What a file system without flock does.
-int NoLocks(int /*descriptor*/, int /*operation*/) {
-  errno = ENOLCK;
-  return -1;
+constexpr LockCalls kNoLocks = {.lock =
+                                    [](int /*descriptor*/, int /*operation*/) {
+                                      errno = ENOLCK;
+                                      return -1;
+                                    },
+                                .is_shared = [](int /*descriptor*/) { return false; }};
+
+bool IsFolder(int descriptor) {
+  struct stat found {};
+  return fstat(descriptor, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+// What another machine does: it does not see the lock of this one's folder.
+constexpr LockCalls kOtherMachine = {
+    .lock = [](int descriptor,
+               int operation) { return IsFolder(descriptor) ? 0 : flock(descriptor, operation); },
+    .is_shared = [](int /*descriptor*/) { return true; }};
+
+TEST(FolderLock, OnAFileSystemOfSeveralMachinesAFileIsLockedToo) {
+  const ScratchFolder scratch;
+  std::optional<FolderLock> lock(std::in_place, scratch.path(), kOtherMachine);
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { FolderLock(scratch.path(), kOtherMachine); }),
+              HasSubstr("another process writes into"));
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / kLockFile));
+  lock.reset();
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+TEST(FolderLock, OfAMachineThatStoppedIsFreeAlthoughItsFileIsThere) {
+  const ScratchFolder scratch;
+  std::ofstream(scratch.path() / kLockFile) << "";
+  { const FolderLock lock(scratch.path(), kOtherMachine); }
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+TEST(FolderLock, OfManyMachinesAtOnceOnlyOneHoldsIt) {
+  const ScratchFolder scratch;
+  const std::filesystem::path held = scratch.path() / "held";
+  const auto take_in_turns = [&] {
+    for (int n = 0; n < 200;) {
+      try {
+        const FolderLock lock(scratch.path(), kOtherMachine);
+        ++n;
+        EXPECT_TRUE(std::filesystem::create_directory(held));
+        EXPECT_TRUE(std::filesystem::remove(held));
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kUsage) << error.what();
+      }
+    }
+  };
+  std::vector<pid_t> machines;
+  for (int i = 0; i < 3; ++i) machines.push_back(StartChild(take_in_turns));
+  for (const pid_t machine : machines) EXPECT_EQ(StatusOf(machine), 0);
+}
+
+TEST(FolderLock, WithFlockOfFoldersOnlyTheFileIsTheLock) {
+  constexpr LockCalls kFoldersOnly = {.lock =
+                                          [](int descriptor, int /*operation*/) {
+                                            errno = ENOLCK;
+                                            return IsFolder(descriptor) ? 0 : -1;
+                                          },
+                                      .is_shared = [](int /*descriptor*/) { return true; }};
+  const ScratchFolder scratch;
+  std::optional<FolderLock> lock(std::in_place, scratch.path(), kFoldersOnly);
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { FolderLock(scratch.path(), kFoldersOnly); }),
+              HasSubstr(std::to_string(getpid())));
+  lock.reset();
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
 TEST(FolderLock, WithoutFlockAFileLocksUntilItsOwnerEnds) {
   const ScratchFolder scratch;
-  std::optional<FolderLock> lock(std::in_place, scratch.path(), &NoLocks);
+  std::optional<FolderLock> lock(std::in_place, scratch.path(), kNoLocks);
   const auto second = [&] {
     EXPECT_THAT(
-        MessageOf(ErrorCode::kUsage, [&] { FolderLock(scratch.path(), &NoLocks); }),
+        MessageOf(ErrorCode::kUsage, [&] { FolderLock(scratch.path(), kNoLocks); }),
         AllOf(HasSubstr("another process writes into"), HasSubstr(std::to_string(getppid()))));
   };
   EXPECT_EQ(StatusOf(StartChild(second)), 0);
@@ -82,12 +149,12 @@ TEST(FolderLock, WithoutFlockAFileLocksUntilItsOwnerEnds) {
 TEST(FolderLock, WithoutFlockTheLockOfAKilledProcessIsTakenOver) {
   const ScratchFolder scratch;
   const pid_t child = StartChild([&] {
-    const FolderLock lock(scratch.path(), &NoLocks);
+    const FolderLock lock(scratch.path(), kNoLocks);
     kill(getpid(), SIGKILL);
   });
   StatusOf(child);
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / kLockFile));
-  { const FolderLock lock(scratch.path(), &NoLocks); }
+  { const FolderLock lock(scratch.path(), kNoLocks); }
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
@@ -95,7 +162,7 @@ TEST(FolderLock, WithoutFlockTheLockOfAnotherMachineStays) {
   const ScratchFolder scratch;
   for (const char* owner : {"far 0-1 pid:[1] 1 1\n", "", "nonsense"}) {
     std::ofstream(scratch.path() / kLockFile) << owner;
-    EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { FolderLock(scratch.path(), &NoLocks); }),
+    EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { FolderLock(scratch.path(), kNoLocks); }),
                 HasSubstr("If that process is gone, remove"))
         << owner;
   }

@@ -220,6 +220,22 @@ TEST(Workspace, RefusesAnotherWindowThanThatOfTheCheckpointInsideIt) {
   }
 }
 
+TEST(Workspace, AnotherWindowOnResumeKeepsThePlaceInTheScheduleOfTheLearningRate) {
+  const auto training = [](int window) {
+    return R"("lr_scheduler": "linear", "lr_warmup_steps": 0, "gradient_accumulate_every": )" +
+           std::to_string(window);
+  };
+  for (const auto& [before, after] : {std::pair(1, 5), {5, 1}}) {
+    const ScratchFolder scratch;
+    StopAtLoss at(18);  // half of epoch 1 is done
+    Train(scratch.path(), training(before), &at.stop, at.callback());
+    Train(scratch.path(), training(after) + R"(, "resume": true)");
+    const auto log = LogOf(scratch.path());
+    ASSERT_EQ(log.size(), 40U);
+    EXPECT_NEAR(log[15]["lr"].get<double>(), 0.05 * 25 / 40, 1e-9);
+  }
+}
+
 TEST(Workspace, NumberOfLoaderThreadsChangesNothing) {
   const ScratchFolder scratch;
   const FakeDataset dataset;
