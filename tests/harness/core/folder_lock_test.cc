@@ -101,7 +101,7 @@ TEST(FolderLock, OfManyMachinesAtOnceOnlyOneHoldsIt) {
   const ScratchFolder scratch;
   const std::filesystem::path held = scratch.path() / "held";
   const auto take_in_turns = [&] {
-    for (int n = 0; n < 200;) {
+    for (int n = 0; n < 100;) {
       try {
         const FolderLock lock(scratch.path(), kOtherMachine);
         ++n;
