@@ -132,7 +132,11 @@ done
 for file in config.json manifest.json eval_log.json; do cmp ran/$file ran2/$file || fail "ran2/$file differs"; done
 "$dp_bench" run "${small[@]}" env_runner.n_test=2 training.num_epochs=2 training.max_minutes=1e-9 --output cut >ran.txt 2>&1 ||
   fail "$(cat ran.txt)"
-expect_exit 2 "its training is at epoch 0 of 2" "$dp_bench" eval --resume cut env_runner.n_test=4
+"$dp_bench" eval --resume cut env_runner.n_test=4 >ran.txt 2>&1 || fail "a training whose time is over: $(cat ran.txt)"
+expect_exit 0 "training.max_minutes is over" "$dp_bench" train --resume cut
+[ -f cut/eval_log.json ] || fail "a training that did not go on lost its evaluation"
+"$dp_bench" train "${small[@]}" training.num_epochs=2 training.max_minutes=1e-9 --output cut2 >ran.txt 2>&1 || fail "$(cat ran.txt)"
+expect_exit 2 "nothing was evaluated" "$dp_bench" eval --resume cut2 env_runner.n_test=4
 "$dp_bench" train --resume ran training.num_epochs=2 >ran.txt 2>&1 || fail "$(cat ran.txt)"
 expect_exit 2 "nothing was evaluated" "$dp_bench" eval --resume ran env_runner.n_test=200
 cmp ran/set_aside/1/episodes.jsonl whole/episodes.jsonl || fail "training on lost the evaluation of the earlier weights"

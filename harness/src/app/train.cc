@@ -202,7 +202,9 @@ int ReportTraining(const train::TrainReport& report, const std::string& resuming
     return core::kExitInterrupted;
   }
   if (report.n_steps == 0) {
-    core::PrintResult("nothing left to train: all {} steps were done before\n", report.global_step);
+    const bool is_cut = report.end == train::TrainEnd::kOutOfTime;
+    core::PrintResult("nothing left to train: {} steps were done before{}\n", report.global_step,
+                      is_cut ? ", and training.max_minutes is over; raise it to train on" : "");
     return 0;
   }
   const bool is_all = report.n_steps == report.global_step;

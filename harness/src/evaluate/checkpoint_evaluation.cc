@@ -59,7 +59,9 @@ run::CheckpointChoice WeightsOfRun(const run::RunFolder& run) {
   const run::Checkpoint checkpoint = run::Checkpoint::Open(latest);
   const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
   const auto state = train::TrainState::FromJson(checkpoint.state(), latest.string());
-  if (state.epoch < training.num_epochs) {
+  const bool is_out_of_time =
+      training.max_minutes && state.seconds.value_or(0.0) >= *training.max_minutes * 60.0;
+  if (state.epoch < training.num_epochs && !is_out_of_time) {
     refuse(fmt::format("its training is at epoch {} of {} (dp_bench run --resume continues it)",
                        state.epoch, training.num_epochs));
   }

@@ -158,7 +158,8 @@ void TrainingConfig::ReadPeriods(const Config& config) {
        "never");
   keys("max_train_steps", &max_train_steps, 1, kMaxSteps, "batches per epoch; none for all");
   keys("max_val_steps", &max_val_steps, 1, kMaxSteps, "batches per validation; none for all");
-  keys("max_minutes", &max_minutes, "wall-clock limit in minutes, more than 0; none for no limit");
+  keys("max_minutes", &max_minutes,
+       "wall-clock limit in minutes, more than 0, over all resumes; none for no limit");
   if (!max_minutes || *max_minutes > 0.0) return;  // no training is possible in no time
   throw ConfigError("{}: expected more than 0 minutes, or null for no limit, found {}",
                     config.Where("max_minutes"), *max_minutes);

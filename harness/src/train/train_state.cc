@@ -33,6 +33,7 @@ void VisitState(const core::JsonFields& fields, TrainState* c) {
   fields("batch_in_epoch", &c->batch_in_epoch);
   fields("train_loss_sum", &c->train_loss_sum);
   fields("ema_step", &c->ema_step);
+  fields.IfSet("seconds", &c->seconds);
   fields("log_position", &c->log_position);
   fields.IfSet("dataset_sha256", &c->dataset_sha256);
   fields("topk", &c->topk);

@@ -36,7 +36,8 @@ struct TrainState {
   std::int64_t batch_in_epoch = 0;  // finished batches of that epoch
   double train_loss_sum = 0.0;      // over those batches
   std::int64_t ema_step = 0;
-  std::int64_t log_position = 0;                             // size of logs.json.txt
+  std::optional<double> seconds = std::nullopt;  // of the training, with training.max_minutes
+  std::int64_t log_position = 0;                 // size of logs.json.txt
   std::optional<std::string> dataset_sha256 = std::nullopt;  // of its episodes and actions
   std::map<std::string, double> topk;
   // the rest of this save, so that resuming completes a save that a crash cut short: the names of
@@ -53,7 +54,7 @@ struct TrainState {
   std::string ToJson() const;
 
   /// Throws Error{kCheckpoint} naming `origin` if a field is missing or has another type.
-  /// "dataset_sha256", "saved_as", "replaced" and "last_step" may be missing.
+  /// "seconds", "dataset_sha256", "saved_as", "replaced" and "last_step" may be missing.
   static TrainState FromJson(const std::string& text, const std::string& origin);
 };
 

@@ -176,7 +176,9 @@ TrainReport Workspace::Run(const EvalFn& evaluate) {
 }
 
 void Workspace::Train(const EvalFn& evaluate) {
-  report_.end = TrainEnd::kFinished;
+  const bool has_time = !config_.max_minutes || seconds_before_ < *config_.max_minutes * 60.0;
+  const bool has_work = state_.epoch < config_.num_epochs && !state_.last_step;
+  report_.end = has_work && !has_time ? TrainEnd::kOutOfTime : TrainEnd::kFinished;
   while (state_.epoch < config_.num_epochs && report_.end == TrainEnd::kFinished) {
     if (TrainEpoch()) FinishEpoch(evaluate);
     const auto reason = state_.last_step ? TrainEnd::kInterrupted : ReasonToStop();
@@ -308,7 +310,7 @@ std::int64_t Workspace::WindowRows() const {
 std::optional<TrainEnd> Workspace::ReasonToStop() const {
   enum Reason { kNone, kTime, kSignal };  // the larger one takes precedence
   Reason own = kNone;
-  if (config_.max_minutes && Elapsed() >= *config_.max_minutes * 60.0) own = kTime;
+  if (config_.max_minutes && SecondsUsed() >= *config_.max_minutes * 60.0) own = kTime;
   if (parts_.stop != nullptr && parts_.stop->load()) own = kSignal;
   switch (parallel_.Max(own)) {
     case kSignal:
@@ -321,6 +323,8 @@ std::optional<TrainEnd> Workspace::ReasonToStop() const {
 }
 
 double Workspace::Elapsed() const { return parts_.progress.now() - start_; }
+
+double Workspace::SecondsUsed() const { return seconds_before_ + Elapsed(); }
 
 core::ProgressState Workspace::ProgressNow() const {
   return {.done = state_.global_step,

@@ -138,6 +138,7 @@ class Workspace {
   bool IsInWindow() const;  // of accumulated gradients, with some of its batches done
   std::optional<TrainEnd> ReasonToStop() const;
   double Elapsed() const;
+  double SecondsUsed() const;  // by this process and those before it
 
   void RequireSameWeights() const;
   void RequireSameStart() const;
@@ -166,7 +167,8 @@ class Workspace {
   std::unique_ptr<CheckpointWriter> writer_;  // behind store and log, which it uses
   std::unique_ptr<core::Progress> progress_;
   TrainStepResult last_step_;
-  double start_ = 0.0;          // [s] on the progress clock
+  double start_ = 0.0;  // [s] on the progress clock
+  double seconds_before_ = 0.0;
   std::int64_t n_samples_ = 0;  // of all ranks, since then
   std::int64_t first_step_ = 0;
   // of this process, for the estimate of the time that is left

@@ -286,6 +286,7 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
   step_->policy().WeightsChanged();
   if (step_->ema_policy() != nullptr) step_->ema_policy()->WeightsChanged();
   schedule_.set_topk(state_.topk);
+  seconds_before_ = state_.seconds.value_or(0.0);
   restored_from_ = checkpoint.folder();
   report_.latest = restored_from_;
   core::LogInfo("resuming from '{}' at epoch {}, global_step {}", origin, state_.epoch,
@@ -402,6 +403,7 @@ void Workspace::SaveSnapshotIfAsked() {
 void Workspace::CopyTo(run::CheckpointContents* contents, const CheckpointParts& parts) {
   state_.ema_step = step_->ema() != nullptr ? step_->ema()->step() : 0;
   state_.topk = schedule_.topk();
+  if (config_.max_minutes) state_.seconds = SecondsUsed();
   state_.log_position = log_->Flush();
   const auto file = [&](std::string_view name) { return &contents->tensors[std::string(name)]; };
   if (parts.model) planner::CopyModuleState(step_->policy().module(), file(run::kModelFile));

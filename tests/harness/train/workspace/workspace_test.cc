@@ -345,6 +345,9 @@ TEST(Workspace, StopsWhenItsTimeIsOverAndCanGoOnLater) {
   const TrainReport report = Workspace(std::move(parts)).Run({});
   EXPECT_EQ(report.end, TrainEnd::kOutOfTime);
   EXPECT_EQ(report.global_step, 10);  // ten batches and three that validate take 13 s
+  const TrainReport again = Train(scratch.path(), R"("max_minutes": 0.2, "resume": true)");
+  EXPECT_EQ(again.end, TrainEnd::kOutOfTime);  // it had its 12 s
+  EXPECT_EQ(again.global_step, 10);
   EXPECT_EQ(Train(scratch.path(), R"("resume": true)").global_step, 40);
 }
 
