@@ -124,6 +124,11 @@ more=(training.num_epochs=2)
 for change in "policy.params.down_dims=[8,16]" horizon=24 n_obs_steps=1 dataloader.batch_size=16 training.seed=7 training.max_train_steps=1; do
   expect_unchanged 2 "${change%%=*}: .*, not " "$dp_bench" train --resume trained "$change" "${more[@]}"
 done
+for verb in train run; do
+  expect_unchanged 2 "continues with the config of 'trained'; found --config a/config.json" \
+    "$dp_bench" $verb --resume trained --config a/config.json
+done
+expect_unchanged 2 "continues with the config of" "$dp_bench" train --resume trained --config a/config.json --output copied
 expect_unchanged 2 "dataloader.batch_size: .*, not " "$dp_bench" train --resume trained --config-dir "$configs" --policy unet_hybrid
 expect_unchanged 6 "of another optimizer" "$dp_bench" train --resume trained optimizer.name=sgd "${more[@]}"
 expect_unchanged 6 "of another optimizer" "$dp_bench" train --resume trained optimizer.name=sgd --output copied
