@@ -89,7 +89,7 @@ expect_unchanged 2 "the config names none: give --env" "$dp_bench" train --confi
 rm policy_alone.json
 expect_unchanged 2 "policy" "$dp_bench" collect "${task[@]}" "${fresh[@]}" policy.params.n_groups=4
 expect_unchanged 2 "policy.params.n_group" "$dp_bench" profile "${small[@]}" "${fresh[@]}" policy.params.n_group=4
-expect_unchanged 2 "takes no config values" "$dp_bench" inspect --checkpoint trained foo=1
+expect_unchanged 2 "inspect --checkpoint does not use foo=1" "$dp_bench" inspect --checkpoint trained foo=1
 "$dp_bench" collect --config trained/config.json --output again.zarr training.num_epochs=7 >out.txt 2>&1 ||
   fail "a known key of another section is refused: $(cat out.txt)"
 
