@@ -355,6 +355,7 @@ int TryOnce(const TrainVerbOptions& options, bool with_report, core::Communicato
   run::CostPredictions costs;
   const int exit_code = task::DryRun(
       options.experiment, parent,
+      std::max<std::size_t>(1, task::SeedRuns(parent, options.seeds).size()),
       [&alone](const task::ExperimentOptions& shortened, const fs::path& folder) {
         return TrainAndReport(shortened, {.output = folder, .with_report = true, .is_tried = true},
                               alone);
