@@ -67,4 +67,9 @@ expect_exit 1 "expected one line" python3 "$peers" --page page.md peers.json
 echo "bad input gives a message and its exit code"
 expect_exit 2 "nothing to run" "$1" bench policy
 expect_exit 2 "policy,env,dataset,peers" "$1" bench nothing
+expect_exit 2 "bench dataset does not use --json" "$1" bench dataset --dataset nowhere.zarr --json dataset.json
+expect_exit 2 "bench dataset does not use --env" "$1" bench dataset --dataset nowhere.zarr --env point_mass
+expect_exit 2 "bench peers does not use --policy" "$1" bench peers --peer missing.py --policy unet_hybrid
+expect_exit 2 "bench peers does not use policy.weights=bf16" "$1" bench peers policy.weights=bf16
+expect_exit 2 "bench env does not use --chunks" "$1" bench env "${quick[@]}" --chunks 1
 expect_exit 2 "down_dimm" "$1" bench policy "${quick[@]}" --policy unet_hybrid "policy.params.down_dimms=[16]"

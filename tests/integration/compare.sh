@@ -130,6 +130,20 @@ expect_exit 2 "is named twice" "${compare[@]}" a a/ --published 5/10
 cp -r a a_copy
 expect_exit 2 "a and a_copy have the same episode of test seed 100000" "${compare[@]}" a a_copy --published 5/10
 
+echo "options without effect are refused, before anything is written"
+expect_exit 2 "compare --published does not use --html" "${compare[@]}" a --published 5/10 --html refused.html --json refused.json
+expect_exit 2 "compare --real does not use --interval" "${compare[@]}" a --real real.csv --interval wilson
+expect_exit 2 "compare --allocate does not use --html" "${compare[@]}" a b --allocate 6 --html refused.html
+for option in "--json refused.json" "--junit refused.xml" "--markdown refused.md" "--max-pairs 60" --nightly --same-seeds; do
+  # shellcheck disable=SC2086
+  expect_exit 2 "gate --update-baseline does not use ${option%% *}" \
+    "$dp_bench" gate --baseline refused.json --update-baseline --candidate a $option
+done
+expect_exit 0 "is the baseline now" "$dp_bench" gate --baseline planned.json --update-baseline --candidate a
+expect_exit 2 "gate --plan does not use --junit" "$dp_bench" gate --baseline planned.json --plan --junit refused.xml
+expect_exit 2 "gate --plan does not use --output" "$dp_bench" gate --baseline planned.json --plan --output refused
+! ls -d refused* >out.txt 2>/dev/null || fail "a refused command wrote $(cat out.txt)"
+
 echo "bad input gives a message and its exit code"
 expect_exit 2 "two runs or more, or one with" "${compare[@]}" a
 expect_exit 2 "nowhere" "${compare[@]}" a nowhere

@@ -141,6 +141,13 @@ expect_exit 2 "nothing was evaluated" "$dp_bench" eval --resume cut2 env_runner.
 expect_exit 2 "nothing was evaluated" "$dp_bench" eval --resume ran env_runner.n_test=200
 cmp ran/set_aside/1/episodes.jsonl whole/episodes.jsonl || fail "training on lost the evaluation of the earlier weights"
 
+# a value that only a training reads is named
+one=("$dp_bench" eval --checkpoint trained/checkpoints/latest env_runner.n_test=1 env_runner.n_train=0 env_runner.n_videos=0)
+expect_exit 0 "training.use_ema=false: an evaluation does not read this key, .* --weights" \
+  "${one[@]}" training.use_ema=false --output warned
+expect_exit 0 "optimizer.lr=0.1: an evaluation does not read this key" "${one[@]}" optimizer.lr=0.1 training.device=cpu --output warned2
+! grep -q "training.device=cpu: " out.txt || fail "$(cat out.txt)"
+
 # another evaluation is refused
 expect_exit 2 "dp_bench eval --checkpoint trained env_runner.n_test=N" "$dp_bench" eval --resume trained
 cp -r whole foreign

@@ -106,6 +106,13 @@ expect_exit 6 "manifest.json" "$1" inspect --checkpoint "$2"
 expect_exit 2 "--html writes a page about a dataset, or with --attention" \
   "$1" inspect --checkpoint "$2/../models/pusht_unet_hybrid" --html model.html
 expect_exit 2 "--html writes a page about a dataset, or with --attention" "${unet[@]}" --html model.html
+for option in "--env point_mass" "--policy unet_hybrid" "--dataset nowhere.zarr" "--config nowhere.json" "--check 8"; do
+  # shellcheck disable=SC2086
+  expect_exit 2 "inspect --checkpoint does not use ${option%% *}" \
+    "${inspect[@]}" --checkpoint "$2/../models/pusht_unet_hybrid" $option
+done
+expect_exit 2 "inspect --dataset alone does not use --batch-size" "$1" inspect --dataset data/point_mass-*.zarr --batch-size 8
+expect_exit 2 "inspect of an env or its dataset does not use --check" "${inspect[@]}" --env point_mass --check 8
 
 echo "what the actions of a transformer look at"
 "$1" train --config-dir "$2" --policy transformer --env point_mass policy.params.n_layer=1 policy.params.n_head=2 \

@@ -96,6 +96,7 @@ diff <(config_of 0) <(config_of 2) || fail "a resumed grid lost its config"
 echo "two grids on one page: a curve for each policy and method, paired"
 "${evaluate[@]}" --output other --weights model --delays 0,2 --execute 4 --chunking naive,rtc >out.txt 2>&1 || fail "$(cat out.txt)"
 expect_exit 0 "report: both.html" "$dp_bench" compare grid other --html both.html --json both.json
+expect_exit 2 "compare of grids does not use --interval" "$dp_bench" compare grid other --interval wilson
 python3 - <<'PYTHON' || fail "$(cat both.json)"
 import json, os, re
 rows = json.load(open("both.json"))["rows"]

@@ -89,7 +89,7 @@ expect_unchanged 2 "the config names none: give --env" "$dp_bench" train --confi
 rm policy_alone.json
 expect_unchanged 2 "policy" "$dp_bench" collect "${task[@]}" "${fresh[@]}" policy.params.n_groups=4
 expect_unchanged 2 "policy.params.n_group" "$dp_bench" profile "${small[@]}" "${fresh[@]}" policy.params.n_group=4
-expect_unchanged 2 "takes no config values" "$dp_bench" inspect --checkpoint trained foo=1
+expect_unchanged 2 "inspect --checkpoint does not use foo=1" "$dp_bench" inspect --checkpoint trained foo=1
 "$dp_bench" collect --config trained/config.json --output again.zarr training.num_epochs=7 >out.txt 2>&1 ||
   fail "a known key of another section is refused: $(cat out.txt)"
 
@@ -124,6 +124,11 @@ more=(training.num_epochs=2)
 for change in "policy.params.down_dims=[8,16]" horizon=24 n_obs_steps=1 dataloader.batch_size=16 training.seed=7 training.max_train_steps=1; do
   expect_unchanged 2 "${change%%=*}: .*, not " "$dp_bench" train --resume trained "$change" "${more[@]}"
 done
+for verb in train run; do
+  expect_unchanged 2 "continues with the config of 'trained'; found --config a/config.json" \
+    "$dp_bench" $verb --resume trained --config a/config.json
+done
+expect_unchanged 2 "continues with the config of" "$dp_bench" train --resume trained --config a/config.json --output copied
 expect_unchanged 2 "dataloader.batch_size: .*, not " "$dp_bench" train --resume trained --config-dir "$configs" --policy unet_hybrid
 expect_unchanged 6 "of another optimizer" "$dp_bench" train --resume trained optimizer.name=sgd "${more[@]}"
 expect_unchanged 6 "of another optimizer" "$dp_bench" train --resume trained optimizer.name=sgd --output copied

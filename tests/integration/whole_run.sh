@@ -137,6 +137,9 @@ grep -q 'training.num_epochs = 2, from ${eval: 1 + 1}' dry.txt || fail "no refer
 rm dry.txt
 find . -type f | grep -v before.txt | sort | diff <(grep -v before.txt before.txt) - || fail "a dry run left files"
 expect_exit 2 "down_dims" "$dp_bench" run "${small[@]}" "policy.params.down_dims=[7]" --dry-run
+expect_exit 0 "The whole run of 3 seeds needs" "$dp_bench" run "${small[@]}" --dry-run --seeds 42,43,44
+grep -q "^disk .* for 21 checkpoints" out.txt || fail "not three times the checkpoints of one seed: $(cat out.txt)"
+expect_exit 2 "names 42 twice" "$dp_bench" run "${small[@]}" --dry-run --seeds 42,42
 
 echo "several training seeds are trained, evaluated and reported together"
 seeds=("$dp_bench" run "${small[@]}" training.num_epochs=1 env_runner.n_videos=0)

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -151,12 +153,28 @@ int BenchPeers(const BenchVerbOptions& options) {
   Become(options.python, std::move(arguments));
 }
 
+// Throws Error{kUsage} for options that the part does not use.
+void RequireUsedByPart(const CLI::App& verb, const std::string& part) {
+  using Names = std::vector<std::string_view>;
+  const Names of_env = {"part",     "--repetitions", "--seconds",    "--json",   "--policy",
+                        "--device", "--dataset",     "--env",        "--obs",    "--task",
+                        "--config", "--isolate",     "--no-isolate", "overrides"};
+  Names of_policy = of_env;
+  of_policy.insert(of_policy.end(), {"--chunks", "--only-chunks"});
+  const std::map<std::string_view, Names> used = {
+      {"policy", of_policy},
+      {"env", of_env},
+      {"dataset",
+       {"part", "--repetitions", "--steps", "--samples", "--dataset", "--config", "overrides"}},
+      {"peers",
+       {"part", "--repetitions", "--seconds", "--json", "--device", "--peer", "--python"}}};
+  RequireUsed(verb, part, used.at(part));
+}
+
 // Windows of a few steps with all keys, as a training reads them. No policy and no env.
 int BenchDataset(const BenchVerbOptions& options) {
   const task::ExperimentOptions& asked = options.experiment;
-  if (asked.dataset.empty() || !asked.env.empty() || !asked.policy.empty()) {
-    throw UsageError("bench dataset needs --dataset, and neither --env nor --policy");
-  }
+  if (asked.dataset.empty()) throw UsageError("bench dataset needs --dataset");
   plugin::PluginCatalogue catalogue = OpenCatalogue(asked.plugin_dirs);
   const Config config = config::LoadConfig({.dataset = asked.dataset,
                                             .config = asked.config,
@@ -237,9 +255,9 @@ Verb AddBench(CLI::App* app) {
       ->capture_default_str();
   app->add_option("--json", options->json, "Write the figures to this file, not for dataset");
   AddExperimentOptions(app, &options->experiment);
-  return [options] {
-    if (options->part != "dataset")
-      run::RequireResultFiles({{"--json", options->json, run::kBenchJson}});
+  return [app, options] {
+    RequireUsedByPart(*app, options->part);
+    run::RequireResultFiles({{"--json", options->json, run::kBenchJson}});
     if (options->part == "dataset") return BenchDataset(*options);
     if (options->part == "env") return BenchEnv(*options);
     return options->part == "policy" ? BenchPolicy(*options) : BenchPeers(*options);

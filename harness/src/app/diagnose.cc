@@ -87,8 +87,14 @@ DiagnoseVerbOptions Resolved(DiagnoseVerbOptions options) {
   } else {
     ChooseCheckpoint(&options.checkpoint);
   }
-  if (!options.checkpoint.empty())
-    options.experiment.config = options.checkpoint / run::kConfigFile;
+  if (options.checkpoint.empty()) return options;
+  if (!options.experiment.config.empty()) {
+    throw UsageError(
+        "a checkpoint is diagnosed with its own config; found --config {}. Leave it out; change "
+        "values as in env_runner.max_steps=100",
+        options.experiment.config.string());
+  }
+  options.experiment.config = options.checkpoint / run::kConfigFile;
   return options;
 }
 

@@ -1,8 +1,11 @@
 // dp_bench eval: rolls out a checkpoint.
+#include <algorithm>
 #include <filesystem>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/process.h"
@@ -54,9 +57,26 @@ int PredictEvaluationCost(const EvalVerbOptions& options) {
   return 0;
 }
 
+// Says which overrides are of a training, so an evaluation does not read them. The command of a
+// suite has those of its trainings too, so they are no error.
+void WarnOfTrainingKeys(const std::vector<std::string>& overrides) {
+  constexpr std::string_view kSections[] = {"training",   "optimizer",      "ema",
+                                            "dataloader", "val_dataloader", "normalizer"};
+  for (const std::string& text : overrides) {
+    const std::string key = text.substr(0, text.find('='));
+    const std::string section = key.substr(0, key.find('.'));
+    const bool is_read =  // or holds what is
+        key == "training" || key == "training.device" || key == "training.rollout_every";
+    if (is_read || std::ranges::find(kSections, section) == std::end(kSections)) continue;
+    core::LogWarning("{}: an evaluation does not read this key, so the value has no effect{}", text,
+                     key == "training.use_ema" ? "; --weights ema or model chooses" : "");
+  }
+}
+
 int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
   core::CatchStopSignals();  // also while loading: an interrupted evaluation can be resumed
   std::vector<std::string>& overrides = options.evaluation.experiment.overrides;
+  if (ranks.is_root()) WarnOfTrainingKeys(overrides);
   if (ranks.is_root()) ChooseCheckpoint(&options.evaluation.checkpoint);
   task::ExperimentOptions& experiment = options.evaluation.experiment;
   experiment.takes_env_only = experiment.policy.empty() && !experiment.env.empty();

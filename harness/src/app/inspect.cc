@@ -4,6 +4,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "app/verbs.h"
 #include "control/env_runner_config.h"
@@ -93,15 +96,6 @@ int InspectThePolicy(const InspectVerbOptions& options) {
   return 0;
 }
 
-// Without a config there are no values to override.
-void RequireNoOverrides(const InspectVerbOptions& options, const char* subject) {
-  if (options.experiment.overrides.empty()) return;
-  throw UsageError(
-      "nothing reads '{}': inspect {} takes no config values; leave it out, or "
-      "give --env or --config",
-      options.experiment.overrides.front(), subject);
-}
-
 control::RecordedObs FirstObsOfTestEpisode(const task::Experiment& experiment, std::string* name) {
   const auto config =
       control::EnvRunnerConfig::ForALook(experiment.config().Sub("env_runner"), /*n_test=*/1);
@@ -147,7 +141,6 @@ int InspectTheAttention(InspectVerbOptions options) {
 }
 
 int InspectTheCheckpoint(InspectVerbOptions options) {
-  RequireNoOverrides(options, "--checkpoint");
   ChooseCheckpoint(&options.checkpoint);
   plugin::PluginCatalogue catalogue = OpenCatalogue(options.experiment.plugin_dirs);
   const nlohmann::json inspection =
@@ -175,7 +168,6 @@ int InspectTheEnv(const task::Task& task, const InspectVerbOptions& options) {
 int InspectTheData(const InspectVerbOptions& options) {
   const task::ExperimentOptions& asked = options.experiment;
   if (asked.env.empty() && asked.config.empty()) {
-    RequireNoOverrides(options, "--dataset");
     plugin::PluginCatalogue catalogue = OpenCatalogue(asked.plugin_dirs);
     const auto dataset = task::OpenDataset(asked.dataset, options.reading, catalogue);
     return Show(*dataset, asked.dataset, options);
@@ -203,22 +195,52 @@ void RequireNoReading(const InspectVerbOptions& options) {
       "dataset.params.keys and dataset.params.tolerance_s");
 }
 
-int Inspect(const InspectVerbOptions& options) {
+// Throws Error{kUsage} without a subject, and for options that the subject does not use, such as a
+// second subject.
+void RequireUsedBySubject(const CLI::App& verb, const InspectVerbOptions& options) {
+  using Names = std::vector<std::string_view>;
+  const task::ExperimentOptions& asked = options.experiment;
+  const auto with_config = [](Names names) {
+    names.insert(names.end(), {"--env", "--obs", "--task", "--config", "--dataset", "--isolate",
+                               "--no-isolate", "--json", "overrides"});
+    return names;
+  };
+  if (options.with_attention) {
+    return RequireUsed(
+        verb, "--attention",
+        with_config({"--checkpoint", "--attention", "--episode", "--step", "--html", "--policy"}));
+  }
+  if (!options.checkpoint.empty()) {
+    return RequireUsed(verb, "--checkpoint", {"--checkpoint", "--levels", "--json"});
+  }
+  if (!asked.policy.empty()) {
+    return RequireUsed(
+        verb, "--policy",
+        with_config({"--policy", "--batch-size", "--batch-sizes", "--levels", "--check"}));
+  }
+  if (!asked.env.empty() || !asked.config.empty()) {
+    return RequireUsed(verb, "of an env or its dataset", with_config({"--html"}));
+  }
+  if (asked.dataset.empty()) {
+    throw UsageError(
+        "nothing to inspect: give --policy and --env, --env, --dataset, or --checkpoint "
+        "(see --help)");
+  }
+  RequireUsed(verb, "--dataset alone", {"--dataset", "--keys", "--tolerance", "--html", "--json"});
+}
+
+int Inspect(const CLI::App& verb, const InspectVerbOptions& options) {
   RequireNoReading(options);
-  run::RequireResultFiles({{"--html", options.html, run::kInspectionPage}});
-  if (options.with_attention) return InspectTheAttention(options);
-  if (!options.html.empty() && !(options.checkpoint.empty() && options.experiment.policy.empty())) {
+  if (!options.html.empty() && !options.with_attention &&
+      !(options.checkpoint.empty() && options.experiment.policy.empty())) {
     throw UsageError("--html writes a page about a dataset, or with --attention");
   }
+  RequireUsedBySubject(verb, options);
+  run::RequireResultFiles({{"--html", options.html, run::kInspectionPage}});
+  if (options.with_attention) return InspectTheAttention(options);
   if (!options.checkpoint.empty()) return InspectTheCheckpoint(options);
   if (!options.experiment.policy.empty()) return InspectThePolicy(options);
-  if (!options.experiment.dataset.empty() || !options.experiment.env.empty() ||
-      !options.experiment.config.empty()) {
-    return InspectTheData(options);
-  }
-  throw UsageError(
-      "nothing to inspect: give --policy and --env, --env, --dataset, or --checkpoint "
-      "(see --help)");
+  return InspectTheData(options);
 }
 
 }  // namespace
@@ -259,7 +281,7 @@ Verb AddInspect(CLI::App* app) {
                   "Measure this batch size too; more than 10 % off the estimate is an error")
       ->check(positive);
   app->add_flag("--json", options->as_json, "Print JSON, memory in bytes");
-  return [options] { return Inspect(*options); };
+  return [app, options] { return Inspect(*app, *options); };
 }
 
 }  // namespace dp_bench::app

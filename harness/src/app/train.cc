@@ -90,8 +90,14 @@ std::shared_ptr<TrainVerbOptions> AddOptions(CLI::App* app) {
   return options;
 }
 
-// The config of a resumed run comes from its folder.
+// The config of a resumed run comes from its folder. Throws Error{kUsage} if another one is given.
 task::ExperimentOptions ResumeOptions(task::ExperimentOptions options, const fs::path& folder) {
+  if (!options.config.empty()) {
+    throw UsageError(
+        "--resume continues with the config of '{}'; found --config {}. Leave it out, and change "
+        "values as in training.num_epochs=10",
+        folder.string(), options.config.string());
+  }
   options.config = folder / run::kConfigFile;
   return options;
 }
@@ -351,6 +357,7 @@ int TryOnce(const TrainVerbOptions& options, bool with_report, core::Communicato
   run::CostPredictions costs;
   const int exit_code = task::DryRun(
       options.experiment, parent,
+      std::max<std::size_t>(1, task::SeedRuns(parent, options.seeds).size()),
       [&alone](const task::ExperimentOptions& shortened, const fs::path& folder) {
         return TrainAndReport(shortened, {.output = folder, .with_report = true, .is_tried = true},
                               alone);

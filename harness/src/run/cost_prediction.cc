@@ -37,6 +37,15 @@ CostPrediction PredictionFrom(const core::Cost& trial, double factor, std::strin
   return prediction;
 }
 
+CostPrediction Repeated(CostPrediction once, std::size_t n) {
+  const auto factor = static_cast<double>(n);
+  once.wall_s *= factor;
+  once.cpu_s *= factor;
+  once.disk_bytes *= factor;
+  if (once.energy_j) *once.energy_j *= factor;
+  return once;
+}
+
 CostPrediction Sum(const CostPredictions& parts) {
   CostPrediction sum = {.energy_j = 0.0};
   for (const auto& [name, part] : parts) {

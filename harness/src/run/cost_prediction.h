@@ -1,6 +1,7 @@
 // What a command will cost, as its dry run predicts it from a small part of the work.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -29,6 +30,9 @@ using CostPredictions = std::map<std::string, CostPrediction>;
 
 /// `factor` times what the trial took.
 CostPrediction PredictionFrom(const core::Cost& trial, double factor, std::string tried);
+
+/// The same work `n` times, one after the other.
+CostPrediction Repeated(CostPrediction once, std::size_t n);
 
 /// One after the other.
 CostPrediction Sum(const CostPredictions& parts);

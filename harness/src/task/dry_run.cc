@@ -110,8 +110,10 @@ std::uintmax_t BytesBelow(const fs::path& folder) {
   return bytes;
 }
 
-// Counts the k best, those that are kept permanently, the latest, and one that is being written.
-std::uintmax_t ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& parent) {
+// Counts the k best, those that are kept permanently, the latest, and one that is being written, of
+// each seed.
+std::uintmax_t ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& parent,
+                          std::size_t n_seeds) {
   const auto config = train::CheckpointConfig::FromConfig(asked.config().Sub("checkpoint"));
   const auto training = train::TrainingConfig::FromConfig(asked.config().Sub("training"));
   // epochs 0, n, 2n, ... and the last one
@@ -119,9 +121,10 @@ std::uintmax_t ReportDisk(const Experiment& asked, const fs::path& tried, const 
                          ? (training.num_epochs + config.keep_every - 2) / config.keep_every + 1
                          : 0;
   const int n_named = static_cast<int>(std::ssize(config.save_at));
-  const int n_checkpoints = config.topk.k + n_kept + n_named + 2;
+  const auto n_checkpoints =
+      n_seeds * static_cast<std::uintmax_t>(config.topk.k + n_kept + n_named + 2);
   const std::uintmax_t one = BytesBelow(tried / "checkpoints" / run::kLatest);
-  const std::uintmax_t needed = one * static_cast<std::uintmax_t>(n_checkpoints);
+  const std::uintmax_t needed = one * n_checkpoints;
   const std::uintmax_t free = fs::space(parent).available;
   core::PrintResult("disk    {:>9.1f} MiB for {} checkpoints of {:.1f} MiB; '{}' has {:.0f} MiB\n",
                     train::Mebibytes(static_cast<std::int64_t>(needed)), n_checkpoints,
@@ -242,8 +245,9 @@ std::optional<run::CostPredictions> PredictRun(const Experiment& asked, Experime
 
 }  // namespace
 
-int DryRun(const ExperimentOptions& options, const fs::path& parent, const TrainOnce& train_once,
-           const PredictRollouts& predict_rollouts, run::CostPredictions* costs) {
+int DryRun(const ExperimentOptions& options, const fs::path& parent, std::size_t n_seeds,
+           const TrainOnce& train_once, const PredictRollouts& predict_rollouts,
+           run::CostPredictions* costs) {
   const core::TemporaryFolder folder;
   const Experiment asked(options);
   PrintReferences(asked);
@@ -256,11 +260,12 @@ int DryRun(const ExperimentOptions& options, const fs::path& parent, const Train
   if (const int result = train_once(shortened, tried); result != 0) return result;
   auto predicted = PredictRun(asked, shortened, *share, predict_rollouts);
   if (!predicted) return core::kExitInterrupted;
-  *costs = std::move(*predicted);
+  for (const auto& [part, once] : *predicted) (*costs)[part] = run::Repeated(once, n_seeds);
 
-  core::PrintResult("\ndry run: every part works. The whole run needs\n");
+  core::PrintResult("\ndry run: every part works. The whole run{} needs\n",
+                    n_seeds > 1 ? fmt::format(" of {} seeds", n_seeds) : "");
   const std::uintmax_t needed =
-      ReportDisk(asked, tried, fs::exists(parent) ? parent : fs::current_path());
+      ReportDisk(asked, tried, fs::exists(parent) ? parent : fs::current_path(), n_seeds);
   costs->at(run::kPredictedTraining).disk_bytes = static_cast<double>(needed);
   ReportMemory(need);
   return 0;

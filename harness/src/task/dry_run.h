@@ -2,6 +2,7 @@
 // needs.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -24,11 +25,11 @@ using PredictRollouts =
 /// checkpoint, one short rollout, report. Then prints the disk space and memory that the whole run
 /// needs and what is available, and predicts from some more steps and episodes what it costs: the
 /// training with its rollouts, and the evaluation if there is an env. `parent`: the folder of run
-/// folders. Returns the exit code. Throws what the parts throw, and Error{kIo} if the checkpoints
-/// will not fit.
+/// folders; `n_seeds`: how many trainings the run has, of which one is tried. Returns the exit
+/// code. Throws what the parts throw, and Error{kIo} if the checkpoints will not fit.
 int DryRun(const ExperimentOptions& options, const std::filesystem::path& parent,
-           const TrainOnce& train_once, const PredictRollouts& predict_rollouts,
-           run::CostPredictions* costs);
+           std::size_t n_seeds, const TrainOnce& train_once,
+           const PredictRollouts& predict_rollouts, run::CostPredictions* costs);
 
 /// What the rest of a collection costs, from two episodes in a temporary folder. None after a stop
 /// signal. Throws what RunCollection throws.

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "core/atomic_file.h"
+#include "run/cost_prediction.h"
 #include "run/run_files.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
@@ -57,6 +58,18 @@ TEST(RunCost, ADamagedFileIsReplaced) {
     AddCost(scratch.path(), {.wall_s = 5.0});
     EXPECT_DOUBLE_EQ(CostIn(scratch.path()).wall_s, 5.0);
   }
+}
+
+TEST(CostPrediction, RepeatedWorkCostsMoreOfAllButMemory) {
+  const CostPrediction once = {
+      .wall_s = 2.0, .cpu_s = 3.0, .peak_bytes = 100, .disk_bytes = 7.0, .energy_j = 11.0};
+  const CostPrediction thrice = Repeated(once, 3);
+  EXPECT_DOUBLE_EQ(thrice.wall_s, 6.0);
+  EXPECT_DOUBLE_EQ(thrice.cpu_s, 9.0);
+  EXPECT_EQ(thrice.peak_bytes, 100);
+  EXPECT_DOUBLE_EQ(thrice.disk_bytes, 21.0);
+  EXPECT_DOUBLE_EQ(thrice.energy_j.value(), 33.0);
+  EXPECT_FALSE(Repeated({.wall_s = 2.0}, 3).energy_j.has_value());
 }
 
 }  // namespace

@@ -208,7 +208,8 @@ std::vector<compare::DelayGridFile> ReadGrids(const std::vector<fs::path>& folde
   return grids;
 }
 
-int CompareGrids(const CompareVerbOptions& options) {
+int CompareGrids(const CLI::App& verb, const CompareVerbOptions& options) {
+  RequireUsed(verb, "of grids", {"runs", "--json", "--html", "--force"});
   run::RequireResultFiles({{"--json", options.json, run::kCompareAnswer},
                            {"--html", options.html, run::kComparisonPage}});
   std::vector<compare::DelayPoint> points;
@@ -238,10 +239,14 @@ int CompareGrids(const CompareVerbOptions& options) {
 }
 
 // What --published, --real and --allocate ask; one of them.
-int Answer(const CompareVerbOptions& options) {
+int Answer(const CLI::App& verb, const CompareVerbOptions& options) {
   if (options.n_questions() > 1) {
     throw UsageError("--published, --real and --allocate answer different questions; give one");
   }
+  const char* const question = !options.published.empty() ? "--published"
+                               : !options.real.empty()    ? "--real"
+                                                          : "--allocate";
+  RequireUsed(verb, question, {"runs", question, "--json", "--force"});
   run::RequireResultFiles({{"--json", options.json, run::kCompareAnswer}});
   const std::optional<nlohmann::json> json = !options.published.empty() ? AnswerPublished(options)
                                              : !options.real.empty()    ? AnswerReal(options)
@@ -251,17 +256,17 @@ int Answer(const CompareVerbOptions& options) {
   return 0;
 }
 
-int Compare(const CompareVerbOptions& options) {
+int Compare(const CLI::App& verb, const CompareVerbOptions& options) {
   if (options.folders.size() > compare::kMaxComparedRuns) {
     throw UsageError("expected at most {} runs, found {}", compare::kMaxComparedRuns,
                      options.folders.size());
   }
-  if (options.n_questions() > 0) return Answer(options);
+  if (options.n_questions() > 0) return Answer(verb, options);
   if (options.folders.size() < 2) {
     throw UsageError("expected two runs or more, or one with --published, --real or --allocate");
   }
   const auto n_grids = std::ranges::count_if(options.folders, &IsDelayGrid);
-  if (n_grids == std::ssize(options.folders)) return CompareGrids(options);
+  if (n_grids == std::ssize(options.folders)) return CompareGrids(verb, options);
   if (n_grids > 0) {
     throw UsageError("a folder with {} is a grid of evaluations; expected only such, or none",
                      run::kDelaysFile);
@@ -330,7 +335,7 @@ Verb AddCompare(CLI::App* app) {
       "Which policies should get the next episodes, at most N? Of a suite.json, or of runs of "
       "one task");
   app->add_flag("--force", options->is_forced, "Compare even if env or task differ");
-  return [options] { return Compare(*options); };
+  return [app, options] { return Compare(*app, *options); };
 }
 
 }  // namespace dp_bench::app

@@ -250,10 +250,19 @@ int Plan(const GateVerbOptions& options) {
   return 0;
 }
 
-int Gate(const GateVerbOptions& options) {
+int Gate(const CLI::App& verb, const GateVerbOptions& options) {
   RequireCandidates(options);
-  if (options.updates_baseline) return UpdateBaselines(options);
-  if (options.is_plan) return Plan(options);
+  if (options.updates_baseline) {
+    RequireUsed(verb, "--update-baseline",
+                {"--update-baseline", "--baseline", "--candidate", "--decide-by"});
+    return UpdateBaselines(options);
+  }
+  if (options.is_plan) {
+    RequireUsed(verb, "--plan",
+                {"--plan", "--baseline", "--candidate", "--correlation", "--json", "--same-seeds",
+                 "--nightly", "--margin", "--alpha", "--beta", "--max-pairs", "--look-every"});
+    return Plan(options);
+  }
   run::RequireResultFiles({{"--json", options.json, run::kGateJson},
                            {"--junit", options.junit, run::kGateJUnit},
                            {"--markdown", options.markdown, run::kGateMarkdown}});
@@ -329,12 +338,10 @@ Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts) {
   CLI::Option* continued =
       app->add_option("--continue", options->continued,
                       "Continue an INCONCLUSIVE gate from the file that it wrote with --json")
-          ->check(CLI::ExistingFile)
-          ->excludes(update);
+          ->check(CLI::ExistingFile);
   app->add_flag("--same-seeds", options->has_same_seeds,
                 "Pair results of different programs by their seeds; LeRobot's, which have none, by "
-                "their order")
-      ->excludes(update);
+                "their order");
   app->add_flag("--nightly", options->is_nightly,
                 "--margin 0.05 --max-pairs 1500; with --continue --max-pairs 1500 alone");
   app->add_option("--margin", options->asked.margin, "The drop that PASS excludes (default: 0.1)");
@@ -346,24 +353,22 @@ Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts) {
                   "INCONCLUSIVE after this many seeds (default: 400)");
   AddNumber(app, "--look-every", &options->look_every, 1, 1 << 24,
             "Seeds between two looks at the evidence; 1 if each episode is dear, as on a robot")
-      ->excludes(continued, update);
+      ->excludes(continued);
   app->add_option("--json", options->json, "Write the result, with the tests' state, to this file");
-  CLI::Option* junit = app->add_option("--junit", options->junit, "Write JUnit XML to this file");
-  CLI::Option* markdown =
-      app->add_option("--markdown", options->markdown, "Write a pull-request comment to this file");
+  app->add_option("--junit", options->junit, "Write JUnit XML to this file");
+  app->add_option("--markdown", options->markdown, "Write a pull-request comment to this file");
   CLI::Option* plan =
       AddList(app, "--plan", &options->plan.drops,
               "Test nothing; say how many seeds show these drops of the success rate, from the "
               "episodes of the baseline, with a --candidate from its pairs")
           ->expected(0, 100)
           ->default_str(fmt::format("{}", fmt::join(compare::kUsualDrops, ",")))
-          ->each([options](const std::string&) { options->is_plan = true; })
-          ->excludes(update, continued, junit, markdown);
+          ->each([options](const std::string&) { options->is_plan = true; });
   AddNumber(app, "--correlation", &options->plan.correlation, 0.0, 0.999,
             "With --plan and no --candidate: between the old and the new outcome of a seed")
       ->needs(plan)
       ->excludes(candidates);
-  return [options] { return Gate(*options); };
+  return [app, options] { return Gate(*app, *options); };
 }
 
 }  // namespace dp_bench::app

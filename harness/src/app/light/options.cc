@@ -74,4 +74,16 @@ void RequireValues(const CLI::App& app) {
   for (const CLI::App* verb : app.get_subcommands()) RequireValues(*verb);
 }
 
+void RequireUsed(const CLI::App& verb, std::string_view mode,
+                 const std::vector<std::string_view>& used) {
+  for (const CLI::Option* option : verb.get_options()) {
+    const std::string name = option->get_name();
+    const bool says_where = name == "--config-dir" || name == "--plugin-dir";
+    if (option->empty() || says_where || std::ranges::find(used, name) != used.end()) continue;
+    const std::string found = option->get_positional() ? option->results().front() : name;
+    throw UsageError("dp_bench {} {} does not use {}, so leave it out. It uses {}", verb.get_name(),
+                     mode, found, fmt::join(used, ", "));
+  }
+}
+
 }  // namespace dp_bench::app

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -58,5 +59,11 @@ void RequireKnownOptions(const CLI::App& verb);
 /// Throws Error{kUsage} for an option with an empty value: an unset variable of a script, as in
 /// --json "$RESULT", must not leave out the result.
 void RequireValues(const CLI::App& app);
+
+/// Throws Error{kUsage} if the command line has an option of `verb` that is not one of `used`:
+/// `mode`, such as "--published", would ignore it. --config-dir and --plugin-dir only say where
+/// things are, so they may always be given.
+void RequireUsed(const CLI::App& verb, std::string_view mode,
+                 const std::vector<std::string_view>& used);
 
 }  // namespace dp_bench::app

@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -72,11 +73,11 @@ Verb FindVerb(int argc, char** argv) {
   }
   const auto* const found = std::ranges::find(kVerbs, argv[1], &LightVerb::name);
   if (found == std::end(kVerbs)) return nullptr;
-  CLI::App program("", "dp_bench");
-  const Verb verb = found->add(program.add_subcommand(argv[1]));
-  program.parse(argc, argv);
-  RequireValues(program);
-  return verb;
+  const auto program = std::make_shared<CLI::App>("", "dp_bench");
+  const Verb verb = found->add(program->add_subcommand(argv[1]));
+  program->parse(argc, argv);
+  RequireValues(*program);
+  return [program, verb] { return verb(); };  // which may ask for the options that were given
 }
 
 Verb FindVerbWithoutErrors(int argc, char** argv) {
