@@ -217,6 +217,11 @@ std::int64_t AvailableMemory() {
   return left;
 }
 
+std::int64_t MemoryOfMachine(const fs::path& groups, const fs::path& mount) {
+  const std::int64_t all = std::int64_t{sysconf(_SC_PHYS_PAGES)} * getpagesize();
+  return std::min(all, MemoryLeftInGroups(groups, mount).value_or(all));
+}
+
 void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);   // [bytes], the largest that glibc takes
   mallopt(M_TRIM_THRESHOLD, 512 << 20);  // [bytes]

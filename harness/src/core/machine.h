@@ -76,6 +76,10 @@ std::int64_t AvailableMemory();
 std::optional<std::int64_t> MemoryLeftInGroups(const std::filesystem::path& groups = kOwnGroups,
                                                const std::filesystem::path& mount = kGroupFiles);
 
+/// The memory of the machine, or what the limits of control groups leave of it [bytes].
+std::int64_t MemoryOfMachine(const std::filesystem::path& groups = kOwnGroups,
+                             const std::filesystem::path& mount = kGroupFiles);
+
 // An allocation that the system or a device refused, with what was being allocated.
 
 /// Passes through the plugin guards like std::bad_alloc: the plugin is not at fault.
