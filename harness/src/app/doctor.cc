@@ -17,7 +17,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "app/verbs.h"
@@ -25,6 +24,7 @@
 #include "core/console.h"
 #include "core/machine.h"
 #include "core/temporary_folder.h"
+#include "core/thread_pool.h"
 #include "dp_bench/error.h"
 #include "media/video_encoder.h"
 #include "media/video_frames.h"
@@ -86,7 +86,7 @@ Checkup Try(const std::string& subject, const std::string& advice,
 
 Checkup CheckProcessor() {
   std::vector<std::string> parts = {core::ProcessorName(),
-                                    fmt::format("{} cores", std::thread::hardware_concurrency())};
+                                    fmt::format("{} cores", core::ResolveThreadCount(0))};
   if (core::HasAvx2AndFma()) parts.emplace_back("AVX2 and FMA");
   if (core::HasAvx512()) parts.emplace_back("AVX-512");
   if (core::HasBfloat16Products()) parts.emplace_back("bfloat16 products");

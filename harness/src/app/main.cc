@@ -1,10 +1,13 @@
 // dp_bench_torch: all verbs, in the program that dp_bench (app/start) becomes for those that need
 // LibTorch, for help and for errors of the command line.
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -13,6 +16,7 @@
 #include "app/process.h"
 #include "app/verbs.h"
 #include "core/console.h"
+#include "core/control_groups.h"
 #include "core/machine.h"
 #include "dp_bench/error.h"
 
@@ -57,6 +61,16 @@ void Parse(int argc, char** argv, CLI::App* app, const Verbs& verbs) {
     throw;
   }
   RequireValues(*app);
+}
+
+// LibTorch counts the processors of the machine. Threads beyond the quota of a container wait for
+// each other while all are stopped.
+void KeepToQuota() {
+  for (const char* variable : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
+    if (std::getenv(variable) != nullptr) return;
+  }
+  const std::optional<int> quota = core::ProcessorsInGroups();
+  if (quota && *quota < at::get_num_threads()) at::set_num_threads(*quota);
 }
 
 int Main(int argc, char** argv) {
@@ -131,5 +145,10 @@ int main(int argc, char** argv) {
   namespace app = dp_bench::app;
   dp_bench::core::KeepFreedMemory();
   app::EndAtOnce(app::RunProgram(
-      argc, argv, [&] { return app::Main(argc, argv); }, &app::DescribeTorchFailure));
+      argc, argv,
+      [&] {
+        app::KeepToQuota();
+        return app::Main(argc, argv);
+      },
+      &app::DescribeTorchFailure));
 }

@@ -17,7 +17,8 @@ using Episodes = std::vector<const run::EpisodeRecord*>;
 
 constexpr double kHardlyAny = 0.1;  // share of the way to the goal
 constexpr double kNear = 0.05;      // share of the way to the goal
-constexpr double kLastPart = 0.2;  // share of an episode; a score that rises here might keep rising
+constexpr double kLastPart =
+    0.2;  // share of an episode; a reward that rises here might keep rising
 constexpr double kMostEpisodes = 0.5;  // share of a cluster's episodes that must show a sign
 
 // Name and meaning.
@@ -34,9 +35,14 @@ std::pair<std::string_view, std::string_view> TextOf(FailureKind kind) {
 
 /// Values of the whole split that the classification needs.
 struct SplitLevels {
-  double goal = 1.0;  // the score that solves the task
+  double goal = 1.0;  // the reward that solves the task
   Episodes successes = {};
 };
+
+// Kinds compare rewards with rewards; the score may be another metric.
+double BestReward(const run::EpisodeRecord& record) {
+  return record.course && record.course->best_reward ? *record.course->best_reward : record.score;
+}
 
 template <class Projection>
 std::vector<double> Collect(const Episodes& episodes, const Projection& value_of) {
@@ -50,15 +56,15 @@ std::vector<double> Collect(const Episodes& episodes, const Projection& value_of
 SplitLevels LevelsOf(std::span<const run::EpisodeRecord> records, std::string_view split) {
   SplitLevels levels;
   double best = 1.0;
-  std::vector<double> scores;
+  std::vector<double> rewards;
   for (const run::EpisodeRecord& record : records) {
     if (record.split != split) continue;
-    best = std::max(best, record.score);
+    best = std::max(best, BestReward(record));
     if (!record.success) continue;
     levels.successes.push_back(&record);
-    scores.push_back(record.score);
+    rewards.push_back(BestReward(record));
   }
-  levels.goal = scores.empty() ? best : core::Median(scores);
+  levels.goal = rewards.empty() ? best : core::Median(rewards);
   return levels;
 }
 
@@ -69,7 +75,8 @@ FailureKind KindOf(const run::EpisodeRecord& record, double goal) {
   if (course.is_terminated) return FailureKind::kEndedEarly;
   const double way = std::max(0.0, goal - course.first_reward);
   // only before lost_step: progress that was never made cannot be lost
-  if (record.score - course.first_reward < kHardlyAny * way) return FailureKind::kNeverReached;
+  if (BestReward(record) - course.first_reward < kHardlyAny * way)
+    return FailureKind::kNeverReached;
   return course.lost_step ? FailureKind::kDiverged : FailureKind::kTimeout;
 }
 
@@ -129,7 +136,7 @@ std::vector<SignKind> SignsOf(FailureKind kind) {
   const auto stopped = [](const run::EpisodeRecord& record) {
     return IsStillRising(&record) ? std::nullopt : std::optional<double>(record.course->best_step);
   };
-  const SignKind best_sign = {"the score stopped rising", "the score never rose", best};
+  const SignKind best_sign = {"the reward stopped rising", "the reward never rose", best};
   switch (kind) {
     case FailureKind::kFailedToRun:
       return {{"the episode broke off", "", end}};
@@ -169,7 +176,7 @@ std::vector<FailureSign> Signs(const FailureCluster& cluster, const Episodes& su
 }
 
 bool IsNear(const run::EpisodeRecord* record, double goal) {
-  return goal - record->score <= kNear * std::max(0.0, goal - record->course->first_reward);
+  return goal - BestReward(*record) <= kNear * std::max(0.0, goal - record->course->first_reward);
 }
 
 std::string NoteOf(const FailureCluster& cluster, double goal) {
@@ -180,9 +187,9 @@ std::string NoteOf(const FailureCluster& cluster, double goal) {
       cluster.episodes, [&](const run::EpisodeRecord* record) { return IsNear(record, goal); });
   std::string note;
   if (n_rising > 0) {
-    note =
-        fmt::format("the score still rose in the last fifth of {} of {}: more steps may solve them",
-                    n_rising, n);
+    note = fmt::format(
+        "the reward still rose in the last fifth of {} of {}: more steps may solve them", n_rising,
+        n);
   } else {
     note = "none rose in the last fifth of the episode: more steps alone will not help";
   }

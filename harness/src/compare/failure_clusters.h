@@ -22,13 +22,13 @@ enum class FailureKind {
 /// Something that most episodes of a cluster show.
 struct FailureSign {
   double step = 0.0;  // median over the episodes that show it
-  std::string text;   // "the score stopped rising at step 84 (median)"
+  std::string text;   // "the reward stopped rising at step 84 (median)"
 };
 
 struct FailureCluster {
   FailureKind kind = FailureKind::kUnknown;
   std::vector<const run::EpisodeRecord*> episodes;  // in the order of the records, never empty
-  double median_score = 0.0;                        // of their best rewards
+  double median_score = 0.0;                        // of their scores
   std::vector<FailureSign> signs;                   // earliest first
   std::string note;                                 // other facts; may be empty
 };
@@ -39,8 +39,8 @@ std::string_view MeaningOf(FailureKind kind);
 
 /// The clusters of a split, the largest first; empty if all episodes succeeded. "Hardly any
 /// progress" means less than a tenth of the way from the first reward to the goal. The goal is the
-/// median score of successful episodes, or without any, 1 or the best score of the split. The
-/// clusters point into `records`.
+/// median of the highest rewards of successful episodes, or without any, 1 or the highest reward of
+/// the split. What the score is does not matter. The clusters point into `records`.
 std::vector<FailureCluster> FailureClusters(std::span<const run::EpisodeRecord> records,
                                             std::string_view split);
 

@@ -53,7 +53,7 @@ EnvRunnerConfig EnvRunnerConfig::FromConfig(const Config& config) {
        "seed of the first test episode in the evaluations of a training, which choose checkpoints");
   keys("n_envs", &c.n_envs, 0, kMaxParallel, "env instances; 0 = two micro-batches of them");
   keys("n_workers", &c.n_workers, 0, kMaxParallel,
-       "threads that step the envs; 0 = one per hardware thread");
+       "threads that step the envs; 0 = one per usable processor");
   keys("n_videos", &c.n_videos, 0, kMaxEpisodes,
        "episodes of each split of which a video is recorded");
   keys("max_steps", &c.max_steps, 0, std::numeric_limits<int>::max(),

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/control_groups.h"
 #include "core/thread_pool.h"
 
 namespace dp_bench::core {
@@ -76,7 +77,9 @@ bool ShareCores(const Launch& launch) {
   if (launch.n_ranks == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return false;
   const std::vector<int> allowed = AllowedCores();
   const auto n_local = static_cast<std::size_t>(launch.n_local_ranks);
-  const std::size_t share = std::max<std::size_t>(1, allowed.size() / n_local);
+  const std::size_t in_quota =
+      static_cast<std::size_t>(ProcessorsInGroups().value_or(static_cast<int>(allowed.size())));
+  const std::size_t share = std::max<std::size_t>(1, std::min(allowed.size(), in_quota) / n_local);
   setenv("OMP_NUM_THREADS", std::to_string(share).c_str(), /*replace=*/1);
 
   const std::size_t first = static_cast<std::size_t>(launch.local_rank) * share;

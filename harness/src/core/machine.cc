@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/control_groups.h"
 
 namespace dp_bench::core {
 
@@ -195,24 +196,14 @@ Cost CostMeter::Read() {
 
 std::optional<std::int64_t> MemoryLeftInGroups(const fs::path& groups, const fs::path& mount) {
   std::optional<std::int64_t> left;
-  std::ifstream lines(groups);  // "0::/a/b", or in version 1 "4:memory:/a/b"
-  for (std::string line; std::getline(lines, line);) {
-    const bool is_second = line.starts_with("0::");
-    if (!is_second && line.find(":memory:") == std::string::npos) continue;
-    const fs::path base = is_second ? mount : mount / "memory";
-    const GroupFiles files = is_second
+  ForEachGroup(groups, mount, "memory", [&](const fs::path& group, bool is_version_2) {
+    const GroupFiles files = is_version_2
                                  ? GroupFiles{"memory.max", "memory.current"}
                                  : GroupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes"};
-    const std::size_t path = line.find(':', line.find(':') + 1) + 1;  // a path may have colons
-    fs::path group = fs::path(line.substr(path)).relative_path();
-    while (true) {  // the limits of the groups above hold too
-      if (const auto here = LeftInGroup(base / group, files)) {
-        left = std::min(left.value_or(*here), *here);
-      }
-      if (group.empty()) break;
-      group = group.parent_path();
+    if (const auto here = LeftInGroup(group, files)) {
+      left = std::min(left.value_or(*here), *here);
     }
-  }
+  });
   return left;
 }
 
@@ -224,6 +215,11 @@ std::int64_t AvailableMemory() {
     left = left == 0 ? known : std::min(left, known);
   }
   return left;
+}
+
+std::int64_t MemoryOfMachine(const fs::path& groups, const fs::path& mount) {
+  const std::int64_t all = std::int64_t{sysconf(_SC_PHYS_PAGES)} * getpagesize();
+  return std::min(all, MemoryLeftInGroups(groups, mount).value_or(all));
 }
 
 void KeepFreedMemory() {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/control_groups.h"
 #include "core/gpu_energy.h"
 
 namespace dp_bench::core {
@@ -71,12 +72,13 @@ class CostMeter {
 /// process [bytes]; 0 if the system does not report it.
 std::int64_t AvailableMemory();
 
-/// What the memory limits of control groups leave [bytes]; none without a limit. `groups`: lists
-/// the groups of a process, as /proc/self/cgroup does. `mount`: where their files are. Source:
-/// cgroups(7), versions 1 and 2.
-std::optional<std::int64_t> MemoryLeftInGroups(
-    const std::filesystem::path& groups = "/proc/self/cgroup",
-    const std::filesystem::path& mount = "/sys/fs/cgroup");
+/// What the memory limits of control groups leave [bytes]; none without a limit.
+std::optional<std::int64_t> MemoryLeftInGroups(const std::filesystem::path& groups = kOwnGroups,
+                                               const std::filesystem::path& mount = kGroupFiles);
+
+/// The memory of the machine, or what the limits of control groups leave of it [bytes].
+std::int64_t MemoryOfMachine(const std::filesystem::path& groups = kOwnGroups,
+                             const std::filesystem::path& mount = kGroupFiles);
 
 // An allocation that the system or a device refused, with what was being allocated.
 

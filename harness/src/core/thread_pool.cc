@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/control_groups.h"
 #include "core/stop_signal.h"
 
 namespace dp_bench::core {
@@ -23,8 +24,9 @@ int ResolveThreadCount(int n_threads) {
   if (n_threads >= 1) return n_threads;
   // hardware_concurrency also counts processors that this process may not use
   const std::vector<int> usable = UsableProcessors();
-  if (!usable.empty()) return static_cast<int>(usable.size());
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int n_processors = usable.empty() ? static_cast<int>(std::thread::hardware_concurrency())
+                                          : static_cast<int>(usable.size());
+  return std::max(1, std::min(n_processors, ProcessorsInGroups().value_or(n_processors)));
 }
 
 // Delegates, so that the destructor joins the threads that started before one was refused.

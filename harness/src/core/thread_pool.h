@@ -16,8 +16,8 @@ namespace dp_bench::core {
 
 class ThreadPool {
  public:
-  /// `n_threads` < 1 means one thread per hardware thread. Throws std::system_error when the system
-  /// refuses a thread.
+  /// `n_threads` < 1 means one thread per usable processor. Throws std::system_error when the
+  /// system refuses a thread.
   explicit ThreadPool(int n_threads);
 
   /// Finishes every job that was submitted, then joins.
@@ -52,10 +52,12 @@ auto RunOn(ThreadPool& pool, Job job) {
   return task->get_future();
 }
 
-/// The numbers of the processors that this process may use; none if the system does not tell.
+/// The numbers of the processors that this process may use; none if the system does not tell. A
+/// quota of a container allows time on any of them, and changes nothing here.
 std::vector<int> UsableProcessors();
 
-/// `n_threads` itself, or one per hardware thread when it is below 1.
+/// `n_threads` itself, or when it is below 1 one per processor that this process may use, but no
+/// more than the quotas of control groups allow.
 int ResolveThreadCount(int n_threads);
 
 }  // namespace dp_bench::core

@@ -259,7 +259,7 @@ CollectConfig CollectConfig::FromConfig(const Config& config) {
   keys("n_steps_after_success", &c.n_steps_after_success, 0, 1'000'000,
        "steps that follow the first success, so that a policy learns to hold the solved state");
   keys("n_workers", &c.n_workers, 0, 4096,
-       "threads; 0 = one per hardware thread. Does not change the result");
+       "threads; 0 = one per usable processor. Does not change the result");
   if (config.Has("takeover")) {
     c.takeover = TakeoverConfig::FromConfig(config.Sub(
         "takeover", "a policy acts first, then the expert takes over and is recorded from there"));

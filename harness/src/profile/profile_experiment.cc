@@ -10,11 +10,11 @@
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 
 #include "core/clock.h"
 #include "core/machine.h"
+#include "core/thread_pool.h"
 #include "planner/scope_timer.h"
 #include "policy/device.h"
 #include "report/render.h"
@@ -141,7 +141,7 @@ TrainingFigures FiguresOf(const task::Experiment& experiment, const task::Traini
       .product_share = work.product_us / work.self_us,
       .batch_size = training.batch_size,
       .num_workers = rig.loading().num_workers,
-      .n_cores = static_cast<int>(std::thread::hardware_concurrency()),
+      .n_cores = core::ResolveThreadCount(0),
       .flops = work.flops / training.step_s,
       .float32_limit = profile.limits.float32_flops,
       .bfloat16_limit = profile.limits.bfloat16_flops,

@@ -237,6 +237,7 @@ void EpisodeSlot::End() {
   }
   record_.trace_hash = trace_hash_.HexDigest();
   record_.course = course_.course();
+  if (plan_.score_metric) record_.course->best_reward = course_.best_reward();
   record_.jerk_at_seams = jerk_.mean_at_seams();
   record_.jerk_elsewhere = jerk_.mean_elsewhere();
   record_.course->first_obs = first_obs_;

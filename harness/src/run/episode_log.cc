@@ -77,6 +77,7 @@ void VisitCourse(const core::JsonFields& fields, EpisodeCourse* c) {
   fields("first_reward", &c->first_reward);
   fields("last_reward", &c->last_reward);
   fields("best_step", &c->best_step);
+  fields.IfSet("best_reward", &c->best_reward);
   fields("is_terminated", &c->is_terminated);
   fields.IfSet("lost_step", &c->lost_step);
   fields.IfSet("unseen_step", &c->unseen_step);

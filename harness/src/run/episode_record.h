@@ -37,6 +37,9 @@ struct EpisodeCourse {
   double first_reward = 0.0;  // of step 1
   double last_reward = 0.0;
   int best_step = 0;  // the first step with the highest reward; 0: no step was executed
+  /// The highest reward, if the score is a metric of the env (env_runner.score_metric). None: the
+  /// score is the highest reward, or the row is of an older version.
+  std::optional<double> best_reward;
   /// The last step with a reward above the midpoint of the first and the highest reward, if the
   /// episode ended below the midpoint.
   std::optional<int> lost_step;
@@ -77,6 +80,7 @@ class EpisodeCourseKeeper {
   void AddObservation(int key, std::span<const std::byte> frame);
 
   EpisodeCourse course() const;
+  double best_reward() const { return best_reward_; }  // 0 without a step
 
  private:
   double HalfWay() const { return 0.5 * (course_.first_reward + best_reward_); }

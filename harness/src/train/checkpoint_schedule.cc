@@ -159,6 +159,10 @@ CheckpointSave CheckpointSchedule::SaveOfEpoch(int epoch,
   return save;
 }
 
+bool CheckpointSchedule::IsRankedBy(const std::string& metric) const {
+  return checkpoint_.topk.k > 0 && topk_.IsMonitored({{metric, 0.0}});
+}
+
 bool CheckpointSchedule::AreAllMetricsDue(int epoch) const {
   const auto is_due = [&](int every) { return every == 0 || training_.IsDue(every, epoch); };
   return is_due(training_.rollout_every) && is_due(training_.val_every) &&

@@ -96,6 +96,9 @@ class CheckpointSchedule {
  public:
   CheckpointSchedule(const TrainingConfig& training, const CheckpointConfig& checkpoint);
 
+  /// Whether this metric ranks the checkpoints.
+  bool IsRankedBy(const std::string& metric) const;
+
   /// Given the metrics at the end of an epoch, which with `has_scores` include those of rollouts:
   /// what to save once the state is at the next epoch; nothing if no checkpoint is due. Throws as
   /// TopK::Offer does.

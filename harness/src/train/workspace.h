@@ -112,6 +112,7 @@ class Workspace {
 
  private:
   void CreateLoaders();
+  void TellNoValLoss(std::int64_t n_val) const;  // throws if it ranks the checkpoints
   std::optional<run::Checkpoint> FindCheckpoint() const;
   void Begin();  // the first files
   void Train(const EvalFn& evaluate);

@@ -60,6 +60,7 @@ class Host:
         self.memory = None
         self.action = None  # views of the memory
         self.world = None
+        self.success = None
         self.is_created = False
         self.is_running = False  # between reset and the end of the episode
 
@@ -215,6 +216,7 @@ class Host:
 
     def reset(self, seed):
         self.is_running = self.is_begun = False
+        self.success.end(is_cut=True)
         result = self.world.reset(seed)
         if not isinstance(result, tuple) or len(result) != 2:
             raise HostError(ENV, f"expected (observation, info) from reset, found {short(result)}")
@@ -228,6 +230,12 @@ class Host:
         self.n_steps = 0
         self.observe(is_of_cameras=False)
         self.is_running = self.is_begun = True
+
+    def close(self):
+        if self.success is not None:
+            self.success.end(is_cut=True)
+        if self.world is not None:
+            self.world.env.close()
 
     def step(self, output):
         if not self.is_running:
@@ -318,8 +326,7 @@ def serve(socket_fd, memory_fd, parent):
             return
         request = REQUEST.unpack(packet)
         if request[0] == QUIT:
-            if host.world is not None:
-                host.world.env.close()
+            host.close()
             return
         channel.send(host.handle(request))
 

@@ -170,13 +170,17 @@ class Success:
         self.n_held = self.n_held + 1 if self.is_true((reward, total, terminated, info)) else 0
         return self.n_held >= self.hold
 
-    def end(self):
-        """At the end of an episode. That its key never came may be right: some environments give it on success only."""
-        if self.is_given:
+    def end(self, is_cut=False):
+        """At the end of an episode. That its key never came may be right: some environments give it on success only. `is_cut`: dp_bench
+        ended it before the environment did, which shows when the next one begins; that one must not fail for it."""
+        if self.is_given or self.n_steps == 0:
             return
+        self.is_given = True  # or told
         wanted = " or ".join(f"'{key}'" for key in sorted(map(str, self.keys)))
         text = f"params.success: expected the key {wanted} in info, found {self.names} and no such key in {self.n_steps} steps"
-        if any("success" in name.lower() for name in self.names):
+        if is_cut:
+            text += ", after which the episode was cut short"
+        elif any("success" in name.lower() for name in self.names):
             raise HostError(ENV, f"{text}. {ADVICE}")
         note(wanted, f"{text}. The episode counts as a failure. If the environment never gives the key: {ADVICE}")
 

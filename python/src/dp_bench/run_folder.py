@@ -32,6 +32,7 @@ class EpisodeCourse:
         is_terminated: By the env, not by the step limit.
         lost_step: The last step with a reward above the midpoint of the first and the highest, if it ended below.
         unseen_step, unseen_key: The first observation outside the range of the training data.
+        best_reward: The highest reward, if the score is a metric of the env; otherwise the score is it.
     """
 
     first_reward: float
@@ -41,6 +42,7 @@ class EpisodeCourse:
     lost_step: int | None = None
     unseen_step: int | None = None
     unseen_key: str | None = None
+    best_reward: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -80,6 +80,20 @@ TEST(FailureClusters, TheWayIsMeasuredByWhatSuccessfulEpisodesReach) {
             FailureKind::kNeverReached);
 }
 
+TEST(FailureClusters, AScoreThatIsAMetricIsNotComparedWithRewards) {
+  // the rewards go from -50 to -1; the metric is a coverage that ends at 0.2
+  const run::EpisodeCourse near = {.first_reward = -50.0, .best_step = 90, .best_reward = -3.0};
+  const run::EpisodeCourse far = {.first_reward = -50.0, .best_step = 2, .best_reward = -49.0};
+  const run::EpisodeRecord solved =
+      Success(0.9, {.first_reward = -50.0, .best_step = 40, .best_reward = -1.0});
+  EXPECT_EQ(KindOf(Failure(0.2, far), {solved}), FailureKind::kNeverReached);
+  EXPECT_EQ(KindOf(Failure(0.2, near), {solved}), FailureKind::kTimeout);
+  const FailureCluster cluster =
+      FailureClusters(std::vector{solved, Failure(0.2, near)}, "test")[0];
+  EXPECT_THAT(cluster.note, HasSubstr("1 came within 5 %"));
+  EXPECT_DOUBLE_EQ(cluster.median_score, 0.2);
+}
+
 TEST(FailureClusters, RowsWithoutACourseAreNotGuessedAt) {
   run::EpisodeRecord record = Failure(0.5, {});
   record.course.reset();
@@ -102,7 +116,7 @@ TEST(FailureClusters, HoldTheFailuresOfTheirSplitAlone) {
 TEST(FailureClusters, TheEarliestSignComesFirst) {
   run::EpisodeCourse course = {.best_step = 30, .lost_step = 40};
   EXPECT_THAT(SignsOf({Failure(0.5, course), Failure(0.5, {.best_step = 32, .lost_step = 60})}),
-              ElementsAre("the score stopped rising at step 31 (median)",
+              ElementsAre("the reward stopped rising at step 31 (median)",
                           "the reward fell below half of its rise for good at step 50 (median)"));
   course.unseen_step = 20;
   course.unseen_key = "agent_pos";
@@ -111,8 +125,8 @@ TEST(FailureClusters, TheEarliestSignComesFirst) {
               "of 1; in 1 of 2 successful ones too");
 }
 
-TEST(FailureClusters, AScoreThatNeverRoseHasNoStep) {
-  EXPECT_THAT(SignsOf({Failure(0.0, {.best_step = 1})}), ElementsAre("the score never rose"));
+TEST(FailureClusters, ARewardThatNeverRoseHasNoStep) {
+  EXPECT_THAT(SignsOf({Failure(0.0, {.best_step = 1})}), ElementsAre("the reward never rose"));
 }
 
 TEST(FailureClusters, TheLargestComesFirst) {
@@ -128,12 +142,12 @@ TEST(FailureClusters, WhatFewEpisodesShowIsNoSign) {
   EXPECT_EQ(SignsOf(records).size(), 1U);
 }
 
-TEST(FailureClusters, ATimeoutSaysWhetherTheScoreStillRose) {
+TEST(FailureClusters, ATimeoutSaysWhetherTheRewardStillRose) {
   const std::vector<run::EpisodeRecord> records = {Failure(0.5, {.best_step = 99}),
                                                    Failure(0.5, {.best_step = 80}),
                                                    Failure(0.5, {.best_step = 81})};
   EXPECT_EQ(FailureClusters(records, "test")[0].note,
-            "the score still rose in the last fifth of 2 of 3: more steps may solve them");
+            "the reward still rose in the last fifth of 2 of 3: more steps may solve them");
   EXPECT_THAT(FailureClusters(std::vector{Failure(0.96, {.best_step = 30})}, "test")[0].note,
               AllOf(HasSubstr("none rose in the last fifth"), HasSubstr("1 came within 5 %")));
 }
@@ -142,7 +156,7 @@ TEST(FailureClusters, WhatStillRoseIsNotSaidToHaveStopped) {
   const run::EpisodeRecord rising = Failure(0.5, {.best_step = 95});
   EXPECT_THAT(SignsOf({rising, rising}), IsEmpty());
   EXPECT_THAT(SignsOf({rising, Failure(0.5, {.best_step = 30}), rising}),
-              ElementsAre("the score stopped rising at step 30 in 1 of 3"));
+              ElementsAre("the reward stopped rising at step 30 in 1 of 3"));
 }
 
 TEST(FailureClusters, NoMeaningSpeaksOfSuccessesThatMayNotExist) {
@@ -163,8 +177,8 @@ TEST(FailureText, NamesClustersAndSigns) {
   EXPECT_EQ(report::FailureText(records),
             "not successful: 1 of 2 test episodes\n"
             "  1 diverged: the episode made progress and lost more than half of it again; median "
-            "best score 0.500\n"
-            "    earliest sign: the score stopped rising at step 30\n"
+            "score 0.500\n"
+            "    earliest sign: the reward stopped rising at step 30\n"
             "    then: the reward fell below half of its rise for good at step 40\n");
 }
 

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
 #include "core/communicator.h"
+#include "core/control_groups.h"
 
 namespace dp_bench::core {
 namespace {
@@ -85,7 +87,8 @@ TEST_F(LaunchTest, ARankThatWasBoundToOneCoreGetsItsShare) {
   cpu_set_t after;
   ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
   EXPECT_GE(CPU_COUNT(&after), n_cores);
-  EXPECT_EQ(std::getenv("OMP_NUM_THREADS"), std::to_string(CPU_COUNT(&after)));
+  const int in_quota = ProcessorsInGroups().value_or(CPU_COUNT(&after));
+  EXPECT_EQ(std::getenv("OMP_NUM_THREADS"), std::to_string(std::min(CPU_COUNT(&after), in_quota)));
   ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 

@@ -54,5 +54,19 @@ TEST_F(MemoryLimit, OfVersion1IsReadToo) {
 
 TEST_F(MemoryLimit, IsNoneOutsideOfGroups) { EXPECT_EQ(Left(), std::nullopt); }
 
+TEST_F(MemoryLimit, IsAllThatAProcessOfTheGroupHas) {
+  const auto memory = [&] {
+    return MemoryOfMachine(scratch_.path() / "groups", scratch_.path() / "mount");
+  };
+  const std::int64_t all = memory();
+  EXPECT_GT(all, 1 << 20);
+  Write("groups", "0::/job\n");
+  Write("mount/job/memory.max", "1000\n");
+  Write("mount/job/memory.current", "300\n");
+  EXPECT_EQ(memory(), 700);
+  Write("mount/job/memory.max", "1000000000000000\n");
+  EXPECT_EQ(memory(), all);
+}
+
 }  // namespace
 }  // namespace dp_bench::core

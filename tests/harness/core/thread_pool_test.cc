@@ -51,7 +51,7 @@ TEST(ThreadPool, JobsMaySubmitJobs) {
   EXPECT_EQ(n_done, 10);
 }
 
-TEST(ThreadPool, CountBelowOneMeansOnePerHardwareThread) {
+TEST(ThreadPool, CountBelowOneMeansOnePerUsableProcessor) {
   EXPECT_EQ(ResolveThreadCount(5), 5);
   EXPECT_GE(ResolveThreadCount(0), 1);
   EXPECT_EQ(ThreadPool(0).size(), ResolveThreadCount(0));

@@ -115,6 +115,7 @@ TEST_F(RolloutTest, TheCourseOfAnEpisodeGoesThroughItsRow) {
   full.course = EpisodeCourse{.first_reward = 0.1,
                               .last_reward = -0.2,
                               .best_step = 3,
+                              .best_reward = 0.5,
                               .lost_step = 4,
                               .is_terminated = true,
                               .unseen_step = 5,
@@ -122,6 +123,16 @@ TEST_F(RolloutTest, TheCourseOfAnEpisodeGoesThroughItsRow) {
                               .first_obs = "0123456789abcdef"};
   const std::string row = EpisodeRow(full, result.metric_names);
   EXPECT_EQ(ParseEpisodes(row, "here", result.metric_names)[0].course, full.course);
+}
+
+TEST_F(RolloutTest, ACourseHasTheHighestRewardOnlyIfTheScoreIsAnotherMetric) {
+  const RunResult plain = Run();
+  config_.score_metric = "x_last";
+  const RunResult other = Run();
+  for (std::size_t i = 0; i < plain.records.size(); ++i) {
+    EXPECT_FALSE(plain.records[i].course->best_reward);
+    EXPECT_EQ(other.records[i].course->best_reward, plain.records[i].score);
+  }
 }
 
 TEST_F(RolloutTest, ACourseTellsWhichEpisodesBeginAlike) {

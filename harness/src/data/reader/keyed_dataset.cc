@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,14 +9,10 @@
 
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/machine.h"
 
 namespace dp_bench::reader {
 namespace {
-
-double MachineMemory() {
-  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<double>(::sysconf(_SC_PAGESIZE));
-}
 
 std::vector<std::string_view> NamesOf(const KeyConfigs& keys) {
   std::vector<std::string_view> names;
@@ -101,18 +96,21 @@ void MemoryBudget::Hold(double bytes, const std::string& what, double scratch) {
                : fmt::format("{} take {:.0f} bytes", what, bytes),
            needed);
   }
-  if (bytes > MachineMemory()) {
-    throw DataError("{}: {:.0f} bytes are needed; this machine has {:.0f} of memory", what, bytes,
-                    MachineMemory());
+  const auto memory = static_cast<double>(core::MemoryOfMachine());
+  if (bytes > memory) {
+    throw DataError("{}: {:.0f} bytes are needed; this machine or its container has {:.0f}", what,
+                    bytes, memory);
   }
   held_ += bytes;
 }
 
 void MemoryBudget::RequireMachineHas(double bytes) const {
-  if (bytes <= MachineMemory()) return;
+  const auto memory = static_cast<double>(core::MemoryOfMachine());
+  if (bytes <= memory) return;
   throw ConfigError(
-      "dataset.params.memory_limit_mb is {:.6g}; this machine has {:.0f}, and the images need more",
-      limit_ / kBytesPerMb, MachineMemory() / kBytesPerMb);
+      "dataset.params.memory_limit_mb is {:.6g}; this machine or its container has {:.0f}, and the "
+      "images need more",
+      limit_ / kBytesPerMb, memory / kBytesPerMb);
 }
 
 void MemoryBudget::Refuse(const std::string& what, double needed) const {

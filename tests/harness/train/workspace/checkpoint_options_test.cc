@@ -5,14 +5,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "data/split.h"
 #include "harness/train/workspace/fake_training.h"
 #include "planner/policy_weights.h"
 #include "support/error_of.h"
@@ -227,6 +231,38 @@ TEST(TopK, WrongNameIsAnErrorAfterTheFirstEpochOrAWarningWithoutEvaluations) {
   TrainWithConfig(scratch.path() / "b", ConfigOf(wrong, R"("rollout_every": 0)"));
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("'test_mean_reward' is not measured in this training"));
+}
+
+/// Its only validation episode is shorter than a sequence.
+class ShortValidation final : public FakeDataset {
+ public:
+  std::span<const std::int64_t> episode_ends() const override { return ends_; }
+
+ private:
+  static std::vector<std::int64_t> Ends() {
+    std::vector<std::int64_t> ends;
+    for (const bool is_val : data::SplitEpisodes(6, 0.17, std::nullopt, 1).val) {
+      ends.push_back((ends.empty() ? 0 : ends.back()) + (is_val ? 1 : 14));
+    }
+    return ends;
+  }
+
+  std::vector<std::int64_t> ends_ = Ends();
+};
+
+TEST(TopK, AValidationLossThatNoEpisodeGivesIsRefusedBeforeTheTraining) {
+  const ScratchFolder scratch;
+  const ShortValidation dataset;
+  const auto make = [&](const std::string& metric) {
+    const std::string keys = fmt::format(R"("topk": {{"monitor_key": "{}"}})", metric);
+    const Workspace workspace(FakeParts(ConfigOf(keys), dataset, scratch.path()));
+  };
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { make("val_loss"); }),
+              AllOf(HasSubstr("monitor_key is val_loss, but there is no val_loss: all 1 "),
+                    HasSubstr("more with dataset.val_ratio")));
+  testing::internal::CaptureStderr();
+  make("train_loss");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("no val_loss: all 1 "));
 }
 
 std::map<std::string, ArrayMap, std::less<>> TensorsOf(const run::Checkpoint& checkpoint) {

@@ -242,9 +242,9 @@ TEST(LazyRead, ALimitBeyondThisMachineIsRefused) {
     files["data/img/" + std::to_string(step) + ".0.0.0"].resize(30'000);
   }
   files.Replace("data/img/.zarray", "1,1,3]", "20000,30000,3]");
-  EXPECT_THAT(
-      OpenLazy(files, ErrorCode::kConfig, static_cast<double>(memory) / kBytesPerMb + 1),
-      AllOf(HasSubstr("dataset.params.memory_limit_mb is "), HasSubstr("; this machine has ")));
+  EXPECT_THAT(OpenLazy(files, ErrorCode::kConfig, static_cast<double>(memory) / kBytesPerMb + 1),
+              AllOf(HasSubstr("dataset.params.memory_limit_mb is "),
+                    HasSubstr("; this machine or its container has ")));
 }
 
 TEST(LazyRead, TheLimitIsAParamWithinARange) {

@@ -384,6 +384,24 @@ class GymHost(unittest.TestCase):
         self.refuses("expected a dict as info, found None", infos=[None], **given)
         self.assertEqual(Driver(infos=[None], success="reward>=0.5", **given).reset().step(), (False, True, 0.5))
 
+    def test_a_key_that_never_came_is_told_when_the_episode_is_cut_short(self):
+        def told(infos, *calls):
+            driver = Driver(space=Box(-1, 1, (1,)), observation=[0], infos=infos).reset()
+            with contextlib.redirect_stderr(io.StringIO()) as text:
+                for call in calls:
+                    call(driver)
+            return text.getvalue()
+
+        def step(driver):
+            driver.step(2)  # of 3
+
+        wanted = "expected the key 'is_success' in info, found ['my_success'] and no such key in 2 steps, after which the episode was cut short"
+        self.assertIn(wanted, told([{"my_success": True}], step, Driver.reset))
+        self.assertIn(wanted, told([{"my_success": True}], step, lambda driver: driver.host.close()))
+        self.assertEqual(told([{"my_success": True}], Driver.reset), "")
+        self.assertEqual(told([{"is_success": False}, {}], step, Driver.reset, lambda driver: driver.host.close()), "")
+        self.assertEqual(told([{}], lambda driver: driver.step(3), Driver.reset).count("note"), 1)
+
     def test_success_is_an_expression(self):
         info = {"a": {"b": [1, 2.5]}, "task-success": True, "nan": float("nan"), "word": "x", "return": 7, "my return": {"return": 8}}
         given = {"space": Box(-1, 1, (1,)), "observation": [0], "infos": [info], "reward": 2.0}

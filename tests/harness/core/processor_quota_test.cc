@@ -1,0 +1,80 @@
+// The processor quotas of containers and batch jobs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "core/atomic_file.h"
+#include "core/control_groups.h"
+#include "core/thread_pool.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench::core {
+namespace {
+
+class ProcessorQuota : public testing::Test {
+ protected:
+  void Write(const char* file, std::string_view text) {
+    const std::filesystem::path path = scratch_.path() / file;
+    std::filesystem::create_directories(path.parent_path());
+    WriteFileAtomically(path, text);
+  }
+  std::optional<int> Processors() {
+    return ProcessorsInGroups(scratch_.path() / "groups", scratch_.path() / "mount");
+  }
+
+  ScratchFolder scratch_;
+};
+
+TEST_F(ProcessorQuota, IsRoundedUpAndAtLeastOne) {
+  Write("groups", "0::/job\n");
+  Write("mount/job/cpu.max", "250000 100000\n");
+  EXPECT_EQ(Processors(), 3);
+  Write("mount/job/cpu.max", "200000 100000\n");
+  EXPECT_EQ(Processors(), 2);
+  Write("mount/job/cpu.max", "1000 100000\n");
+  EXPECT_EQ(Processors(), 1);
+}
+
+TEST_F(ProcessorQuota, OfAGroupAboveHoldsToo) {
+  Write("groups", "0::/job/step\n");
+  Write("mount/job/step/cpu.max", "max 100000\n");
+  EXPECT_EQ(Processors(), std::nullopt);
+  Write("mount/job/cpu.max", "400000 100000\n");
+  EXPECT_EQ(Processors(), 4);
+  Write("mount/job/step/cpu.max", "800000 100000\n");
+  EXPECT_EQ(Processors(), 4);
+  Write("mount/cpu.max", "50000 50000\n");
+  EXPECT_EQ(Processors(), 1);
+}
+
+TEST_F(ProcessorQuota, OfVersion1IsReadToo) {
+  Write("groups", "6:cpuset:/b\n5:cpu,cpuacct:/a/slice:cri:1\n4:memory:/a\n");
+  Write("mount/cpu/cpu.cfs_quota_us", "-1\n");
+  Write("mount/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(Processors(), std::nullopt);
+  Write("mount/cpu/a/cpu.cfs_quota_us", "150000\n");
+  Write("mount/cpu/a/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(Processors(), 2);
+  Write("groups", "5:cpuacct,cpu:/a\n");
+  EXPECT_EQ(Processors(), 2);
+  Write("groups", "6:cpuset:/a\n");
+  EXPECT_EQ(Processors(), std::nullopt);
+}
+
+TEST_F(ProcessorQuota, IsNoneOutsideOfGroups) {
+  EXPECT_EQ(Processors(), std::nullopt);
+  Write("groups", "no group\n");
+  EXPECT_EQ(Processors(), std::nullopt);
+}
+
+TEST_F(ProcessorQuota, LimitsOnlyWhatTheUserLeavesOpen) {
+  const int n_usable = static_cast<int>(UsableProcessors().size());
+  EXPECT_EQ(ResolveThreadCount(0), std::min(n_usable, ProcessorsInGroups().value_or(n_usable)));
+  EXPECT_EQ(ResolveThreadCount(4096), 4096);
+}
+
+}  // namespace
+}  // namespace dp_bench::core
