@@ -377,6 +377,7 @@ std::string ToText(const DataInspection& inspection) {
 
 void WriteDataPage(const DataInspection& inspection, const std::filesystem::path& file) {
   Json page = ViewOf(inspection);
+  page["title"] = inspection.name;
   page["plots"] = Json::array();
   for (const report::LinePlot& plot : inspection.plots) report::AppendPlot(plot, &page["plots"]);
   page["frames"] = Frames(inspection);

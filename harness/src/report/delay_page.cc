@@ -131,7 +131,8 @@ std::string DelayTable(Json rows) {
 void WriteDelayPage(Json rows, bool is_quasi_static, const std::string& generator,
                     const std::filesystem::path& file) {
   AddTexts(&rows);
-  const Json page = {{"generator", generator},
+  const Json page = {{"title", "Success against delay"},
+                     {"generator", generator},
                      {"n_points", rows.size()},
                      {"has_policies", HasPolicies(rows)},
                      {"is_quasi_static", is_quasi_static},
