@@ -416,29 +416,19 @@ std::string ToText(const EnvInspection& inspection) {
 }
 
 nlohmann::json ToJson(const EnvInspection& inspection) {
-  const EnvSpec& spec = inspection.spec;
-  Json metrics = Json::array();
-  for (const MetricSpec& metric : spec.metrics) {
-    metrics.push_back({{"name", metric.name}, {"aggregate", NameOf(metric.aggregate)}});
+  const ShapeMeta& shape_meta = inspection.spec.shape_meta;
+  Json json = inspection.spec;
+  json["name"] = inspection.name;
+  json["plugin"] = inspection.plugin;
+  json["shape_meta"] = ShapeMetaJson(shape_meta.obs, shape_meta.action.shape);
+  for (Json& metric : json["metrics"]) {
+    metric["aggregate"] = NameOf(metric["aggregate"].get<Aggregate>());
   }
-  Json perturbations = Json::array();
-  for (const PerturbationSpec& kind : spec.perturbations) {
-    perturbations.push_back({{"name", kind.name}, {"low", kind.low}, {"high", kind.high}});
+  for (Json& kind : json["perturbations"]) {  // what the harness does with it is its own matter
+    kind.erase("strength");
+    kind.erase("is_visual");
   }
-  return {{"name", inspection.name},
-          {"plugin", inspection.plugin},
-          {"control_hz", spec.control_hz},
-          {"max_steps", spec.max_steps},
-          {"shape_meta", ShapeMetaJson(spec.shape_meta.obs, spec.shape_meta.action.shape)},
-          {"action_low", spec.action_low},
-          {"action_high", spec.action_high},
-          {"metrics", metrics},
-          {"moves_without_actions", spec.moves_without_actions},
-          {"tasks", spec.tasks},
-          {"obs_modes", spec.obs_modes},
-          {"instruction", spec.instruction},
-          {"perturbations", perturbations},
-          {"abilities", spec.abilities}};
+  return json;
 }
 
 }  // namespace dp_bench::inspect
