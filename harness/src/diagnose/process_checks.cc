@@ -242,7 +242,6 @@ Finding CheckConstants(const ProcessSample& sample, const NoiseScheduler& schedu
                 used.flatten()[0].item<double>(), used.flatten()[-1].item<double>(), off);
 }
 
-constexpr int kTimestepBins = 10;
 constexpr std::int64_t kTableEdge = 10;  // values shown of each end of a table
 
 /// A column of a table of ranges.
@@ -289,11 +288,9 @@ std::vector<RangeColumn> ColumnsOf(const EvidenceSources& sources, const Tensor&
     columns.push_back({"log, first tenth", Merged(early), BrokenSteps(early)});
     columns.push_back({"log, last tenth", Merged(late), BrokenSteps(late)});
   }
-  if (sources.sample != nullptr) {
-    const std::int64_t n_broken =
-        probed.defined() ? torch::isfinite(probed).logical_not().sum().item<std::int64_t>() : 0;
-    columns.push_back({"probed batches", RangeOf(probed), std::to_string(n_broken)});
-  }
+  const std::int64_t n_broken =
+      probed.defined() ? torch::isfinite(probed).logical_not().sum().item<std::int64_t>() : 0;
+  columns.push_back({"probed batches", RangeOf(probed), std::to_string(n_broken)});
   columns.push_back({"expected", expected, "0"});
   return columns;
 }
@@ -435,7 +432,7 @@ report::LinePlot LossPlot(const LogCurves& log) {
 void AddTimestepPlots(const ProcessSample& sample, const NoiseScheduler& scheduler,
                       Diagnosis* diagnosis) {
   const int n_timesteps = scheduler.config().num_train_timesteps;
-  const int n_bins = std::min(kTimestepBins, n_timesteps);
+  const int n_bins = std::min(kBins, n_timesteps);
   const auto counts = CountsByTimestep(sample.timesteps, n_timesteps, n_bins);
   const auto errors = ErrorsByTimestep(sample, scheduler, n_bins);
   report::PlotSeries drawn = {.label = "drawn", .points = {}};
