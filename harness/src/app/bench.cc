@@ -132,9 +132,9 @@ int BenchPolicy(BenchVerbOptions options) {
   const task::Experiment experiment(options.experiment);
   task::RejectUnknownKeys(experiment, {.makes_policy = true});
   options.policy.has_training = !options.only_chunks;
-  const profile::PolicyBench bench = profile::BenchPolicy(experiment, options.policy);
-  core::PrintResult("{}", profile::ToText(bench));
-  WriteBench(options.json, profile::ToJson(bench));
+  const Json bench = profile::BenchPolicy(experiment, options.policy);
+  core::PrintResult("{}", profile::BenchText(bench));
+  WriteBench(options.json, bench);
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "app/verbs.h"
 #include "core/console.h"
@@ -55,15 +56,15 @@ int Profile(ProfileVerbOptions options) {
   const auto dataset = task::ProvideCheckedDataset(
       experiment, {.makes_policy = true, .is_of_checkpoint = is_of_checkpoint});
   if (dataset == nullptr) return core::kExitInterrupted;
-  const profile::ExperimentProfile profile =
-      profile::ProfileExperiment(experiment, *dataset, options.profile, std::move(trained));
-  core::PrintResult("{}", profile::ToText(profile, options.profile.n_listed));
-  if (!options.json.empty())
-    core::WriteOutput(options.json, profile::ToJson(profile).dump(2) + "\n");
+  std::vector<profile::OpEvent> events;
+  const nlohmann::json profile = profile::ProfileExperiment(experiment, *dataset, options.profile,
+                                                            std::move(trained), &events);
+  core::PrintResult("{}", profile::ProfileText(profile, options.profile.n_listed));
+  if (!options.json.empty()) core::WriteOutput(options.json, profile.dump(2) + "\n");
   if (options.trace.empty()) return 0;
-  core::WriteOutput(options.trace, profile::ChromeTrace(profile.events,
-                                                        fmt::format("dp_bench: {} on {}",
-                                                                    profile.policy, profile.task)));
+  const std::string name = fmt::format("dp_bench: {} on {}", profile["policy"].get<std::string>(),
+                                       profile["task"].get<std::string>());
+  core::WriteOutput(options.trace, profile::ChromeTrace(events, name));
   core::PrintResult("trace: {}, for https://ui.perfetto.dev\n", options.trace.string());
   return 0;
 }

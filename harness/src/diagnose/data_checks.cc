@@ -45,6 +45,7 @@ constexpr double kMaxShortShare = 0.1;
 constexpr double kMaxRangeRatio = 20.0;  // full range over the range of 99.8 % of the values
 constexpr double kMaxJumpiness = 0.7;    // independent values have 1
 constexpr double kMaxRangeError = 1e-4;  // of a stated range
+constexpr int kFrames = 64;              // of a camera
 
 std::string Place(const Demonstrations& data, std::int64_t step) {
   const std::int64_t episode = data.EpisodeOf(step);
@@ -124,10 +125,10 @@ std::optional<double> Jumpiness(const Demonstrations& data, std::int64_t d) {
 }
 
 // Whether all frames are equal byte for byte.
-bool IsStill(const Dataset& dataset, int key, int n_frames) {
+bool IsStill(const Dataset& dataset, int key) {
   const std::int64_t n_steps = dataset.episode_ends().back();
   const std::vector<std::uint8_t> first = ReadImage(dataset, key, 0);
-  return std::ranges::all_of(Spread(n_steps, n_frames), [&](std::int64_t step) {
+  return std::ranges::all_of(Spread(n_steps, kFrames), [&](std::int64_t step) {
     return ReadImage(dataset, key, step) == first;
   });
 }
@@ -424,18 +425,18 @@ Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data) 
                         fmt::format("the ranges of {} numbers are right", n_compared));
 }
 
-Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames) {
+Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta) {
   std::vector<std::string> still;
   std::vector<std::string> moving;
   for (const KeySpec& key : meta.obs) {
     if (!key.is_image()) continue;
-    auto& list = IsStill(dataset, dataset.KeyIndex(key.name), n_frames) ? still : moving;
+    auto& list = IsStill(dataset, dataset.KeyIndex(key.name)) ? still : moving;
     list.push_back(key.name);
   }
   if (still.empty() && moving.empty()) {
     return LeaveOpen("data.still_camera", "there are no images");
   }
-  return DecideByFaults("data.still_camera", still, fmt::format("{} frames are equal: ", n_frames),
+  return DecideByFaults("data.still_camera", still, fmt::format("{} frames are equal: ", kFrames),
                         "they change: " + core::ListSome(moving, kMaxListed));
 }
 

@@ -72,8 +72,8 @@ Findings CheckData(const Demonstrations& data, const Horizons& horizons,
 /// of other data. Open if the format has none.
 Finding CheckRecordedRanges(const Dataset& dataset, const Demonstrations& data);
 
-/// Cameras whose images never change, from `n_frames` of them.
-Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta, int n_frames = 64);
+/// Cameras whose images never change, from 64 of them.
+Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta);
 
 /// Recorded actions beyond the env's limits, where the env clips them; another rate than the env's;
 /// first observations of 16 test episodes far outside the data's range (other units, other order,

@@ -19,7 +19,7 @@
 namespace dp_bench::diagnose {
 namespace {
 
-constexpr std::uint64_t kProbeSeed = 7;
+constexpr std::uint64_t kWeightsSeed = 7;
 constexpr int kProcessBatches = 8;
 constexpr std::int64_t kProbeRows = 64;
 
@@ -102,7 +102,7 @@ class Examination {
   void Append(Findings more) { std::ranges::move(more, std::back_inserter(findings_)); }
 
   std::unique_ptr<Policy> NewPolicy(const std::vector<std::string>& overrides = {}) const {
-    torch::manual_seed(kProbeSeed);  // LibTorch draws the initial weights
+    torch::manual_seed(kWeightsSeed);  // LibTorch draws the initial weights
     std::unique_ptr<Policy> policy = subject_.make_policy(overrides);
     policy->SetNormalizer(normalizer_);
     return policy;
@@ -123,7 +123,7 @@ class Examination {
     const TrainingLength length = LengthOf(subject_.config, sampler.size());
     const std::int64_t rows = std::min({length.batch_size, kProbeRows, sampler.size()});
     const std::unique_ptr<Policy> policy = NewPolicy();
-    const Probe probe(subject_.dataset, *policy, split_.train, rows, kProcessBatches, kProbeSeed);
+    const Probe probe(subject_.dataset, *policy, split_.train, rows, kProcessBatches);
     if (subject_.checkpoint != nullptr) {
       ExamineCheckpoint(probe);
       return;

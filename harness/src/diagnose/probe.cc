@@ -17,6 +17,8 @@ namespace {
 
 using torch::Tensor;
 
+constexpr std::uint64_t kBatchSeed = 7;  // of the order of rows, and of their noise
+
 // The rows of all batches, with the tables of the last one.
 train::ProcessStages Joined(const std::vector<train::ProcessStages>& batches) {
   train::ProcessStages joined = batches.back();
@@ -53,12 +55,11 @@ ProcessSample RecordBatches(Policy& policy, const Probe& probe, std::size_t n_ba
 }  // namespace
 
 Probe::Probe(const Dataset& dataset, const Policy& policy, const std::vector<bool>& episodes,
-             std::int64_t batch_size, int n_batches, std::uint64_t seed)
-    : seed_(seed) {
+             std::int64_t batch_size, int n_batches) {
   const PolicySpec& spec = policy.spec();
   data::BatchLoaderOptions options =
       train::LoaderOptions(policy, {.batch_size = batch_size, .num_workers = 0});
-  options.seed = seed;
+  options.seed = kBatchSeed;
   data::BatchLoader loader(dataset, data::MakeTrainingSampler(dataset, spec.horizons, episodes),
                            options);
   loader.StartEpoch(0);
@@ -70,7 +71,8 @@ Probe::Probe(const Dataset& dataset, const Policy& policy, const std::vector<boo
 }
 
 NoiseSource Probe::Noise(std::size_t i) const {
-  return train::BatchNoise(seed_, train::NoisePurpose::kValidation, i, batches_[i].action.size(0));
+  return train::BatchNoise(kBatchSeed, train::NoisePurpose::kValidation, i,
+                           batches_[i].action.size(0));
 }
 
 double ProcessSample::mean_loss() const {

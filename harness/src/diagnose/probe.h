@@ -18,7 +18,7 @@ class Probe {
  public:
   /// `n_batches` of `batch_size` rows from the episodes of the mask; fewer if the data run out.
   Probe(const Dataset& dataset, const Policy& policy, const std::vector<bool>& episodes,
-        std::int64_t batch_size, int n_batches, std::uint64_t seed);
+        std::int64_t batch_size, int n_batches);
 
   std::size_t size() const { return batches_.size(); }
   const Batch& batch(std::size_t i) const { return batches_[i]; }
@@ -27,7 +27,6 @@ class Probe {
  private:
   std::vector<data::HostBatch> hosts_;  // memory behind batches_
   std::vector<Batch> batches_;
-  std::uint64_t seed_;
 };
 
 /// What instrumented losses recorded, with the rows of all batches concatenated.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <boost/math/distributions/chi_squared.hpp>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <vector>
 
@@ -242,33 +241,12 @@ Finding CheckConstants(const ProcessSample& sample, const NoiseScheduler& schedu
                 used.flatten()[0].item<double>(), used.flatten()[-1].item<double>(), off);
 }
 
-constexpr int kTimestepBins = 10;
 constexpr std::int64_t kTableEdge = 10;  // values shown of each end of a table
-
-/// A column of a table of ranges.
-struct RangeColumn {
-  std::string head;
-  ValueRange range;
-  std::string n_not_finite;
-};
 
 std::string Number(double x) { return std::isnan(x) ? "–" : fmt::format("{:.4g}", x); }
 
 std::string Interval(double low, double high) {
   return std::isnan(low) ? "–" : fmt::format("[{:.4g}, {:.4g}]", low, high);
-}
-
-void AddRangeRows(const std::string& name, const std::vector<RangeColumn>& columns,
-                  EvidenceTable* table) {
-  const auto add = [&](const char* what, const std::function<std::string(const RangeColumn&)>& of) {
-    std::vector<std::string>& row = table->rows.emplace_back();
-    row.push_back(fmt::format("{} {}", name, what));
-    for (const RangeColumn& column : columns) row.push_back(of(column));
-  };
-  add("range", [](const RangeColumn& c) { return Interval(c.range.min, c.range.max); });
-  add("mean", [](const RangeColumn& c) { return Number(c.range.mean); });
-  add("std", [](const RangeColumn& c) { return Number(c.range.std); });
-  add("NaN or Inf", [](const RangeColumn& c) { return c.n_not_finite; });
 }
 
 std::string BrokenSteps(std::span<const LoggedRange> points) {
@@ -277,42 +255,38 @@ std::string BrokenSteps(std::span<const LoggedRange> points) {
   return fmt::format("{} of {} steps", n_broken, points.size());
 }
 
-// A tensor of the process: in the probed batches, early and late in the log, and as it should be.
-std::vector<RangeColumn> ColumnsOf(const EvidenceSources& sources, const Tensor& probed,
-                                   const std::string& logged, const ValueRange& expected) {
-  std::vector<RangeColumn> columns;
+// Rows about a tensor of the process: early and late in the log, in the probed batches, and as it
+// should be.
+void AddRangeRows(const EvidenceSources& sources, const char* name, const char* logged,
+                  const Tensor& probed, const ValueRange& expected, EvidenceTable* table) {
+  std::vector<std::vector<std::string>> rows;
+  for (const char* what : {"range", "mean", "std", "NaN or Inf"}) {
+    rows.push_back({fmt::format("{} {}", name, what)});
+  }
+  table->head = {""};
+  const auto add = [&](const char* column, const ValueRange& range, std::string n_not_finite) {
+    table->head.emplace_back(column);
+    rows[0].push_back(Interval(range.min, range.max));
+    rows[1].push_back(Number(range.mean));
+    rows[2].push_back(Number(range.std));
+    rows[3].push_back(std::move(n_not_finite));
+  };
   // without ranges in the log, as in those of earlier versions, there are no columns for it
   if (sources.log != nullptr && !sources.log->RangesOf("x0").empty()) {
     const auto points = sources.log->RangesOf(logged);
-    const auto early = FirstTenth(points);
-    const auto late = LastTenth(points);
-    columns.push_back({"log, first tenth", Merged(early), BrokenSteps(early)});
-    columns.push_back({"log, last tenth", Merged(late), BrokenSteps(late)});
+    add("log, first tenth", Merged(FirstTenth(points)), BrokenSteps(FirstTenth(points)));
+    add("log, last tenth", Merged(LastTenth(points)), BrokenSteps(LastTenth(points)));
   }
-  if (sources.sample != nullptr) {
-    const std::int64_t n_broken =
-        probed.defined() ? torch::isfinite(probed).logical_not().sum().item<std::int64_t>() : 0;
-    columns.push_back({"probed batches", RangeOf(probed), std::to_string(n_broken)});
-  }
-  columns.push_back({"expected", expected, "0"});
-  return columns;
-}
-
-void AddTable(const char* hypothesis,
-              const std::vector<std::pair<std::string, std::vector<RangeColumn>>>& tensors,
-              Diagnosis* diagnosis) {
-  EvidenceTable table = {.hypothesis = hypothesis, .head = {""}};
-  for (const RangeColumn& column : tensors.front().second) table.head.push_back(column.head);
-  for (const auto& [name, columns] : tensors) AddRangeRows(name, columns, &table);
-  diagnosis->tables.push_back(std::move(table));
+  const std::int64_t n_broken =
+      probed.defined() ? torch::isfinite(probed).logical_not().sum().item<std::int64_t>() : 0;
+  add("probed batches", RangeOf(probed), std::to_string(n_broken));
+  add("expected", expected, "0");
+  table->rows.insert(table->rows.end(), rows.begin(), rows.end());
 }
 
 // x_0, t, noise, x_t and the predicted x_0: the evidence for A to D.
 void AddRangeTables(const EvidenceSources& sources, Diagnosis* diagnosis) {
   const ProcessSample& sample = *sources.sample;
-  const auto columns = [&](const Tensor& probed, const char* logged, const ValueRange& expected) {
-    return ColumnsOf(sources, probed, logged, expected);
-  };
   const ValueRange unknown;
   const double n_timesteps = sources.scheduler ? sources.scheduler->num_train_timesteps : 0.0;
   ValueRange uniform;
@@ -322,16 +296,19 @@ void AddRangeTables(const EvidenceSources& sources, Diagnosis* diagnosis) {
                .mean = (n_timesteps - 1.0) / 2.0,
                .std = std::sqrt((n_timesteps * n_timesteps - 1.0) / 12.0)};
   }
-  AddTable("A", {{"x_0", columns(sample.x_0, "x0", unknown)}}, diagnosis);
-  AddTable("B", {{"t", columns(sample.timesteps, "t", uniform)}}, diagnosis);
-  AddTable("C",
-           {{"noise", columns(sample.noise, "noise", {.mean = 0.0, .std = 1.0})},
-            {"x_t", columns(sample.x_t, "xt", unknown)}},
-           diagnosis);
-  AddTable(
-      "D",
-      {{"predicted x_0", columns(train::PredictedX0(sample), "predicted_x0", RangeOf(sample.x_0))}},
-      diagnosis);
+  const auto add = [&](const char* hypothesis, const char* name, const char* logged,
+                       const Tensor& probed, const ValueRange& expected) {
+    std::vector<EvidenceTable>& tables = diagnosis->tables;
+    if (tables.empty() || tables.back().hypothesis != hypothesis) {
+      tables.push_back({.hypothesis = hypothesis, .head = {}});
+    }
+    AddRangeRows(sources, name, logged, probed, expected, &tables.back());
+  };
+  add("A", "x_0", "x0", sample.x_0, unknown);
+  add("B", "t", "t", sample.timesteps, uniform);
+  add("C", "noise", "noise", sample.noise, {.mean = 0.0, .std = 1.0});
+  add("C", "x_t", "xt", sample.x_t, unknown);
+  add("D", "predicted x_0", "predicted_x0", train::PredictedX0(sample), RangeOf(sample.x_0));
   EvidenceTable& table = diagnosis->tables.back();
   std::vector<std::string> types(table.head.size(), sources.precision);
   types.front() = "predicted x_0 type";
@@ -435,7 +412,7 @@ report::LinePlot LossPlot(const LogCurves& log) {
 void AddTimestepPlots(const ProcessSample& sample, const NoiseScheduler& scheduler,
                       Diagnosis* diagnosis) {
   const int n_timesteps = scheduler.config().num_train_timesteps;
-  const int n_bins = std::min(kTimestepBins, n_timesteps);
+  const int n_bins = std::min(kBins, n_timesteps);
   const auto counts = CountsByTimestep(sample.timesteps, n_timesteps, n_bins);
   const auto errors = ErrorsByTimestep(sample, scheduler, n_bins);
   report::PlotSeries drawn = {.label = "drawn", .points = {}};

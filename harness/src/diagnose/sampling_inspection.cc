@@ -18,7 +18,6 @@ namespace dp_bench::diagnose {
 namespace {
 
 constexpr int kChunks = 8;
-constexpr std::uint64_t kNoiseSeed = 7;
 
 // A timestep of a diffusion is written as an integer; the time of another objective may be none.
 nlohmann::json TimestepJson(double timestep) {
@@ -29,7 +28,7 @@ nlohmann::json TimestepJson(double timestep) {
 
 SamplingSample SampleForData(const SamplingInspectionCase& subject) {
   const std::vector<bool> all(subject.dataset->episode_ends().size(), true);
-  const Probe probe(*subject.dataset, subject.policy, all, kChunks, /*n_batches=*/1, kNoiseSeed);
+  const Probe probe(*subject.dataset, subject.policy, all, kChunks, /*n_batches=*/1);
   if (probe.size() == 0) throw DataError("the dataset has no sequence to sample for");
   return RecordSampling(subject.policy, subject.normalizer, probe);
 }

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <span>
 
 #include "core/errors.h"
@@ -19,7 +18,6 @@
 #include "diagnose/data_checks.h"
 #include "media/png.h"
 #include "plugin/env_message.h"
-#include "report/line_plot.h"
 #include "report/render.h"
 
 namespace dp_bench::inspect {
@@ -31,6 +29,7 @@ constexpr int kFrames = 6;           // shown per camera
 constexpr int kCurves = 3;           // episodes whose values are shown
 constexpr int kActionsOfFrame = 16;  // shown on a frame
 constexpr int kMaxWidth = 320;       // of a frame [px]; larger ones are subsampled
+constexpr std::size_t kMaxPlots = 24;
 
 // Element i of an image.
 double Element(const std::uint8_t* bytes, DType dtype, std::size_t i) {
@@ -162,24 +161,29 @@ std::vector<SampleFrame> Frames(const Dataset& dataset, const diagnose::Demonstr
   return frames;
 }
 
-std::vector<ValueCurve> Curves(const diagnose::Demonstrations& data) {
-  std::vector<ValueCurve> curves;
+// The values of the first dimensions.
+std::vector<report::LinePlot> Plots(const diagnose::Demonstrations& data) {
+  std::vector<report::LinePlot> plots;
   for (const diagnose::Signal& signal : data.signals) {
-    for (std::int64_t d = 0; d < signal.dim; ++d) {
+    for (std::int64_t d = 0; d < signal.dim && plots.size() < kMaxPlots; ++d) {
+      report::LinePlot& plot = plots.emplace_back();
+      plot.title = fmt::format("{}[{}]", signal.name, d);
+      plot.x_label = "step";
       for (const std::int64_t episode : diagnose::Spread(data.n_episodes(), kCurves)) {
-        ValueCurve curve = {.key = signal.name, .dim = d, .episode = episode, .values = {}};
-        for (std::int64_t t = data.EpisodeBegin(episode); t < data.EpisodeEnd(episode); ++t) {
-          curve.values.push_back(signal.at(t, d));
+        report::PlotSeries& series = plot.series.emplace_back();
+        series.label = fmt::format("episode {}", episode);
+        const std::int64_t begin = data.EpisodeBegin(episode);
+        for (std::int64_t t = begin; t < data.EpisodeEnd(episode); ++t) {
+          series.points.push_back(
+              {static_cast<double>(t - begin), static_cast<double>(signal.at(t, d))});
         }
-        curves.push_back(std::move(curve));
       }
     }
   }
-  return curves;
+  return plots;
 }
 
 constexpr std::int64_t kBins = 20;
-constexpr std::size_t kMaxPlots = 24;
 
 // The histogram of the lengths, each bin with a bar in percent of the largest and in characters.
 Json LengthBins(const std::vector<std::int64_t>& lengths) {
@@ -261,26 +265,6 @@ Json ViewOf(const DataInspection& inspection) {
   return view;
 }
 
-Json Plots(const DataInspection& inspection) {
-  std::map<std::pair<std::string, std::int64_t>, report::LinePlot> by_value;
-  for (const ValueCurve& curve : inspection.curves) {
-    report::LinePlot& plot = by_value[{curve.key, curve.dim}];
-    plot.title = fmt::format("{}[{}]", curve.key, curve.dim);
-    plot.x_label = "step";
-    report::PlotSeries& series = plot.series.emplace_back();
-    series.label = fmt::format("episode {}", curve.episode);
-    for (std::size_t t = 0; t < curve.values.size(); ++t) {
-      series.points.push_back({static_cast<double>(t), static_cast<double>(curve.values[t])});
-    }
-  }
-  Json plots = Json::array();
-  std::size_t n_plots = 0;
-  for (const auto& [value, plot] : by_value) {
-    if (n_plots++ < kMaxPlots) report::AppendPlot(plot, &plots);
-  }
-  return plots;
-}
-
 // The first two action dimensions of a frame, as points in a square of size 100 that spans the
 // range of the data.
 std::string ActionPath(const SampleFrame& frame, const KeyStats& range) {
@@ -359,7 +343,7 @@ DataInspection InspectData(const Dataset& dataset, const std::string& name, int 
     inspection.keys.push_back(InspectKey(dataset, static_cast<int>(k), is_finite, n_images));
   }
   inspection.frames = Frames(dataset, data);
-  inspection.curves = Curves(data);
+  inspection.plots = Plots(data);
   return inspection;
 }
 
@@ -393,7 +377,9 @@ std::string ToText(const DataInspection& inspection) {
 
 void WriteDataPage(const DataInspection& inspection, const std::filesystem::path& file) {
   Json page = ViewOf(inspection);
-  page["plots"] = Plots(inspection);
+  page["title"] = inspection.name;
+  page["plots"] = Json::array();
+  for (const report::LinePlot& plot : inspection.plots) report::AppendPlot(plot, &page["plots"]);
   page["frames"] = Frames(inspection);
   core::WriteOutput(file, report::Render("data.html", page));
 }
@@ -430,29 +416,19 @@ std::string ToText(const EnvInspection& inspection) {
 }
 
 nlohmann::json ToJson(const EnvInspection& inspection) {
-  const EnvSpec& spec = inspection.spec;
-  Json metrics = Json::array();
-  for (const MetricSpec& metric : spec.metrics) {
-    metrics.push_back({{"name", metric.name}, {"aggregate", NameOf(metric.aggregate)}});
+  const ShapeMeta& shape_meta = inspection.spec.shape_meta;
+  Json json = inspection.spec;
+  json["name"] = inspection.name;
+  json["plugin"] = inspection.plugin;
+  json["shape_meta"] = ShapeMetaJson(shape_meta.obs, shape_meta.action.shape);
+  for (Json& metric : json["metrics"]) {
+    metric["aggregate"] = NameOf(metric["aggregate"].get<Aggregate>());
   }
-  Json perturbations = Json::array();
-  for (const PerturbationSpec& kind : spec.perturbations) {
-    perturbations.push_back({{"name", kind.name}, {"low", kind.low}, {"high", kind.high}});
+  for (Json& kind : json["perturbations"]) {  // what the harness does with it is its own matter
+    kind.erase("strength");
+    kind.erase("is_visual");
   }
-  return {{"name", inspection.name},
-          {"plugin", inspection.plugin},
-          {"control_hz", spec.control_hz},
-          {"max_steps", spec.max_steps},
-          {"shape_meta", ShapeMetaJson(spec.shape_meta.obs, spec.shape_meta.action.shape)},
-          {"action_low", spec.action_low},
-          {"action_high", spec.action_high},
-          {"metrics", metrics},
-          {"moves_without_actions", spec.moves_without_actions},
-          {"tasks", spec.tasks},
-          {"obs_modes", spec.obs_modes},
-          {"instruction", spec.instruction},
-          {"perturbations", perturbations},
-          {"abilities", spec.abilities}};
+  return json;
 }
 
 }  // namespace dp_bench::inspect

@@ -12,6 +12,7 @@
 #include "dp_bench/dataset.h"
 #include "dp_bench/env.h"
 #include "dp_bench/stats.h"
+#include "report/line_plot.h"
 
 namespace dp_bench::inspect {
 
@@ -30,14 +31,6 @@ struct SampleFrame {
   std::vector<std::vector<float>> actions;  // of this step and the following ones, [n, Da]
 };
 
-/// One dimension over the steps of an episode.
-struct ValueCurve {
-  std::string key;
-  std::int64_t dim = 0;
-  std::int64_t episode = 0;
-  std::vector<float> values;
-};
-
 struct DataInspection {
   std::string name;
   double fps = 0.0;                   // 0 if the dataset does not say it
@@ -45,7 +38,7 @@ struct DataInspection {
   std::vector<KeyInspection> keys;
   diagnose::Findings faults;
   std::vector<SampleFrame> frames;
-  std::vector<ValueCurve> curves;
+  std::vector<report::LinePlot> plots;  // of one dimension each, over the steps of some episodes
 
   std::int64_t n_steps() const;
 };

@@ -224,24 +224,18 @@ void RequireSize(std::string_view format, int found_width, int found_height, int
                    found_width, found_height);
 }
 
+// The rows of the frame follow each other, too.
 void CopyStrips(const FloatTiff& tiff, AVFrame* frame) {
   av_frame_unref(frame);
   frame->width = tiff.width;
   frame->height = tiff.height;
   frame->format = tiff.is_big_endian ? AV_PIX_FMT_GRAYF32BE : AV_PIX_FMT_GRAYF32LE;
-  AvCheck(av_frame_get_buffer(frame, 0), "av_frame_get_buffer");
-  const std::size_t row_bytes = sizeof(float) * static_cast<std::size_t>(tiff.width);
-  std::size_t position = 0;  // in the pixels of all rows
-  for (std::span<const std::byte> strip : tiff.strips) {
-    while (!strip.empty()) {
-      const std::size_t column = position % row_bytes;
-      const std::size_t n = std::min(strip.size(), row_bytes - column);
-      std::uint8_t* row =
-          frame->data[0] + static_cast<std::ptrdiff_t>(position / row_bytes) * frame->linesize[0];
-      std::memcpy(row + column, strip.data(), n);
-      strip = strip.subspan(n);
-      position += n;
-    }
+  AvCheck(av_frame_get_buffer(frame, /*align=*/1), "av_frame_get_buffer");
+  DPB_ASSERT(frame->linesize[0] == tiff.width * static_cast<int>(sizeof(float)));
+  std::uint8_t* to = frame->data[0];
+  for (const std::span<const std::byte> strip : tiff.strips) {
+    std::memcpy(to, strip.data(), strip.size());
+    to += strip.size();
   }
 }
 

@@ -63,8 +63,6 @@ class VideoEncoder {
   /// afterwards.
   void Finish();
 
-  std::int64_t n_frames() const { return n_frames_; }
-
  private:
   struct Stream;
 

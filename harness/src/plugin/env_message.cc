@@ -11,13 +11,6 @@
 
 namespace dp_bench {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KeySpec, name, type, shape, dtype)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShapeMeta, obs, action)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MetricSpec, name, aggregate)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PerturbationSpec, name, low, high, strength, is_visual)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EnvSpec, shape_meta, action_low, action_high, control_hz,
-                                   max_steps, metrics, moves_without_actions, tasks, obs_modes,
-                                   instruction, perturbations, abilities)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CameraParameters, name, fx, fy, cx, cy, camera_to_world)
 
 namespace plugin {

@@ -15,8 +15,15 @@
 
 namespace dp_bench {
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KeySpec, name, type, shape, dtype)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShapeMeta, obs, action)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MetricSpec, name, aggregate)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PerturbationSpec, name, low, high, strength, is_visual)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EnvAbilities, state_size, has_expert, has_pointer_control,
                                    cameras, n_marks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EnvSpec, shape_meta, action_low, action_high, control_hz,
+                                   max_steps, metrics, moves_without_actions, tasks, obs_modes,
+                                   instruction, perturbations, abilities)
 
 namespace plugin {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ struct Advice {
   std::string value;   // "2"
   std::string reason;  // with the figure behind it
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Advice, key, value, reason)
 
 /// The figures that the advice is based on. Shares are fractions of a step's time.
 struct TrainingFigures {

@@ -8,6 +8,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "core/clock.h"
 #include "core/communicator.h"
@@ -15,6 +17,7 @@
 #include "planner/create_from_checkpoint.h"
 #include "planner/scope_timer.h"
 #include "policy/device.h"
+#include "profile/machine_limits.h"
 #include "profile/recorded_work.h"
 #include "train/batches.h"
 #include "train/fit_normalizer.h"
@@ -25,6 +28,8 @@
 namespace dp_bench::profile {
 namespace {
 
+using Json = nlohmann::json;
+
 constexpr int kWarmUpCalls = 3;  // a GPU's graph is recorded by the second plan
 constexpr int kLeastCalls = 3;   // of a round
 
@@ -34,9 +39,8 @@ Normalizer NormalizerFor(const task::Experiment& experiment) {
       train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer")));
 }
 
-// The mean seconds of a call, of each round.
-std::vector<double> TimeRounds(const PolicyBenchOptions& options,
-                               const std::function<void()>& call) {
+// The time of a call: its mean in each round, and their median.
+Json TimeRounds(const PolicyBenchOptions& options, const std::function<void()>& call) {
   for (int i = 0; i < kWarmUpCalls; ++i) call();
   std::vector<double> rounds;
   for (int round = 0; round < options.n_rounds; ++round) {
@@ -48,7 +52,9 @@ std::vector<double> TimeRounds(const PolicyBenchOptions& options,
     }
     rounds.push_back((core::SteadyTime() - start) / n_calls);
   }
-  return rounds;
+  Json rounds_ms = Json::array();
+  for (const double seconds : rounds) rounds_ms.push_back(1e3 * seconds);
+  return {{"ms", 1e3 * core::Median(rounds)}, {"rounds_ms", rounds_ms}};
 }
 
 std::int64_t CountDenoisingSteps(c10::Device device, const std::function<void()>& call) {
@@ -91,7 +97,7 @@ class ChunkBench {
     read_rate_ = MeasureReadRate(device_, n_bytes_);
   }
 
-  WorkSpeed Measure(std::int64_t batch_size, const PolicyBenchOptions& options) {
+  Json Measure(std::int64_t batch_size, const PolicyBenchOptions& options) {
     data::HostBatch host = train::SyntheticBatch(policy_->spec(), batch_size);
     const Batch batch = train::ToBatch(host, policy_->spec().shape_meta, device_);
     const std::function<void()> plan = [&] {
@@ -99,16 +105,17 @@ class ChunkBench {
           train::BatchNoise(0, train::NoisePurpose::kSampling, n_plans_++, batch_size);
       policy_->PredictAction(batch.obs, noise).to(torch::kCPU);
     };
-    WorkSpeed speed = {.work = "action chunk",
-                       .batch_size = batch_size,
-                       .precision = precision_,
-                       .rounds_s = TimeRounds(options, plan),
-                       .flop = CountFlop(device_, plan)};
-    speed.weight_bytes =
+    Json row = TimeRounds(options, plan);
+    const double flop = CountFlop(device_, plan);
+    const double weight_bytes =
         static_cast<double>(n_bytes_) * static_cast<double>(CountDenoisingSteps(device_, plan));
-    speed.limit_s =
-        std::max(speed.flop / RateOf(limits_, speed.precision), speed.weight_bytes / read_rate_);
-    return speed;
+    row["work"] = "action chunk";
+    row["batch_size"] = batch_size;
+    row["precision"] = precision_;
+    row["flop"] = flop;
+    row["weight_bytes"] = weight_bytes;
+    row["limit_ms"] = 1e3 * std::max(flop / RateOf(limits_, precision_), weight_bytes / read_rate_);
+    return row;
   }
 
  private:
@@ -121,8 +128,8 @@ class ChunkBench {
   std::uint64_t n_plans_ = 0;
 };
 
-WorkSpeed MeasureTraining(const task::Experiment& experiment, const MachineLimits& limits,
-                          const PolicyBenchOptions& options) {
+Json MeasureTraining(const task::Experiment& experiment, const MachineLimits& limits,
+                     const PolicyBenchOptions& options) {
   const auto loading =
       train::DataLoaderConfig::FromConfig(experiment.config().Sub("dataloader"), true);
   core::SingleProcess alone;
@@ -144,80 +151,66 @@ WorkSpeed MeasureTraining(const task::Experiment& experiment, const MachineLimit
     policy::Synchronize(experiment.device());
     ++place.global_step;
   };
-  WorkSpeed speed = {.work = "training step",
-                     .batch_size = loading.batch_size,
-                     .precision = train::PrecisionName(step.config().mixed_precision),
-                     .rounds_s = TimeRounds(options, take_step),
-                     .flop = CountFlop(experiment.device(), take_step)};
-  speed.limit_s = speed.flop / RateOf(limits, speed.precision);
-  return speed;
+  const std::string precision = train::PrecisionName(step.config().mixed_precision);
+  Json row = TimeRounds(options, take_step);
+  const double flop = CountFlop(experiment.device(), take_step);
+  row["work"] = "training step";
+  row["batch_size"] = loading.batch_size;
+  row["precision"] = precision;
+  row["flop"] = flop;
+  row["weight_bytes"] = 0.0;
+  row["limit_ms"] = 1e3 * (flop / RateOf(limits, precision));
+  return row;
 }
 
 }  // namespace
 
-PolicyBench BenchPolicy(const task::Experiment& experiment, const PolicyBenchOptions& options) {
-  PolicyBench bench = {.policy = experiment.config().Sub("policy").Get<std::string>("plugin"),
-                       .task = experiment.name(),
-                       .device = experiment.device().str(),
-                       .n_parameters = train::NumParameters(experiment.CreatePolicy()->module()),
-                       .limits = MeasureMachineLimits(experiment.device())};
+Json BenchPolicy(const task::Experiment& experiment, const PolicyBenchOptions& options) {
+  const std::int64_t n_parameters = train::NumParameters(experiment.CreatePolicy()->module());
+  const MachineLimits limits = MeasureMachineLimits(experiment.device());
+  Json rows = Json::array();
   if (!options.chunks.empty()) {
-    ChunkBench chunks(experiment, bench.limits);
+    ChunkBench chunks(experiment, limits);
     for (const std::int64_t batch_size : options.chunks) {
-      bench.rows.push_back(chunks.Measure(batch_size, options));
+      rows.push_back(chunks.Measure(batch_size, options));
     }
   }
-  if (options.has_training) {
-    bench.rows.push_back(MeasureTraining(experiment, bench.limits, options));
-  }
-  return bench;
+  if (options.has_training) rows.push_back(MeasureTraining(experiment, limits, options));
+  return {{"policy", experiment.config().Sub("policy").Get<std::string>("plugin")},
+          {"task", experiment.name()},
+          {"device", experiment.device().str()},
+          {"parameters", n_parameters},
+          {"threads", limits.n_threads},
+          {"float32_flops", limits.float32_flops},
+          {"bfloat16_flops", limits.bfloat16_flops},
+          {"int8_flops", limits.int8_flops},
+          {"rows", rows}};
 }
 
-std::string ToText(const PolicyBench& bench) {
+std::string BenchText(const Json& bench) {
+  const auto number = [](const Json& row, const char* key) { return row[key].get<double>(); };
+  const auto word = [](const Json& row, const char* key) { return row[key].get<std::string>(); };
   std::string text = fmt::format(
       "{} on {}: {:.1f} M parameters, {}, {} threads\n"
       "products of a matrix: {:.0f} GFLOP/s in float32, {:.0f} in bf16, {:.0f} in int8\n\n"
       "{:<16}{:>6} {:<8}{:>10}{:>16}{:>10}{:>12}{:>10}{:>8}\n",
-      bench.policy, bench.task, 1e-6 * static_cast<double>(bench.n_parameters), bench.device,
-      bench.limits.n_threads, 1e-9 * bench.limits.float32_flops, 1e-9 * bench.limits.bfloat16_flops,
-      1e-9 * bench.limits.int8_flops, "", "batch", "", "ms", "of rounds", "GFLOP", "weights",
-      "limit", "share");
-  for (const WorkSpeed& row : bench.rows) {
-    const auto [least, most] = std::ranges::minmax(row.rounds_s);
-    const double median = core::Median(row.rounds_s);
+      word(bench, "policy"), word(bench, "task"), 1e-6 * number(bench, "parameters"),
+      word(bench, "device"), bench["threads"].get<int>(), 1e-9 * number(bench, "float32_flops"),
+      1e-9 * number(bench, "bfloat16_flops"), 1e-9 * number(bench, "int8_flops"), "", "batch", "",
+      "ms", "of rounds", "GFLOP", "weights", "limit", "share");
+  for (const Json& row : bench["rows"]) {
+    const auto [least, most] = std::ranges::minmax(row["rounds_ms"].get<std::vector<double>>());
+    const double ms = number(row, "ms");
+    const double weight_bytes = number(row, "weight_bytes");
+    const double limit_ms = number(row, "limit_ms");
     text += fmt::format(
-        "{:<16}{:>6} {:<8}{:>10.2f}{:>16}{:>10.2f}{:>12}{:>10.2f}{:>6.0f} %\n", row.work,
-        row.batch_size, row.precision, 1e3 * median,
-        fmt::format("{:.2f}-{:.2f}", 1e3 * least, 1e3 * most), 1e-9 * row.flop,
-        row.weight_bytes > 0.0 ? fmt::format("{:.0f} MiB", row.weight_bytes / (1 << 20)) : "",
-        1e3 * row.limit_s, 100.0 * row.limit_s / median);
+        "{:<16}{:>6} {:<8}{:>10.2f}{:>16}{:>10.2f}{:>12}{:>10.2f}{:>6.0f} %\n", word(row, "work"),
+        row["batch_size"].get<std::int64_t>(), word(row, "precision"), ms,
+        fmt::format("{:.2f}-{:.2f}", least, most), 1e-9 * number(row, "flop"),
+        weight_bytes > 0.0 ? fmt::format("{:.0f} MiB", weight_bytes / (1 << 20)) : "", limit_ms,
+        100.0 * limit_ms / ms);
   }
   return text;
-}
-
-nlohmann::json ToJson(const PolicyBench& bench) {
-  nlohmann::json rows = nlohmann::json::array();
-  for (const WorkSpeed& row : bench.rows) {
-    nlohmann::json rounds = nlohmann::json::array();
-    for (const double seconds : row.rounds_s) rounds.push_back(1e3 * seconds);
-    rows.push_back({{"work", row.work},
-                    {"batch_size", row.batch_size},
-                    {"precision", row.precision},
-                    {"ms", 1e3 * core::Median(row.rounds_s)},
-                    {"rounds_ms", rounds},
-                    {"flop", row.flop},
-                    {"weight_bytes", row.weight_bytes},
-                    {"limit_ms", 1e3 * row.limit_s}});
-  }
-  return {{"policy", bench.policy},
-          {"task", bench.task},
-          {"device", bench.device},
-          {"parameters", bench.n_parameters},
-          {"threads", bench.limits.n_threads},
-          {"float32_flops", bench.limits.float32_flops},
-          {"bfloat16_flops", bench.limits.bfloat16_flops},
-          {"int8_flops", bench.limits.int8_flops},
-          {"rows", rows}};
 }
 
 }  // namespace dp_bench::profile

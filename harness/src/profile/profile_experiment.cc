@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -17,15 +18,23 @@
 #include "core/thread_pool.h"
 #include "planner/scope_timer.h"
 #include "policy/device.h"
+#include "profile/advice.h"
+#include "profile/machine_limits.h"
+#include "profile/recorded_work.h"
 #include "report/render.h"
 #include "rollout/env_runner.h"
+#include "run/planning.h"
 #include "task/training_rig.h"
 #include "train/batches.h"
 #include "train/fit_normalizer.h"
+#include "train/step_memory.h"
 #include "train/train_config.h"
+#include "train/train_step.h"
 
 namespace dp_bench::profile {
 namespace {
+
+using Json = nlohmann::json;
 
 constexpr int kWarmUp = 2;
 constexpr int kRecordedSteps = 5;
@@ -37,124 +46,6 @@ constexpr const char* kTrainStepScope = "train step";
 constexpr std::array kPhases = {train::StepPhase::kDataWait, train::StepPhase::kForward,
                                 train::StepPhase::kBackward, train::StepPhase::kOptimizer,
                                 train::StepPhase::kEma};
-
-TrainingProfile ProfileTraining(task::TrainingRig& rig, torch::Device device, int n_steps,
-                                std::vector<OpEvent>* events) {
-  train::StepTimer timer(&core::SteadyTime, [device] { policy::Synchronize(device); });
-  for (int i = 0; i < kWarmUp; ++i) rig.Step(&timer);
-  timer.Reset();
-  for (int i = 0; i < n_steps; ++i) rig.Step(&timer);
-  TrainingProfile profile = {.batch_size = rig.loading().batch_size,
-                             .n_steps = n_steps,
-                             .step_s = timer.total() / n_steps};
-  for (const train::StepPhase phase : kPhases) {
-    profile.phases.emplace_back(train::NameOf(phase), timer.seconds(phase) / n_steps);
-  }
-  profile.recorded = RecordWork(device, std::min(n_steps, kRecordedSteps), kTrainStepScope, events,
-                                [&] { rig.Step(&timer); });
-  return profile;
-}
-
-// Recorded observations, repeated if there are not enough.
-TensorMap Rows(const TensorMap& obs, std::int64_t n_rows) {
-  TensorMap rows;
-  for (const auto& [key, tensor] : obs) {
-    const torch::Tensor places =
-        torch::arange(n_rows, torch::TensorOptions(tensor.device()).dtype(torch::kInt64))
-            .remainder(tensor.size(0));
-    rows.emplace(key, tensor.index_select(0, places));
-  }
-  return rows;
-}
-
-InferenceProfile ProfileInference(Policy& policy, torch::Device device, const TensorMap& batch,
-                                  std::int64_t batch_size, std::vector<OpEvent>* events) {
-  const TensorMap obs =
-      train::ObservedSteps(Rows(batch, batch_size), policy.spec().horizons.n_obs_steps);
-  const std::string scope = fmt::format("action chunk, batch {}", batch_size);
-  const auto plan = [&] {
-    RECORD_USER_SCOPE(scope);
-    NoiseSource noise = train::BatchNoise(0, train::NoisePurpose::kSampling, 0, batch_size);
-    policy.PredictAction(obs, noise).to(torch::kCPU);
-  };
-  for (int i = 0; i < kWarmUp; ++i) plan();
-
-  InferenceProfile profile = {.batch_size = batch_size};
-  {
-    const planner::ScopeTimer timer(device);
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0;
-         i < kMinChunks || (i < kMaxChunks && core::SecondsSince(start) < kSecondsOfChunks); ++i) {
-      plan();
-    }
-    for (const auto& [name, seconds] : timer.seconds()) {
-      (name == scope ? profile.chunk : profile.stages[name]) = run::SummarizeLatency(seconds);
-    }
-  }
-  const auto steps = profile.stages.find(planner::kDenoisingStepScope);
-  if (steps != profile.stages.end()) {
-    profile.steps_per_chunk = static_cast<double>(steps->second.n) / profile.chunk.n;
-  }
-  profile.recorded = RecordWork(device, kRecordedChunks, scope, events, plan);
-  profile.flop = CountFlop(device, plan);
-  return profile;
-}
-
-// The estimate comes from a line through two small batches; the measurement is next to it.
-std::vector<train::MemoryCheck> CheckMemory(Policy& policy, std::int64_t batch_size,
-                                            train::MixedPrecision precision) {
-  const std::int64_t small = std::max<std::int64_t>(1, batch_size / 8);
-  const std::int64_t larger = std::max(small + 1, batch_size / 4);
-  const train::StepMemory a = train::MeasureStepMemory(policy, small, precision);
-  const train::StepMemory b = train::MeasureStepMemory(policy, larger, precision);
-  std::vector<train::MemoryCheck> checks;
-  for (const std::int64_t size : {batch_size / 2, batch_size}) {
-    if (size <= larger) continue;
-    checks.push_back({.estimated = train::EstimateStepMemory(a, b, size),
-                      .measured = train::MeasureStepMemory(policy, size, precision)});
-  }
-  return checks;
-}
-
-void ProfileMemory(const task::Experiment& experiment, const task::TrainingRig& rig,
-                   ExperimentProfile* profile) {
-  const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
-  policy->SetNormalizer(train::NeutralNormalizer(
-      experiment.spec().shape_meta,
-      train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"))));
-  profile->held = train::MeasureHeldMemory(policy->module(), experiment.config());
-  profile->memory = CheckMemory(*policy, rig.loading().batch_size, rig.training().mixed_precision);
-}
-
-double ShareOf(const TrainingProfile& training, train::StepPhase phase) {
-  return training.phases.at(static_cast<std::size_t>(phase)).second / training.step_s;
-}
-
-TrainingFigures FiguresOf(const task::Experiment& experiment, const task::TrainingRig& rig,
-                          const ExperimentProfile& profile) {
-  const TrainingProfile& training = profile.training;
-  const WorkTotal work = training.recorded.Mean();
-  TrainingFigures figures = {
-      .data_share = ShareOf(training, train::StepPhase::kDataWait),
-      .fixed_share = ShareOf(training, train::StepPhase::kOptimizer) +
-                     ShareOf(training, train::StepPhase::kEma),
-      .product_share = work.product_us / work.self_us,
-      .batch_size = training.batch_size,
-      .num_workers = rig.loading().num_workers,
-      .n_cores = core::ResolveThreadCount(0),
-      .flops = work.flops / training.step_s,
-      .float32_limit = profile.limits.float32_flops,
-      .bfloat16_limit = profile.limits.bfloat16_flops,
-      .is_float32 = rig.training().mixed_precision == train::MixedPrecision::kNo};
-  if (!profile.memory.empty() && experiment.device().is_cpu()) {
-    const train::StepMemory& step = profile.memory.back().measured;
-    figures.needed_bytes = static_cast<double>(profile.held.total() + step.total());
-    figures.available_bytes = static_cast<double>(core::AvailableMemory());
-  }
-  return figures;
-}
-
-using Json = nlohmann::json;
 
 Json OpJson(const OpTotal& op, double all_us) {
   return {{"name", op.name},
@@ -186,36 +77,139 @@ Json WorkJson(const RecordedWork& recorded, double flop, double seconds,
             {"operators", ops}}}};
 }
 
-Json TrainingJson(const TrainingProfile& training, const MachineLimits& limits) {
-  Json json = WorkJson(training.recorded, training.recorded.Mean().flops, training.step_s, limits);
-  json["batch_size"] = training.batch_size;
-  json["steps"] = training.n_steps;
-  json["step_ms"] = 1e3 * training.step_s;
-  json["samples_per_second"] = static_cast<double>(training.batch_size) / training.step_s;
-  for (const auto& [name, seconds] : training.phases) json["phases_ms"][name] = 1e3 * seconds;
+// Without the recorder, the mean time of a step and of each of its phases.
+Json ProfileTraining(task::TrainingRig& rig, torch::Device device, int n_steps,
+                     const MachineLimits& limits, std::vector<OpEvent>* events) {
+  train::StepTimer timer(&core::SteadyTime, [device] { policy::Synchronize(device); });
+  for (int i = 0; i < kWarmUp; ++i) rig.Step(&timer);
+  timer.Reset();
+  for (int i = 0; i < n_steps; ++i) rig.Step(&timer);
+  const double step_s = timer.total() / n_steps;
+  Json phases;
+  for (const train::StepPhase phase : kPhases) {
+    phases[train::NameOf(phase)] = 1e3 * (timer.seconds(phase) / n_steps);
+  }
+  const RecordedWork recorded = RecordWork(device, std::min(n_steps, kRecordedSteps),
+                                           kTrainStepScope, events, [&] { rig.Step(&timer); });
+  const std::int64_t batch_size = rig.loading().batch_size;
+  Json json = WorkJson(recorded, recorded.Mean().flops, step_s, limits);
+  json["batch_size"] = batch_size;
+  json["steps"] = n_steps;
+  json["step_ms"] = 1e3 * step_s;
+  json["samples_per_second"] = static_cast<double>(batch_size) / step_s;
+  json["phases_ms"] = std::move(phases);
   return json;
 }
 
-Json InferenceJson(const InferenceProfile& inference, const MachineLimits& limits) {
-  Json json = WorkJson(inference.recorded, inference.flop, inference.chunk.p50_s, limits);
-  json["batch_size"] = inference.batch_size;
-  json["chunk"] = ToJson(inference.chunk);
+// Recorded observations, repeated if there are not enough.
+TensorMap Rows(const TensorMap& obs, std::int64_t n_rows) {
+  TensorMap rows;
+  for (const auto& [key, tensor] : obs) {
+    const torch::Tensor places =
+        torch::arange(n_rows, torch::TensorOptions(tensor.device()).dtype(torch::kInt64))
+            .remainder(tensor.size(0));
+    rows.emplace(key, tensor.index_select(0, places));
+  }
+  return rows;
+}
+
+// Without the recorder, the latencies of whole chunks and of their stages: observation encoding,
+// denoising step, ...
+Json ProfileInference(Policy& policy, torch::Device device, const TensorMap& batch,
+                      std::int64_t batch_size, const MachineLimits& limits,
+                      std::vector<OpEvent>* events) {
+  const TensorMap obs =
+      train::ObservedSteps(Rows(batch, batch_size), policy.spec().horizons.n_obs_steps);
+  const std::string scope = fmt::format("action chunk, batch {}", batch_size);
+  const auto plan = [&] {
+    RECORD_USER_SCOPE(scope);
+    NoiseSource noise = train::BatchNoise(0, train::NoisePurpose::kSampling, 0, batch_size);
+    policy.PredictAction(obs, noise).to(torch::kCPU);
+  };
+  for (int i = 0; i < kWarmUp; ++i) plan();
+
+  run::LatencySummary chunk;
+  std::map<std::string, run::LatencySummary> latencies;
+  {
+    const planner::ScopeTimer timer(device);
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0;
+         i < kMinChunks || (i < kMaxChunks && core::SecondsSince(start) < kSecondsOfChunks); ++i) {
+      plan();
+    }
+    for (const auto& [name, seconds] : timer.seconds()) {
+      (name == scope ? chunk : latencies[name]) = run::SummarizeLatency(seconds);
+    }
+  }
+  const RecordedWork recorded = RecordWork(device, kRecordedChunks, scope, events, plan);
+  Json json = WorkJson(recorded, CountFlop(device, plan), chunk.p50_s, limits);
+  json["batch_size"] = batch_size;
+  json["chunk"] = ToJson(chunk);
   json["stages"] = Json::object();
-  for (const auto& [name, latency] : inference.stages) json["stages"][name] = ToJson(latency);
-  json["denoising_steps"] = inference.steps_per_chunk;
+  for (const auto& [name, latency] : latencies) json["stages"][name] = ToJson(latency);
+  const auto steps = latencies.find(planner::kDenoisingStepScope);
+  json["denoising_steps"] =
+      steps == latencies.end() ? 0.0 : static_cast<double>(steps->second.n) / chunk.n;
   return json;
 }
 
-Json MemoryJson(const ExperimentProfile& profile) {
-  const std::int64_t held = profile.held.total();
-  Json sizes = Json::array();
-  for (const train::MemoryCheck& check : profile.memory) {
+// The estimate comes from a line through two small batches; the measurement is next to it.
+std::vector<train::MemoryCheck> CheckMemory(Policy& policy, std::int64_t batch_size,
+                                            train::MixedPrecision precision) {
+  const std::int64_t small = std::max<std::int64_t>(1, batch_size / 8);
+  const std::int64_t larger = std::max(small + 1, batch_size / 4);
+  const train::StepMemory a = train::MeasureStepMemory(policy, small, precision);
+  const train::StepMemory b = train::MeasureStepMemory(policy, larger, precision);
+  std::vector<train::MemoryCheck> checks;
+  for (const std::int64_t size : {batch_size / 2, batch_size}) {
+    if (size <= larger) continue;
+    checks.push_back({.estimated = train::EstimateStepMemory(a, b, size),
+                      .measured = train::MeasureStepMemory(policy, size, precision)});
+  }
+  return checks;
+}
+
+Json ProfileMemory(const task::Experiment& experiment, const task::TrainingRig& rig) {
+  const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
+  policy->SetNormalizer(train::NeutralNormalizer(
+      experiment.spec().shape_meta,
+      train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"))));
+  const std::int64_t held = train::MeasureHeldMemory(policy->module(), experiment.config()).total();
+  Json sizes = Json::array();  // empty for a batch size below 3
+  for (const train::MemoryCheck& check :
+       CheckMemory(*policy, rig.loading().batch_size, rig.training().mixed_precision)) {
     sizes.push_back({{"batch_size", check.measured.batch_size},
                      {"estimated", held + check.estimated.total()},
                      {"measured", held + check.measured.total()},
                      {"deviation", check.deviation()}});
   }
   return {{"held", held}, {"steps", sizes}};
+}
+
+TrainingFigures FiguresOf(const task::Experiment& experiment, const task::TrainingRig& rig,
+                          const MachineLimits& limits, const Json& profile) {
+  const Json& training = profile["training"];
+  const auto share_of = [&](train::StepPhase phase) {
+    return training["phases_ms"][train::NameOf(phase)].get<double>() /
+           training["step_ms"].get<double>();
+  };
+  TrainingFigures figures = {
+      .data_share = share_of(train::StepPhase::kDataWait),
+      .fixed_share = share_of(train::StepPhase::kOptimizer) + share_of(train::StepPhase::kEma),
+      .product_share = training["recorded"]["product_share"].get<double>(),
+      .batch_size = rig.loading().batch_size,
+      .num_workers = rig.loading().num_workers,
+      .n_cores = core::ResolveThreadCount(0),
+      .flops = training["flops"].get<double>(),
+      .float32_limit = limits.float32_flops,
+      .bfloat16_limit = limits.bfloat16_flops,
+      .is_float32 = rig.training().mixed_precision == train::MixedPrecision::kNo};
+  const Json& sizes = profile["memory"]["steps"];
+  if (!sizes.empty() && experiment.device().is_cpu()) {
+    figures.needed_bytes = sizes.back()["measured"].get<double>();
+    figures.available_bytes = static_cast<double>(core::AvailableMemory());
+  }
+  return figures;
 }
 
 // The operators as the text lists them, per repetition.
@@ -235,18 +229,24 @@ void SetListed(int n_listed, Json* work) {
 
 }  // namespace
 
-ExperimentProfile ProfileExperiment(const task::Experiment& experiment, const Dataset& dataset,
-                                    const ProfileOptions& options,
-                                    std::unique_ptr<Policy> trained) {
+Json ProfileExperiment(const task::Experiment& experiment, const Dataset& dataset,
+                       const ProfileOptions& options, std::unique_ptr<Policy> trained,
+                       std::vector<OpEvent>* events) {
   const Config& config = experiment.config();
   const auto runner = control::EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
   task::TrainingRig rig(experiment, dataset);
-  ExperimentProfile profile = {.policy = config.Sub("policy").Get<std::string>("plugin"),
-                               .task = experiment.name(),
-                               .device = experiment.device().str(),
-                               .precision = train::PrecisionName(rig.training().mixed_precision),
-                               .limits = MeasureMachineLimits(experiment.device())};
-  profile.training = ProfileTraining(rig, experiment.device(), options.n_steps, &profile.events);
+  const MachineLimits limits = MeasureMachineLimits(experiment.device());
+  Json profile = {{"policy", config.Sub("policy").Get<std::string>("plugin")},
+                  {"task", experiment.name()},
+                  {"device", experiment.device().str()},
+                  {"precision", train::PrecisionName(rig.training().mixed_precision)},
+                  {"limits",
+                   {{"threads", limits.n_threads},
+                    {"float32_flops", limits.float32_flops},
+                    {"bfloat16_flops", limits.bfloat16_flops}}},
+                  {"counted", kCountedProducts},
+                  {"inference", Json::array()}};
+  profile["training"] = ProfileTraining(rig, experiment.device(), options.n_steps, limits, events);
 
   data::HostBatch host;
   rig.NextBatch(&host);
@@ -255,24 +255,26 @@ ExperimentProfile ProfileExperiment(const task::Experiment& experiment, const Da
   policy.module().eval();
   policy.WeightsChanged();
   for (const std::int64_t rows : {1, runner.micro_batch}) {
-    if (!profile.inference.empty() && rows == 1) continue;
-    profile.inference.push_back(
-        ProfileInference(policy, experiment.device(), batch.obs, rows, &profile.events));
+    if (!profile["inference"].empty() && rows == 1) continue;
+    profile["inference"].push_back(
+        ProfileInference(policy, experiment.device(), batch.obs, rows, limits, events));
   }
-  ProfileMemory(experiment, rig, &profile);
-  profile.advice = AdviseTraining(FiguresOf(experiment, rig, profile));
+  profile["memory"] = ProfileMemory(experiment, rig);
+  profile["advice"] = AdviseTraining(FiguresOf(experiment, rig, limits, profile));
   return profile;
 }
 
-std::string ToText(const ExperimentProfile& profile, int n_listed) {
-  Json view = ToJson(profile);
-  SetListed(n_listed, &view["training"]);
-  view["training"]["phases"] = Json::array();
-  for (const auto& [name, seconds] : profile.training.phases) {
-    view["training"]["phases"].push_back(
-        {{"name", name}, {"ms", 1e3 * seconds}, {"share", seconds / profile.training.step_s}});
+std::string ProfileText(Json profile, int n_listed) {
+  Json& training = profile["training"];
+  SetListed(n_listed, &training);
+  training["phases"] = Json::array();
+  for (const train::StepPhase phase : kPhases) {
+    const auto ms = training["phases_ms"][train::NameOf(phase)].get<double>();
+    training["phases"].push_back({{"name", train::NameOf(phase)},
+                                  {"ms", ms},
+                                  {"share", ms / training["step_ms"].get<double>()}});
   }
-  for (Json& inference : view["inference"]) {
+  for (Json& inference : profile["inference"]) {
     SetListed(n_listed, &inference);
     inference["rows"] = Json::array({inference["chunk"]});
     inference["rows"][0]["name"] = "whole chunk";
@@ -284,32 +286,7 @@ std::string ToText(const ExperimentProfile& profile, int n_listed) {
               : name;
     }
   }
-  return report::Render("profile.txt", view);
-}
-
-nlohmann::json ToJson(const ExperimentProfile& profile) {
-  const MachineLimits& limits = profile.limits;
-  Json inference = Json::array();
-  for (const InferenceProfile& each : profile.inference) {
-    inference.push_back(InferenceJson(each, limits));
-  }
-  Json advice = Json::array();
-  for (const Advice& each : profile.advice) {
-    advice.push_back({{"key", each.key}, {"value", each.value}, {"reason", each.reason}});
-  }
-  return {{"policy", profile.policy},
-          {"task", profile.task},
-          {"device", profile.device},
-          {"precision", profile.precision},
-          {"limits",
-           {{"threads", limits.n_threads},
-            {"float32_flops", limits.float32_flops},
-            {"bfloat16_flops", limits.bfloat16_flops}}},
-          {"counted", kCountedProducts},
-          {"training", TrainingJson(profile.training, limits)},
-          {"inference", inference},
-          {"memory", MemoryJson(profile)},
-          {"advice", advice}};
+  return report::Render("profile.txt", profile);
 }
 
 }  // namespace dp_bench::profile

@@ -25,27 +25,25 @@ double DelayOf(const Json& row) {
   return IsInMs(row) ? row.at("delay_ms").get<double>() : row.at("delay").get<double>();
 }
 
-// Texts for cells that a template cannot make.
-void AddTexts(Json* rows) {
-  for (Json& row : *rows) {
+// What the table and the page show: also texts for cells that a template cannot make.
+Json ShownRows(Json rows) {
+  bool has_letters = false;
+  for (Json& row : rows) {
     row["delay_text"] =
         IsInMs(row) ? fmt::format("{:g} ms", DelayOf(row)) : fmt::format("{:g}", DelayOf(row));
     const int execute = row.at("execute");
     row["execute_text"] = execute > 0 ? fmt::format("{}", execute) : "all";
     row["link"] = LinkBelow(row.at("folder").get<std::string>() + "/report.html");
+    has_letters = has_letters || row.at("letters") != "";
   }
+  // rows of several policies name theirs
+  const bool has_policies = !rows.empty() && rows.front().contains("policy");
+  return {{"rows", std::move(rows)}, {"has_letters", has_letters}, {"has_policies", has_policies}};
 }
-
-// The rows are of several policies.
-bool HasPolicies(const Json& rows) { return !rows.empty() && rows.front().contains("policy"); }
 
 std::string CurveOf(const Json& row) {
   const std::string method = row.at("method");
   return row.contains("policy") ? row.at("policy").get<std::string>() + ", " + method : method;
-}
-
-bool HasLetters(const Json& rows) {
-  return std::ranges::any_of(rows, [](const Json& row) { return row.at("letters") != ""; });
 }
 
 // A curve of each method, over the rows with one number of executed steps.
@@ -119,25 +117,16 @@ Json PlotGroups(const Json& rows) {
 
 }  // namespace
 
-std::string DelayTable(Json rows) {
-  AddTexts(&rows);
-  const bool has_letters = HasLetters(rows);
-  const bool has_policies = HasPolicies(rows);
-  return Render("delays.txt", Json::object({{"rows", std::move(rows)},
-                                            {"has_letters", has_letters},
-                                            {"has_policies", has_policies}}));
-}
+std::string DelayTable(Json rows) { return Render("delays.txt", ShownRows(std::move(rows))); }
 
 void WriteDelayPage(Json rows, bool is_quasi_static, const std::string& generator,
                     const std::filesystem::path& file) {
-  AddTexts(&rows);
-  const Json page = {{"generator", generator},
-                     {"n_points", rows.size()},
-                     {"has_policies", HasPolicies(rows)},
-                     {"is_quasi_static", is_quasi_static},
-                     {"has_letters", HasLetters(rows)},
-                     {"groups", PlotGroups(rows)},
-                     {"rows", rows}};
+  Json page = ShownRows(std::move(rows));
+  page["title"] = "Success against delay";
+  page["generator"] = generator;
+  page["n_points"] = page["rows"].size();
+  page["is_quasi_static"] = is_quasi_static;
+  page["groups"] = PlotGroups(page["rows"]);
   core::WriteOutput(file, Render("delays.html", page));
 }
 

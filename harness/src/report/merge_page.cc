@@ -22,25 +22,24 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kShownParts = 50;
 
-// The share of the episodes that a part has done.
-double ShareOf(const run::MergedPart& part) {
-  return part.n_wanted == 0 ? 1.0 : static_cast<double>(part.n_episodes) / part.n_wanted;
-}
-
-// Not the merged run itself, which an earlier merge left.
-Json PartRows(const run::MergedRun& merged) {
+// The parts that wait longest first. Not the merged run itself, which an earlier merge left.
+std::vector<const run::MergedPart*> UnfinishedParts(const run::MergedRun& merged) {
   std::vector<const run::MergedPart*> unfinished;
   for (const run::MergedPart& part : merged.parts) {
     if (part.shard && part.n_episodes < part.n_wanted) unfinished.push_back(&part);
   }
   std::ranges::sort(unfinished, std::ranges::greater(), &run::MergedPart::silent_s);
+  return unfinished;
+}
+
+Json PartRows(const std::vector<const run::MergedPart*>& unfinished) {
   Json rows = Json::array();
   for (const run::MergedPart* part : unfinished) {
     if (rows.size() == kShownParts) break;
     rows.push_back({{"folder", part->folder.string()},
                     {"n_episodes", part->n_episodes},
                     {"n_wanted", part->n_wanted},
-                    {"share", ShareOf(*part)},
+                    {"share", static_cast<double>(part->n_episodes) / part->n_wanted},
                     {"silent", core::FormatDuration(part->silent_s)}});
   }
   return rows;
@@ -80,35 +79,27 @@ std::span<const run::EpisodeRecord> WithoutGap(const std::vector<run::EpisodeRec
   return std::span(records).first(n);
 }
 
-Json SuccessRateJson(const std::vector<run::EpisodeRecord>& records) {
-  const run::SplitSummary test = run::Summarize(WithoutGap(records), "test");
-  return test.n_episodes > 0 ? Json(compare::AnytimeInterval(test.n_success, test.n_episodes))
-                             : Json();
-}
-
 Json ShownJson(const run::MergedRun& merged, const std::filesystem::path& output) {
-  const run::SplitSummary test = run::Summarize(merged.result.records, "test");
+  const run::SplitSummary all = run::Summarize(merged.result.records, "test");
+  const run::SplitSummary first = run::Summarize(WithoutGap(merged.result.records), "test");
   const auto n_done = static_cast<int>(merged.result.records.size());
-  const auto n_parts = std::ranges::count(merged.parts, false, &run::MergedPart::is_output);
-  Json shown = {{"n_parts", n_parts},
-                {"not_begun", merged.is_complete() ? Json() : NotBegun(merged)},
-                {"n_done", n_done},
-                {"n_wanted", merged.n_wanted},
-                {"n_missing", merged.n_wanted - n_done},
-                {"n_twice", merged.n_twice > 0 ? Json(merged.n_twice) : Json()},
-                {"is_complete", merged.is_complete()},
-                {"success_rate", SuccessRateJson(merged.result.records)},
-                {"n_failed", test.n_failed > 0 ? Json(test.n_failed) : Json()},
-                {"n_policy_faults", test.n_policy_faults > 0 ? Json(test.n_policy_faults) : Json()},
-                {"rate_without_faults",
-                 RateWithoutFaults(run::Summarize(WithoutGap(merged.result.records), "test"))},
-                {"output", core::ShellWord(output.string())},
-                {"parts", PartRows(merged)}};
-  const auto n_unfinished = std::ranges::count_if(merged.parts, [](const run::MergedPart& part) {
-    return part.shard && part.n_episodes < part.n_wanted;
-  });
-  shown["n_unfinished"] = n_unfinished;
-  return shown;
+  const auto unfinished = UnfinishedParts(merged);
+  return {{"n_parts", std::ranges::count(merged.parts, false, &run::MergedPart::is_output)},
+          {"not_begun", merged.is_complete() ? Json() : NotBegun(merged)},
+          {"n_done", n_done},
+          {"n_wanted", merged.n_wanted},
+          {"n_missing", merged.n_wanted - n_done},
+          {"n_twice", merged.n_twice > 0 ? Json(merged.n_twice) : Json()},
+          {"is_complete", merged.is_complete()},
+          {"success_rate", first.n_episodes > 0
+                               ? Json(compare::AnytimeInterval(first.n_success, first.n_episodes))
+                               : Json()},
+          {"n_failed", all.n_failed > 0 ? Json(all.n_failed) : Json()},
+          {"n_policy_faults", all.n_policy_faults > 0 ? Json(all.n_policy_faults) : Json()},
+          {"rate_without_faults", RateWithoutFaults(first)},
+          {"output", core::ShellWord(output.string())},
+          {"n_unfinished", unfinished.size()},
+          {"parts", PartRows(unfinished)}};
 }
 
 }  // namespace

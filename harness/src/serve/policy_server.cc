@@ -15,11 +15,19 @@ constexpr std::size_t kSessionBytes = std::size_t{2} << 30;  // of all clients
 constexpr std::size_t kTextBytes = std::size_t{1} << 16;
 constexpr std::size_t kIgnoredBytes = std::size_t{4} << 20;
 
+// Refuses messages that are larger than windows of these keys, with room for names and texts.
+// Numbers may come as float64, and windows have all steps. What is ignored has no known size: the
+// images that a client also sends, if they are not much larger than those that the policy reads.
 PolicyServerOptions WithMessageLimit(PolicyServerOptions options, const KeyMap& keys,
                                      std::int64_t n_obs_steps, int n_rows) {
-  options.net.max_message_bytes =
-      std::min(options.net.max_message_bytes,
-               MaxMessageBytes(keys, n_obs_steps, static_cast<std::size_t>(n_rows)));
+  std::size_t bytes = 0;
+  for (const InputKey& key : keys.obs) {
+    const auto n = static_cast<std::size_t>(NumElements(key.MessageShape()));
+    bytes += 1024 + n * (key.spec.is_image() ? SizeOf(key.spec.dtype) : 8);
+  }
+  bytes *= static_cast<std::size_t>(n_rows) * static_cast<std::size_t>(n_obs_steps);
+  bytes += kTextBytes + (keys.ignored.empty() ? 0 : kIgnoredBytes + 2 * bytes);
+  options.net.max_message_bytes = std::min(options.net.max_message_bytes, bytes);
   return options;
 }
 
@@ -59,18 +67,6 @@ struct PolicyServer::Pending {
   std::atomic<std::size_t> n_missing = 0;
   Batcher::Clock::time_point since = Batcher::Clock::now();
 };
-
-// Numbers may come as float64, and windows have all steps. What is ignored has no known size: the
-// images that a client also sends, if they are not much larger than those that the policy reads.
-std::size_t MaxMessageBytes(const KeyMap& keys, std::int64_t n_obs_steps, std::size_t n_rows) {
-  std::size_t bytes = 0;
-  for (const InputKey& key : keys.obs) {
-    const auto n = static_cast<std::size_t>(NumElements(key.MessageShape()));
-    bytes += 1024 + n * (key.spec.is_image() ? SizeOf(key.spec.dtype) : 8);
-  }
-  bytes *= n_rows * static_cast<std::size_t>(n_obs_steps);
-  return kTextBytes + bytes + (keys.ignored.empty() ? 0 : kIgnoredBytes + 2 * bytes);
-}
 
 PolicyServer::PolicyServer(std::shared_ptr<control::ChunkPlanner> planner, PolicyInfo info,
                            std::unique_ptr<Protocol> protocol, KeyMap keys,

@@ -25,10 +25,6 @@ struct PolicyServerOptions {
   std::string log;  // JSON lines are appended to this file; "": none
 };
 
-/// The largest message that a client needs for windows of these keys, with room for names, texts
-/// and arrays that are ignored.
-std::size_t MaxMessageBytes(const KeyMap& keys, std::int64_t n_obs_steps, std::size_t n_rows);
-
 /// Answers clients until it is destroyed or stopped. One thread talks to all clients, another one
 /// plans, so that a slow plan delays no greeting, ping or page.
 class PolicyServer final : public net::Handler {
