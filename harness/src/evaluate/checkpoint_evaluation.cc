@@ -406,7 +406,8 @@ int CheckpointEvaluation::EndShard(const run::RunResult& result) {
 
 int CheckpointEvaluation::Report(const run::RunResult& result) {
   if (!ranks_.is_root()) return 0;
-  const run::PolicyLatency latency = evaluation_->MeasureLatency(*policy_, experiment_->device());
+  const run::PolicyLatencySummary latency =
+      evaluation_->MeasureLatency(*policy_, experiment_->device());
   RecordCost(meter_, folder(), ranks_, result.records.size());
   return ReportEvaluation(result, latency, folder());
 }
