@@ -16,7 +16,7 @@
 #include "dp_bench/policy.h"
 #include "media/video_grid.h"
 #include "planner/correction_file.h"
-#include "planner/method_planner.h"
+#include "planner/policy_planner.h"
 #include "planner/recording_planner.h"
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
@@ -113,7 +113,7 @@ void Evaluation::RequirePlannable(Policy& policy, torch::Device device) const {
   if (config_.record_plans && ranks_.size() > 1) {
     throw UsageError("env_runner.record_plans needs a single process");
   }
-  planner::MethodPlanner(policy, device, config_.micro_batch, ChunkingOfPlans());
+  planner::MakePlanner(policy, device, config_.micro_batch, ChunkingOfPlans());  // throws
 }
 
 run::RunResult Evaluation::Run(Policy& policy, torch::Device device, const run::RunHooks& hooks) {
@@ -131,8 +131,9 @@ control::ChunkingConfig Evaluation::ChunkingOfPlans() const {
 
 run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<const int> episodes,
                                const run::RunHooks& hooks) {
-  planner::MethodPlanner policy_planner(policy, device, config_.micro_batch, ChunkingOfPlans());
-  const auto timed = std::make_shared<TimedPlanner>(policy_planner, device);
+  const std::unique_ptr<control::ChunkPlanner> policy_planner =
+      planner::MakePlanner(policy, device, config_.micro_batch, ChunkingOfPlans());
+  const auto timed = std::make_shared<TimedPlanner>(*policy_planner, device);
   const auto planner = MakePlanner(timed, policy.spec());
   core::Progress::Output output = core::Progress::StandardError();
   if (!ranks_.is_root()) output.file = nullptr;
