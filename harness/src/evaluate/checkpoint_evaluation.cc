@@ -277,8 +277,8 @@ std::string CheckpointEvaluation::CertifiedPolicy(const std::string& manifest) {
   planner::PolicyPlanner planner(*policy_, experiment_->device(), config.micro_batch);
   run::DeterminismCertificate certificate;
   try {
-    certificate = PolicyCertificate(planner, experiment_->spec(), rows,
-                                    PlaysOneEpisode(policy_->Provenance()));
+    certificate =
+        CertifyPolicy(planner, experiment_->spec(), rows, PlaysOneEpisode(policy_->Provenance()));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kEnv) throw;
     core::LogWarning("{}; its episodes are played without a certificate", error.what());
