@@ -1,5 +1,5 @@
-// Shared by the fuzz targets. Each reads its bytes as one kind of untrusted file, in memory. A bad
-// file may only give an Error.
+// Shared by the fuzz targets. Each reads its bytes as one kind of untrusted file, in memory or from
+// a scratch file. A bad file may only give an Error.
 #pragma once
 
 #include <cstddef>

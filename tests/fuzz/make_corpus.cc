@@ -91,14 +91,15 @@ void AddRuns(const fs::path& root) {
 
   const std::string log =
       "{\"epoch\": 0, \"train_loss\": 0.5}\n{\"epoch\": 1, \"train_loss\": 0.25}\n{\"epoch\"";
-  const run::PolicyLatency latency = {
-      .control_hz = 10.0,
-      .alone = {.batch_size = 1, .chunk_s = {0.25}, .stage_s = {{"denoising step", {0.125}}}}};
+  const run::PlanningLatency alone = {
+      .batch_size = 1, .chunk_s = {0.25}, .stage_s = {{"denoising step", {0.125}}}};
+  const run::PolicyLatencySummary latency = {
+      .control_hz = 10.0, .deadline_s = 0.1, .alone = run::Summarize(alone, 0.1)};
   std::string run;
   for (const std::string& text : {rows, run::EvalLogJson(result), log, kConfig, kManifest}) {
     run += text + '\0';
   }
-  Corpus(root / "run_folder").Add("run", run + ToJson(run::Summarize(latency)).dump());
+  Corpus(root / "run_folder").Add("run", run + ToJson(latency).dump());
 
   run::RunFolder folder = {.path = "run", .episodes = result.records};
   folder.config = Json::parse(kConfig, nullptr, true, /*ignore_comments=*/true).dump();

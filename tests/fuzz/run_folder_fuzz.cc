@@ -6,19 +6,22 @@
 #include "fuzz.h"
 #include "run/episode_record.h"
 #include "run/manifest.h"
+#include "run/perturbation_effects.h"
 #include "run/planning.h"
+#include "run/run_files.h"
 #include "run/run_folder.h"
+#include "scratch.h"
 
 using namespace dp_bench;
 
 DPB_FUZZ(input) {
+  static const fuzz::Scratch scratch;
+  for (const std::string_view file : {run::kEpisodesFile, run::kEvalLogFile, run::kTrainingLogFile,
+                                      run::kConfigFile, run::kManifestFile}) {
+    scratch.Put(file, input.TakeText());
+  }
   fuzz::Accepts([&] {
-    run::RunFolderTexts texts = {.episodes = std::string(input.TakeText()),
-                                 .eval_log = std::string(input.TakeText()),
-                                 .log = std::string(input.TakeText()),
-                                 .config = std::string(input.TakeText()),
-                                 .manifest = std::string(input.TakeText())};
-    const run::RunFolder folder = run::ParseRunFolder("run", std::move(texts));
+    const run::RunFolder folder = run::ReadRunFolder(scratch.path());
     run::RunTitle(folder);
     for (const std::string& split : run::SplitsOf(folder)) run::Summarize(folder.episodes, split);
     if (const auto seeds = run::SeedUseOf(folder.manifest)) run::SeedText(*seeds);

@@ -95,8 +95,10 @@ int ExaminePolicy(task::ExperimentOptions asked, const std::string& url,
   const std::unique_ptr<Policy> policy = experiment.CreateWithoutWeights();
   const std::vector<control::RecordedObs> rows = FirstObservations(experiment);
   planner::PolicyPlanner planner(*policy, experiment.device(), kMostClients);
-  const auto difference = evaluate::CertifyPolicy(planner, experiment.spec(), rows,
-                                                  evaluate::PlaysOneEpisode(policy->Provenance()));
+  const std::optional<run::SeedDifference> difference =
+      evaluate::CertifyPolicy(planner, experiment.spec(), rows,
+                              evaluate::PlaysOneEpisode(policy->Provenance()))
+          .difference;
   const run::LatencySummary latency =
       evaluate::RequireLatencyAlone(*policy, experiment.device(), /*chunking=*/{}, rows);
   nlohmann::json found = {

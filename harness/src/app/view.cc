@@ -9,7 +9,7 @@
 #include "app/verbs.h"
 #include "core/errors.h"
 #include "planner/correction_file.h"
-#include "planner/method_planner.h"
+#include "planner/policy_planner.h"
 #include "rollout/env_runner.h"
 #include "run/checkpoint.h"
 #include "run/result_files.h"
@@ -97,7 +97,8 @@ int ViewPolicy(ViewVerbOptions options) {
         "the "
         "delay");
   }
-  planner::MethodPlanner planner(*policy, experiment.device(), runner.micro_batch, chunking);
+  const std::unique_ptr<control::ChunkPlanner> planner =
+      planner::MakePlanner(*policy, experiment.device(), runner.micro_batch, chunking);
   const control::LoopOptions loop = {
       .latency_steps = chunking.delay,
       .chunking = chunking,
@@ -106,8 +107,8 @@ int ViewPolicy(ViewVerbOptions options) {
   task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = has_weights});
   viewer.make_stage = [&]() -> view::PlayedStage {
     std::unique_ptr<Env> env = experiment.CreateEnv();
-    auto source = std::make_unique<view::PlannerSource>(*env, planner, experiment.spec().shape_meta,
-                                                        experiment.spec().horizons, loop);
+    auto source = std::make_unique<view::PlannerSource>(
+        *env, *planner, experiment.spec().shape_meta, experiment.spec().horizons, loop);
     return {.env = std::move(env), .source = std::move(source)};
   };
   view::RunViewer(std::move(viewer), options.screenshot);

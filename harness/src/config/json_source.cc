@@ -4,13 +4,14 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/parse_number.h"
 
 namespace dp_bench::config {
 namespace {
@@ -198,30 +199,15 @@ void MergeAt(const std::string& pointer, Json* over, Json* base, JsonSource* ove
 }  // namespace
 
 std::string ChildPointer(const std::string& pointer, std::string_view key) {
-  std::string child = pointer + "/";
-  for (const char c : key) {
-    if (c == '~') {
-      child += "~0";
-    } else if (c == '/') {
-      child += "~1";
-    } else {
-      child += c;
-    }
-  }
-  return child;
+  return pointer + (Json::json_pointer() / std::string(key)).to_string();
 }
 
 std::vector<std::string> PointerKeys(std::string_view pointer) {
   std::vector<std::string> keys;
-  for (std::size_t i = 0; i < pointer.size(); ++i) {
-    if (pointer[i] == '/') {
-      keys.emplace_back();
-    } else if (pointer[i] == '~' && i + 1 < pointer.size()) {
-      keys.back() += pointer[++i] == '0' ? '~' : '/';
-    } else {
-      keys.back() += pointer[i];
-    }
+  for (Json::json_pointer place{std::string(pointer)}; !place.empty(); place.pop_back()) {
+    keys.push_back(place.back());
   }
+  std::ranges::reverse(keys);
   return keys;
 }
 
@@ -251,11 +237,8 @@ std::string OriginOf(const JsonSource& source, std::string pointer) {
 }
 
 std::optional<std::size_t> IndexIn(const nlohmann::json& array, const std::string& key) {
-  std::size_t index = 0;
-  const char* const end = key.data() + key.size();
-  const auto [stop, fault] = std::from_chars(key.data(), end, index);
-  if (fault != std::errc() || stop != end || index >= array.size()) return std::nullopt;
-  return index;
+  const auto index = core::ParseNumber<std::size_t>(key);
+  return index && *index < array.size() ? index : std::nullopt;
 }
 
 JsonSource ParseJsonSource(std::string_view text, std::string_view origin) {

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace dp_bench::control {
 
-BidPlanner::BidPlanner(ChunkPlanner& planner, int n_samples, int n_action_steps,
+BidPlanner::BidPlanner(std::unique_ptr<ChunkPlanner> planner, int n_samples, int n_action_steps,
                        std::int64_t action_dim)
-    : planner_(planner),
+    : planner_(std::move(planner)),
       n_samples_(n_samples),
       n_action_steps_(n_action_steps),
       action_dim_(static_cast<std::size_t>(action_dim)) {}
@@ -22,10 +23,10 @@ void BidPlanner::Plan(const ObsBatch& obs, std::span<const PlanRow> rows,
   faults_.assign(rows.size(), "");
   for (int sample = 0; sample < n_samples_; ++sample) {
     for (PlanRow& row : of_sample) row.sample = static_cast<std::uint32_t>(sample);
-    planner_.Plan(obs, of_sample, chunks);
+    planner_->Plan(obs, of_sample, chunks);
     if (sample == 0) std::ranges::copy(chunks, actions.begin());  // also the padding rows
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (sample == 0) faults_[i] = planner_.FaultOf(i);
+      if (sample == 0) faults_[i] = planner_->FaultOf(i);
       const auto chunk = std::span<const float>(chunks).subspan(i * chunk_size, chunk_size);
       if (NonFiniteAction(chunk, static_cast<std::int64_t>(action_dim_))) continue;
       const double loss = LossOf(rows[i], chunk);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,17 +21,17 @@ namespace dp_bench::control {
 /// left out. The first plan of an episode is its first sample. Distances are in raw units.
 class BidPlanner final : public ChunkPlanner {
  public:
-  /// `planner` must outlive it.
-  BidPlanner(ChunkPlanner& planner, int n_samples, int n_action_steps, std::int64_t action_dim);
+  BidPlanner(std::unique_ptr<ChunkPlanner> planner, int n_samples, int n_action_steps,
+             std::int64_t action_dim);
 
-  int batch_size() const override { return planner_.batch_size(); }
+  int batch_size() const override { return planner_->batch_size(); }
   void Plan(const ObsBatch& obs, std::span<const PlanRow> rows, std::span<float> actions) override;
   std::string FaultOf(std::size_t row) const override;
 
  private:
   double LossOf(const PlanRow& row, std::span<const float> chunk) const;
 
-  ChunkPlanner& planner_;
+  std::unique_ptr<ChunkPlanner> planner_;
   int n_samples_;
   int n_action_steps_;
   std::size_t action_dim_;

@@ -9,6 +9,7 @@
 
 #include "config/name.h"
 #include "core/errors.h"
+#include "core/visit_dtype.h"
 
 namespace dp_bench {
 
@@ -84,19 +85,9 @@ void CopyView(const ObsView& view, std::span<std::byte> to) {
     std::memcpy(to.data(), from, to.size());
     return;
   }
-  switch (SizeOf(view.dtype)) {
-    case 1:
-      CopyElements<std::uint8_t>(from, shape, strides, to.data());
-      return;
-    case 2:
-      CopyElements<std::uint16_t>(from, shape, strides, to.data());
-      return;
-    case 4:
-      CopyElements<std::uint32_t>(from, shape, strides, to.data());
-      return;
-    default:
-      CopyElements<std::uint64_t>(from, shape, strides, to.data());
-  }
+  core::VisitDType(view.dtype, [&]<class T>(T /*element*/) {
+    CopyElements<T>(from, shape, strides, to.data());
+  });
 }
 
 void RequireFinite(const KeySpec& key, std::span<const std::byte> bytes) {

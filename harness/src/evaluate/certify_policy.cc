@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -116,13 +117,8 @@ class Interviewer {
   std::size_t n_others_ = 0;
 };
 
-}  // namespace
-
-std::optional<run::SeedDifference> CertifyPolicy(control::ChunkPlanner& planner,
-                                                 const PolicySpec& spec,
-                                                 std::span<const control::RecordedObs> rows,
-                                                 bool plays_one_episode) {
-  Interviewer interviewer(planner, spec, rows);
+std::optional<run::SeedDifference> FirstDifference(Interviewer& interviewer,
+                                                   bool plays_one_episode) {
   const std::vector<float> wanted = interviewer.Ask();
   if (auto difference = interviewer.Compare("again", wanted, interviewer.Ask())) return difference;
   for (int i = 0; i < kQuestionsBetween; ++i) interviewer.AskOther();
@@ -146,14 +142,16 @@ std::optional<run::SeedDifference> CertifyPolicy(control::ChunkPlanner& planner,
   return interviewer.Compare("beside others, as the last", wanted, interviewer.Ask(n, n));
 }
 
-run::DeterminismCertificate PolicyCertificate(control::ChunkPlanner& planner,
-                                              const PolicySpec& spec,
-                                              std::span<const control::RecordedObs> rows,
-                                              bool plays_one_episode) {
+}  // namespace
+
+run::DeterminismCertificate CertifyPolicy(control::ChunkPlanner& planner, const PolicySpec& spec,
+                                          std::span<const control::RecordedObs> rows,
+                                          bool plays_one_episode) {
+  Interviewer interviewer(planner, spec, rows);
   return {.first_seed = rows.front().row.seed,
           .n_seeds = static_cast<int>(rows.size()),
           .n_steps = spec.horizons.n_action_steps,
-          .difference = CertifyPolicy(planner, spec, rows, plays_one_episode)};
+          .difference = FirstDifference(interviewer, plays_one_episode)};
 }
 
 bool PlaysOneEpisode(const std::string& provenance) {

@@ -2,7 +2,6 @@
 // its episodes by seed. Meant for policies behind a server.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 
@@ -13,23 +12,16 @@
 namespace dp_bench::evaluate {
 
 /// Asks for the chunk of rows[0] again, after other rows, beside others, and at another place among
-/// them, and compares bit by bit. Returns the first difference: its step is that of the chunk, its
-/// key "action[2]". The other questions are `rows` with other seeds. No episode is continued after
+/// them, and compares bit by bit. The step of the first difference is that of the chunk, its key
+/// "action[2]". The other questions are `rows` with other seeds. No episode is continued after
 /// another began if `plays_one_episode`. Throws Error{kEnv} if a question is not answered, and what
 /// the planner throws.
-std::optional<run::SeedDifference> CertifyPolicy(control::ChunkPlanner& planner,
-                                                 const PolicySpec& spec,
-                                                 std::span<const control::RecordedObs> rows,
-                                                 bool plays_one_episode = false);
+run::DeterminismCertificate CertifyPolicy(control::ChunkPlanner& planner, const PolicySpec& spec,
+                                          std::span<const control::RecordedObs> rows,
+                                          bool plays_one_episode = false);
 
 /// Whether a policy's provenance says that its server plays one episode at a time, as those of
 /// objects in Python do.
 bool PlaysOneEpisode(const std::string& provenance);
-
-/// The same as a certificate for the manifest of a run.
-run::DeterminismCertificate PolicyCertificate(control::ChunkPlanner& planner,
-                                              const PolicySpec& spec,
-                                              std::span<const control::RecordedObs> rows,
-                                              bool plays_one_episode = false);
 
 }  // namespace dp_bench::evaluate

@@ -279,8 +279,8 @@ std::string CheckpointEvaluation::CertifiedPolicy(const std::string& manifest) {
   planner::PolicyPlanner planner(*policy_, experiment_->device(), config.micro_batch);
   run::DeterminismCertificate certificate;
   try {
-    certificate = PolicyCertificate(planner, experiment_->spec(), rows,
-                                    PlaysOneEpisode(policy_->Provenance()));
+    certificate =
+        CertifyPolicy(planner, experiment_->spec(), rows, PlaysOneEpisode(policy_->Provenance()));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kEnv) throw;
     core::LogWarning("{}; its episodes are played without a certificate", error.what());
@@ -408,7 +408,8 @@ int CheckpointEvaluation::EndShard(const run::RunResult& result) {
 
 int CheckpointEvaluation::Report(const run::RunResult& result) {
   if (!ranks_.is_root()) return 0;
-  const run::PolicyLatency latency = evaluation_->MeasureLatency(*policy_, experiment_->device());
+  const run::PolicyLatencySummary latency =
+      evaluation_->MeasureLatency(*policy_, experiment_->device());
   RecordCost(meter_, folder(), ranks_, result.records.size());
   return ReportEvaluation(result, latency, folder());
 }

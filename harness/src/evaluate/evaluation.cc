@@ -16,7 +16,7 @@
 #include "dp_bench/policy.h"
 #include "media/video_grid.h"
 #include "planner/correction_file.h"
-#include "planner/method_planner.h"
+#include "planner/policy_planner.h"
 #include "planner/recording_planner.h"
 #include "report/evaluation_text.h"
 #include "report/html_report.h"
@@ -113,7 +113,7 @@ void Evaluation::RequirePlannable(Policy& policy, torch::Device device) const {
   if (config_.record_plans && ranks_.size() > 1) {
     throw UsageError("env_runner.record_plans needs a single process");
   }
-  planner::MethodPlanner(policy, device, config_.micro_batch, ChunkingOfPlans());
+  planner::MakePlanner(policy, device, config_.micro_batch, ChunkingOfPlans());  // throws
 }
 
 run::RunResult Evaluation::Run(Policy& policy, torch::Device device, const run::RunHooks& hooks) {
@@ -131,8 +131,9 @@ control::ChunkingConfig Evaluation::ChunkingOfPlans() const {
 
 run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<const int> episodes,
                                const run::RunHooks& hooks) {
-  planner::MethodPlanner policy_planner(policy, device, config_.micro_batch, ChunkingOfPlans());
-  const auto timed = std::make_shared<TimedPlanner>(policy_planner, device);
+  const std::unique_ptr<control::ChunkPlanner> policy_planner =
+      planner::MakePlanner(policy, device, config_.micro_batch, ChunkingOfPlans());
+  const auto timed = std::make_shared<TimedPlanner>(*policy_planner, device);
   const auto planner = MakePlanner(timed, policy.spec());
   core::Progress::Output output = core::Progress::StandardError();
   if (!ranks_.is_root()) output.file = nullptr;
@@ -152,14 +153,19 @@ run::RunResult Evaluation::Run(Policy& policy, torch::Device device, std::span<c
   return result;
 }
 
-run::PolicyLatency Evaluation::MeasureLatency(Policy& policy, torch::Device device) const {
-  run::PolicyLatency latency = {.control_hz = runner_.env_spec().control_hz,
-                                .is_of_recorded_obs = !recorded_.empty(),
-                                .in_rollouts = latency_,
-                                .load = core::ReadMachineLoad()};
+run::PolicyLatencySummary Evaluation::MeasureLatency(Policy& policy, torch::Device device) const {
+  const double control_hz = runner_.env_spec().control_hz;
+  run::PolicyLatencySummary latency = {.control_hz = control_hz,
+                                       .deadline_s = 1.0 / control_hz,
+                                       .is_of_recorded_obs = !recorded_.empty(),
+                                       .load = core::ReadMachineLoad()};
   const std::vector<control::RecordedObs> substitute = {SyntheticObs(policy.spec())};
-  latency.alone = MeasurePlanningAlone(policy, device, ChunkingOfPlans(),
-                                       recorded_.empty() ? substitute : recorded_);
+  const run::PlanningLatency alone = MeasurePlanningAlone(
+      policy, device, ChunkingOfPlans(), recorded_.empty() ? substitute : recorded_);
+  latency.alone = run::Summarize(alone, latency.deadline_s);
+  if (!latency_.chunk_s.empty()) {
+    latency.in_rollouts = run::Summarize(latency_, latency.deadline_s);
+  }
   return latency;
 }
 
@@ -198,14 +204,14 @@ std::map<std::string, RgbImage> VideoStripsOf(const run::RunResult& result,
   return strips;
 }
 
-int ReportEvaluation(const run::RunResult& result, const run::PolicyLatency& latency,
+int ReportEvaluation(const run::RunResult& result, const run::PolicyLatencySummary& latency,
                      const std::filesystem::path& output_dir) {
   run::WriteResults(output_dir, result, latency);
   const run::RunFolder folder = run::ReadRunFolder(output_dir);
   const std::string seeds = folder.seeds ? run::SeedText(*folder.seeds) + "\n" : "";
   report::WriteHtmlReport(folder);
   core::PrintResult("{}{}{}", report::ResultTable(result), report::FailureText(result.records),
-                    report::LatencyTable(run::Summarize(latency)));
+                    report::LatencyTable(latency));
   core::PrintResult("{:.1f} s for {} env steps, of which {:.1f} s in the policy\n", result.wall_s,
                     result.n_env_steps, result.plan_s);
   core::PrintResult("{}report: {}\n", seeds, folder.report_file().string());

@@ -55,7 +55,7 @@ class Evaluation {
 
   /// The latency of the last Run that planned anything on this rank, and of single rows from it,
   /// which are planned again now. Does not affect rollouts.
-  run::PolicyLatency MeasureLatency(Policy& policy, torch::Device device) const;
+  run::PolicyLatencySummary MeasureLatency(Policy& policy, torch::Device device) const;
 
   const rollout::EnvRunner& runner() const { return runner_; }
 
@@ -87,7 +87,7 @@ std::map<std::string, RgbImage> VideoStripsOf(const run::RunResult& result,
 
 /// Writes results and report into the run folder, which has manifest and config, removes its
 /// journal, and prints the tables. Returns the exit code: 0, or 5 if an episode failed.
-int ReportEvaluation(const run::RunResult& result, const run::PolicyLatency& latency,
+int ReportEvaluation(const run::RunResult& result, const run::PolicyLatencySummary& latency,
                      const std::filesystem::path& output_dir);
 
 /// Rank 0 adds the cost of this process to the run's (run/run_cost.h) and prints the sum; with

@@ -1,6 +1,7 @@
 #include "evaluate/policy_planning.h"
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -8,7 +9,7 @@
 #include "core/copy_bytes.h"
 #include "core/errors.h"
 #include "dp_bench/error.h"
-#include "planner/method_planner.h"
+#include "planner/policy_planner.h"
 #include "planner/scope_timer.h"
 #include "train/batches.h"
 
@@ -70,13 +71,14 @@ run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
   const Horizons& horizons = policy.spec().horizons;
   std::vector<float> actions(static_cast<std::size_t>(horizons.n_action_steps) *
                              static_cast<std::size_t>(policy.spec().shape_meta.action_dim()));
-  planner::MethodPlanner planner(policy, device, /*micro_batch=*/1, chunking);
-  TimedPlanner timed(planner, device);
+  const std::unique_ptr<control::ChunkPlanner> planner =
+      planner::MakePlanner(policy, device, /*micro_batch=*/1, chunking);
+  TimedPlanner timed(*planner, device);
   for (int i = 0; i < kWarmUp; ++i) {
     const control::PlanRow first = {.seed = rows[0].row.seed};
-    planner.Plan(rows[0].obs, {&first, 1}, actions);
+    planner->Plan(rows[0].obs, {&first, 1}, actions);
     // a server that hangs costs its timeout only once
-    if (HasFault(planner, 1)) return {.batch_size = 1, .chunk_s = {}, .stage_s = {}};
+    if (HasFault(*planner, 1)) return {.batch_size = 1, .chunk_s = {}, .stage_s = {}};
   }
   const auto start = Clock::now();
   for (int i = 0; i < kMinPlans || (i < kMaxPlans && core::SecondsSince(start) < kMaxSeconds);
@@ -84,7 +86,7 @@ run::PlanningLatency MeasurePlanningAlone(Policy& policy, torch::Device device,
     const control::RecordedObs& row = rows[static_cast<std::size_t>(i) % rows.size()];
     const control::PlanRow first = {.seed = row.row.seed};  // servers have forgotten the episode
     timed.Plan(row.obs, {&first, 1}, actions);
-    if (HasFault(planner, 1)) break;
+    if (HasFault(*planner, 1)) break;
   }
   return timed.latency();
 }

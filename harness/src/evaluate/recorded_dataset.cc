@@ -24,7 +24,7 @@
 #include "data/zarr/metadata.h"
 #include "dp_bench/dataset.h"
 #include "plugin/catalogue.h"
-#include "rollout/episode_recording.h"
+#include "rollout/episode_slot.h"
 #include "rollout/perturbed_env.h"
 #include "run/manifest.h"
 #include "run/run_files.h"

@@ -1,6 +1,6 @@
 // eval --record-dataset: the test episodes of an evaluation as a dataset. While it runs, each
-// episode has a file in its run folder (rollout/episode_recording.h); the dataset is written once
-// all have ended.
+// episode has a file in its run folder (rollout/episode_slot.h); the dataset is written once all
+// have ended.
 #pragma once
 
 #include <filesystem>

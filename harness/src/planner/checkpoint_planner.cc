@@ -2,6 +2,7 @@
 
 #include "control/env_runner_config.h"
 #include "planner/create_from_checkpoint.h"
+#include "planner/policy_planner.h"
 
 namespace dp_bench::planner {
 namespace {
@@ -20,7 +21,7 @@ CheckpointPlanner::CheckpointPlanner(const run::Checkpoint& checkpoint, Weights 
           Config::FromJson(checkpoint.config(), (checkpoint.folder() / "config.json").string())),
       catalogue_(plugin::PluginCatalogue::DefaultSearchPath(plugin_dirs)),
       policy_(CreateFromCheckpoint(checkpoint, config_, catalogue_, weights, device)),
-      planner_(*policy_, device, micro_batch ? *micro_batch : BatchOfEvaluations(config_),
-               chunking) {}
+      planner_(MakePlanner(*policy_, device,
+                           micro_batch ? *micro_batch : BatchOfEvaluations(config_), chunking)) {}
 
 }  // namespace dp_bench::planner

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "control/chunk_planner.h"
+#include "control/chunking_config.h"
 #include "dp_bench/config.h"
 #include "dp_bench/policy.h"
-#include "planner/method_planner.h"
 #include "planner/policy_weights.h"
 #include "plugin/catalogue.h"
 #include "run/checkpoint.h"
@@ -33,18 +33,18 @@ class CheckpointPlanner final : public control::ChunkPlanner {
   const PolicySpec& spec() const { return policy_->spec(); }
   std::string policy_name() const { return config_.Sub("policy").Get<std::string>("plugin"); }
 
-  int batch_size() const override { return planner_.batch_size(); }
+  int batch_size() const override { return planner_->batch_size(); }
   void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
             std::span<float> actions) override {
-    planner_.Plan(obs, rows, actions);
+    planner_->Plan(obs, rows, actions);
   }
-  std::string FaultOf(std::size_t row) const override { return planner_.FaultOf(row); }
+  std::string FaultOf(std::size_t row) const override { return planner_->FaultOf(row); }
 
  private:
   Config config_;
   plugin::PluginCatalogue catalogue_;
   std::unique_ptr<Policy> policy_;
-  MethodPlanner planner_;
+  std::unique_ptr<control::ChunkPlanner> planner_;
 };
 
 }  // namespace dp_bench::planner

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "control/bid_planner.h"
 #include "core/errors.h"
 #include "policy/device.h"
 
@@ -82,6 +83,16 @@ ChunkPrefix PolicyPlanner::PrefixOf(std::span<const control::PlanRow> rows) cons
 
 std::string PolicyPlanner::FaultOf(std::size_t row) const {
   return row < faults_.size() ? faults_[row] : "";
+}
+
+std::unique_ptr<control::ChunkPlanner> MakePlanner(Policy& policy, torch::Device device,
+                                                   int micro_batch,
+                                                   const control::ChunkingConfig& chunking) {
+  auto planner = std::make_unique<PolicyPlanner>(policy, device, micro_batch, chunking);
+  if (chunking.method != control::ChunkingMethod::kBid) return planner;
+  return std::make_unique<control::BidPlanner>(std::move(planner), chunking.n_samples,
+                                               policy.spec().horizons.n_action_steps,
+                                               policy.spec().shape_meta.action_dim());
 }
 
 }  // namespace dp_bench::planner

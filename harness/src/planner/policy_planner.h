@@ -3,6 +3,7 @@
 
 #include <torch/types.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,5 +39,11 @@ class PolicyPlanner : public control::ChunkPlanner {
   control::ChunkingConfig chunking_;
   std::vector<std::string> faults_;  // of the last plan's rows
 };
+
+/// A planner that asks `policy`, which must outlive it, as the chunking method wants. Throws what
+/// PolicyPlanner throws.
+std::unique_ptr<control::ChunkPlanner> MakePlanner(Policy& policy, torch::Device device,
+                                                   int micro_batch,
+                                                   const control::ChunkingConfig& chunking);
 
 }  // namespace dp_bench::planner

@@ -44,10 +44,10 @@ class EnvRunner {
   /// Corrects every action before it is executed. Call it between two runs.
   void SetCorrection(std::shared_ptr<const control::CorrectionHead> correction);
 
-  /// Every test episode that does not fail leaves its steps in `output_dir` (RecordedFile in
-  /// episode_recording.h) before its record is delivered. No outcome depends on it, unless the env
-  /// throws in an observation that the policy does not need. Throws Error{kShape} if the env has a
-  /// key that a dataset cannot store. Call it between two runs.
+  /// Every test episode that does not fail leaves its steps in `output_dir` (RecordedFile) before
+  /// its record is delivered. No outcome depends on it, unless the env throws in an observation
+  /// that the policy does not need. Throws Error{kShape} if the env has a key that a dataset cannot
+  /// store. Call it between two runs.
   void RecordSteps();
 
   const EnvSpec& env_spec() const { return plan_->env; }

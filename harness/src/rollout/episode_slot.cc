@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "control/latency_model.h"
+#include "core/atomic_file.h"
 #include "core/clock.h"
 #include "core/errors.h"
 #include "rollout/catch_all.h"
+#include "run/run_files.h"
 #include "run/safetensors.h"
 
 namespace dp_bench::rollout {
@@ -36,6 +38,10 @@ std::string Shortened(const std::string& reason) {
 
 }  // namespace
 
+std::filesystem::path RecordedFile(std::uint64_t seed) {
+  return std::filesystem::path(run::kRecordingFolder) / fmt::format("test_{}.safetensors", seed);
+}
+
 EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
     : plan_(plan),
       history_(plan.shape_meta.obs, plan.horizons.n_obs_steps),
@@ -46,6 +52,7 @@ EpisodeSlot::EpisodeSlot(const RolloutPlan& plan)
   if (plan.correction != nullptr) {
     window_ = control::MakeObsBatch(plan.shape_meta.obs, /*n_rows=*/1, plan.horizons.n_obs_steps);
   }
+  if (plan.records_steps) unobserved_.emplace(plan.env);
   // keys that the policy does not use are written, and never read
   const std::vector<KeySpec>& keys = plan.env.shape_meta.obs;
   unused_obs_.resize(keys.size());
@@ -71,7 +78,9 @@ void EpisodeSlot::Start(const run::EpisodeJob& job) {
   first_obs_.clear();
   state_ = State::kAwaitsPlan;
   recording_.reset();
-  if (plan_.records_steps && job.split == "test") recording_.emplace(plan_.env);
+  if (plan_.records_steps && job.split == "test") {
+    recording_.emplace(data::RecordedKeys(plan_.env));
+  }
   if (plan_.config.record_traces) trace_.Start(plan_.shape_meta, plan_.env.metrics.size());
   CatchAll([this] { ResetEnv(); },
            [this](std::string_view why) { Fail(fmt::format("reset: {}", why)); });
@@ -146,10 +155,7 @@ void EpisodeSlot::AskForPlan() {
 }
 
 void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
-  if (recording_) {
-    const bool is_observed_now = observed_step_ == record_.n_steps;
-    recording_->AddStep(is_observed_now ? obs_buffers_ : recording_->Observe(*env_), action);
-  }
+  if (recording_) RecordStep(action);
   const StepResult result = env_->Step(action);
 
   trace_hash_.Update('s');
@@ -173,6 +179,17 @@ void EpisodeSlot::Step(std::span<const float> action, bool is_observed) {
     history_.Push();
   }
   if (video_ != nullptr) video_->AddStep(result, record_, env_.get());
+}
+
+// The observation before the step, one buffer per key of the env, and the action that it is given.
+void EpisodeSlot::RecordStep(std::span<const float> action) {
+  const bool is_observed = observed_step_ == record_.n_steps;
+  if (!is_observed) unobserved_->Observe(*env_);
+  const std::span<const std::span<std::byte>> obs =
+      is_observed ? obs_buffers_ : unobserved_->buffers();
+  std::vector<std::span<const std::byte>> values(obs.begin(), obs.end());
+  values.push_back(std::as_bytes(action));
+  recording_->Append(values);
 }
 
 void EpisodeSlot::Observe() {
@@ -247,7 +264,9 @@ void EpisodeSlot::End() {
     run::WriteSafetensors(file, trace_.ToArrays());
   }
   if (recording_ && !record_.failure_reason) {
-    recording_->Write(plan_.output_dir / RecordedFile(record_.seed));
+    const auto file = plan_.output_dir / RecordedFile(record_.seed);
+    core::CreateFolders(file.parent_path());
+    run::WriteSafetensors(file, recording_->ToArrays());
   }
   recording_.reset();
   record_.wall_s = core::SecondsSince(start_time_);

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,16 +17,22 @@
 #include "control/chunk_planner.h"
 #include "control/obs_history.h"
 #include "core/sha256.h"
+#include "data/replay_writer.h"
 #include "dp_bench/env.h"
 #include "dp_bench/spec.h"
+#include "plugin/obs_memory.h"
 #include "rollout/action_jerk.h"
-#include "rollout/episode_recording.h"
 #include "rollout/episode_video.h"
 #include "rollout/rollout_plan.h"
 #include "run/episode_record.h"
 #include "run/episode_trace.h"
 
 namespace dp_bench::rollout {
+
+/// The steps of one episode as a dataset stores them (ReplayEpisode::ToArrays), in a file until the
+/// dataset is written: episodes end in any order, and a kill must lose none that has ended. In a
+/// run folder: "recording/test_100003.safetensors".
+std::filesystem::path RecordedFile(std::uint64_t seed);
 
 /// Used by one thread at a time. No function throws errors of the env, the planner or the encoder:
 /// those of the first two fail the episode, those of the encoder end the video. One that ends an
@@ -63,6 +71,7 @@ class EpisodeSlot {
   void AskForPlan();
   std::span<const float> ActionOfStep(int i);
   void Step(std::span<const float> action, bool is_observed);
+  void RecordStep(std::span<const float> action);
   void Observe();
   double ScoreAfter(double reward) const;
   void AddToMetrics(std::span<const double> values);
@@ -89,9 +98,10 @@ class EpisodeSlot {
   core::Sha256 trace_hash_;
   run::EpisodeTrace trace_;  // empty unless traces are recorded
   std::chrono::steady_clock::time_point start_time_;
-  std::unique_ptr<EpisodeVideo> video_;        // null unless a video is recorded
-  std::optional<EpisodeRecording> recording_;  // none unless a recorded episode runs
-  int observed_step_ = 0;                      // obs_buffers_ show the state after this many steps
+  std::unique_ptr<EpisodeVideo> video_;           // null unless a video is recorded
+  std::optional<data::ReplayEpisode> recording_;  // none unless a recorded episode runs
+  std::optional<plugin::ObsMemory> unobserved_;   // of recorded steps that the policy does not see
+  int observed_step_ = 0;  // obs_buffers_ show the state after this many steps
 };
 
 }  // namespace dp_bench::rollout

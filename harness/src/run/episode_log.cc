@@ -242,7 +242,7 @@ void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& resul
 }
 
 void WriteResults(const std::filesystem::path& folder, const RunResult& result,
-                  const PolicyLatency& latency) {
+                  const PolicyLatencySummary& latency) {
   const std::string manifest = ReadRunManifest(folder);
   const std::optional<SeedUse> seeds = SeedUseOf(manifest);
   WriteEpisodeLog(folder, result, seeds ? seeds->n_shared() : 0, RunIdOf(manifest));

@@ -54,7 +54,7 @@ void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& resul
 /// Writes all results of an evaluation into `folder`, whose manifest has the run's id: the two
 /// files above, then latency.json. Throws Error{kIo}.
 void WriteResults(const std::filesystem::path& folder, const RunResult& result,
-                  const PolicyLatency& latency);
+                  const PolicyLatencySummary& latency);
 
 /// The journal of a rank of mpirun; that of rank 0 is the only one of a single process.
 std::filesystem::path JournalOf(const std::filesystem::path& folder, int rank);

@@ -20,21 +20,6 @@ using Json = nlohmann::json;
 constexpr std::size_t kMaxLatencyBytes = std::size_t{64} << 20;
 constexpr const char* kOfRollouts = "of the rollouts";
 
-PlanningSummary SummarizePlanning(const PlanningLatency& planning, double deadline_s) {
-  PlanningSummary summary = {.batch_size = planning.batch_size,
-                             .chunk = SummarizeLatency(planning.chunk_s),
-                             .share_late = ShareLate(planning.chunk_s, deadline_s)};
-  for (const auto& [name, seconds] : planning.stage_s) {
-    summary.stages[name] = SummarizeLatency(seconds);
-  }
-  std::vector<double> ascending = planning.chunk_s;
-  std::ranges::sort(ascending);
-  for (std::size_t percent = 0; percent <= 100 && !ascending.empty(); ++percent) {
-    summary.quantiles_s.push_back(ascending[percent * (ascending.size() - 1) / 100]);
-  }
-  return summary;
-}
-
 void VisitLatency(const core::JsonFields& fields, LatencySummary* c) {
   fields("n", &c->n);
   for (const auto& [key, seconds] : {std::pair("p50_ms", &c->p50_s),
@@ -92,15 +77,17 @@ double ShareLate(std::span<const double> seconds, double deadline_s) {
 
 Json ToJson(const LatencySummary& summary) { return core::ToFields(summary, VisitLatency); }
 
-PolicyLatencySummary Summarize(const PolicyLatency& latency) {
-  const double deadline_s = 1.0 / latency.control_hz;
-  PolicyLatencySummary summary = {.control_hz = latency.control_hz,
-                                  .deadline_s = deadline_s,
-                                  .alone = SummarizePlanning(latency.alone, deadline_s),
-                                  .is_of_recorded_obs = latency.is_of_recorded_obs,
-                                  .load = latency.load};
-  if (!latency.in_rollouts.chunk_s.empty()) {
-    summary.in_rollouts = SummarizePlanning(latency.in_rollouts, deadline_s);
+PlanningSummary Summarize(const PlanningLatency& planning, double deadline_s) {
+  PlanningSummary summary = {.batch_size = planning.batch_size,
+                             .chunk = SummarizeLatency(planning.chunk_s),
+                             .share_late = ShareLate(planning.chunk_s, deadline_s)};
+  for (const auto& [name, seconds] : planning.stage_s) {
+    summary.stages[name] = SummarizeLatency(seconds);
+  }
+  std::vector<double> ascending = planning.chunk_s;
+  std::ranges::sort(ascending);
+  for (std::size_t percent = 0; percent <= 100 && !ascending.empty(); ++percent) {
+    summary.quantiles_s.push_back(ascending[percent * (ascending.size() - 1) / 100]);
   }
   return summary;
 }
@@ -166,11 +153,10 @@ std::vector<double> ReadLatencySamples(const std::filesystem::path& file) {
   return samples;
 }
 
-void WriteLatency(const std::filesystem::path& folder, const PolicyLatency& latency) {
-  const PolicyLatencySummary summary = Summarize(latency);
+void WriteLatency(const std::filesystem::path& folder, const PolicyLatencySummary& latency) {
   const std::filesystem::path file = folder / kLatencyFile;
-  if (!summary.in_rollouts && std::filesystem::exists(file)) return;
-  core::WriteFileAtomically(file, std::string_view(ToJson(summary).dump(2) + "\n"));
+  if (!latency.in_rollouts && std::filesystem::exists(file)) return;
+  core::WriteFileAtomically(file, std::string_view(ToJson(latency).dump(2) + "\n"));
 }
 
 }  // namespace dp_bench::run

@@ -40,15 +40,6 @@ struct PlanningLatency {
   std::map<std::string, std::vector<double>> stage_s;  // by the policy's stage name, for all chunks
 };
 
-/// Planning times of a policy, and the env's control rate.
-struct PolicyLatency {
-  double control_hz = 0.0;
-  PlanningLatency alone;           // batch 1, as on a robot, measured separately
-  bool is_of_recorded_obs = true;  // `alone` was measured on observations of the rollouts
-  PlanningLatency in_rollouts;     // padded micro-batches; empty: nothing was planned
-  std::optional<core::MachineLoad> load = std::nullopt;  // of the machine meanwhile
-};
-
 struct PlanningSummary {
   int batch_size = 0;
   LatencySummary chunk;
@@ -57,17 +48,17 @@ struct PlanningSummary {
   std::vector<double> quantiles_s = {};          // of the chunk at 0, 1, ..., 100 %
 };
 
-/// The summary that latency.json, the terminal and report.html show.
-struct PolicyLatencySummary {
-  double control_hz = 0.0;
-  double deadline_s = 0.0;  // time between two env steps
-  PlanningSummary alone;
-  bool is_of_recorded_obs = true;
-  std::optional<PlanningSummary> in_rollouts;
-  std::optional<core::MachineLoad> load = std::nullopt;  // none in older files
-};
+PlanningSummary Summarize(const PlanningLatency& planning, double deadline_s);
 
-PolicyLatencySummary Summarize(const PolicyLatency& latency);
+/// Planning times of a policy, as latency.json, the terminal and report.html show them.
+struct PolicyLatencySummary {
+  double control_hz = 0.0;         // of the env
+  double deadline_s = 0.0;         // time between two env steps
+  PlanningSummary alone;           // batch 1, as on a robot, measured separately
+  bool is_of_recorded_obs = true;  // `alone` was measured on observations of the rollouts
+  std::optional<PlanningSummary> in_rollouts;  // padded micro-batches; none: nothing was planned
+  std::optional<core::MachineLoad> load = std::nullopt;  // meanwhile; none in older files
+};
 
 /// {control_hz, deadline_ms, batch_1: {batch_size, observations, chunk, share_late, stages,
 /// quantiles_ms (of the chunk at 0, 1, ..., 100 %)}, rollouts: the same or null, load_average,
@@ -82,6 +73,6 @@ PolicyLatencySummary ParseLatency(std::string_view text, const std::string& orig
 std::vector<double> ReadLatencySamples(const std::filesystem::path& file);
 
 /// Writes latency.json. Without rollouts it does not overwrite an existing one. Throws Error{kIo}.
-void WriteLatency(const std::filesystem::path& folder, const PolicyLatency& latency);
+void WriteLatency(const std::filesystem::path& folder, const PolicyLatencySummary& latency);
 
 }  // namespace dp_bench::run

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -45,12 +43,15 @@ auto ReadExtra(const fs::path& file, const Parse& parse)
 }
 
 // Keeps the last value of a key within an epoch: for train_loss the epoch's mean, after a resume
-// the newer row. `next` reads the next line; false at the end.
-void ReadLog(const std::function<bool(std::string*)>& next, RunFolder* folder) {
+// the newer row.
+void ReadLog(RunFolder* folder) {
+  const fs::path log = folder->path / kTrainingLogFile;
+  if (!fs::exists(log)) return;
+  core::LineReader lines(log, kMaxLogBytes, kMaxLineBytes);
   std::map<std::string, std::map<double, double>> values;  // key -> epoch -> value
   int n_unreadable = 0;
   std::size_t n_points = 0;
-  for (std::string line; next(&line);) {
+  for (std::string line; lines.Next(&line);) {
     const Json row = core::TryParseJson(line);
     const auto epoch = row.is_object() ? row.find("epoch") : row.end();
     if (!row.is_object() || epoch == row.end() || !epoch->is_number()) {
@@ -65,7 +66,7 @@ void ReadLog(const std::function<bool(std::string*)>& next, RunFolder* folder) {
     if (n_points > kMaxCurvePoints) {
       throw DataError(
           "{} has more than {} values of keys and epochs: this is not the log of a training",
-          (folder->path / kTrainingLogFile).string(), kMaxCurvePoints);
+          log.string(), kMaxCurvePoints);
     }
   }
   for (const auto& [key, points] : values) {
@@ -165,16 +166,18 @@ void NoteSeedsNotRun(RunFolder* folder) {
 }
 
 // Everything except the log.
-RunFolder ParseFiles(const fs::path& path, RunFolderTexts texts) {
+RunFolder ReadFiles(const fs::path& path) {
   RunFolder folder{.path = path};
-  folder.episodes = ParseEpisodes(texts.episodes, (path / kEpisodesFile).string());
-  if (!texts.eval_log.empty()) {
-    folder.eval_log = core::ParseJson(texts.eval_log, (path / kEvalLogFile).string());
+  const std::string episodes = ReadIfPresent(path / kEpisodesFile);
+  const std::string eval_log = ReadIfPresent(path / kEvalLogFile);
+  folder.config = ReadIfPresent(path / kConfigFile);
+  folder.manifest = ReadIfPresent(path / kManifestFile);
+  folder.episodes = ParseEpisodes(episodes, (path / kEpisodesFile).string());
+  if (!eval_log.empty()) {
+    folder.eval_log = core::ParseJson(eval_log, (path / kEvalLogFile).string());
   }
   folder.notes = MissingVideos(folder.episodes);
-  folder.config = std::move(texts.config);
-  folder.manifest = std::move(texts.manifest);
-  CheckBelonging(&folder, texts.episodes);
+  CheckBelonging(&folder, episodes);
   folder.seeds = SeedUseOf(folder.manifest);
   NoteSeedsNotRun(&folder);
   if (const auto certificate = DeterminismOf(folder.manifest)) {
@@ -224,22 +227,8 @@ bool StaysBelow(const std::string& relative_path) {
 }
 
 RunFolder ReadRunFolder(const fs::path& path) {
-  RunFolder folder = ParseFiles(path, {.episodes = ReadIfPresent(path / kEpisodesFile),
-                                       .eval_log = ReadIfPresent(path / kEvalLogFile),
-                                       .config = ReadIfPresent(path / kConfigFile),
-                                       .manifest = ReadIfPresent(path / kManifestFile)});
-  const fs::path log = path / kTrainingLogFile;
-  if (!fs::exists(log)) return folder;
-  core::LineReader lines(log, kMaxLogBytes, kMaxLineBytes);
-  ReadLog([&lines](std::string* line) { return lines.Next(line); }, &folder);
-  return folder;
-}
-
-RunFolder ParseRunFolder(const fs::path& path, RunFolderTexts texts) {
-  std::istringstream log(std::move(texts.log));
-  RunFolder folder = ParseFiles(path, std::move(texts));
-  ReadLog([&log](std::string* line) { return static_cast<bool>(std::getline(log, *line)); },
-          &folder);
+  RunFolder folder = ReadFiles(path);
+  ReadLog(&folder);
   return folder;
 }
 

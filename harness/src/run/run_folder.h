@@ -70,18 +70,6 @@ RunFolder ReadRunFolder(const std::filesystem::path& path);
 /// If the evaluation has no result yet, throws Error{kData} with the command that continues it.
 void RequireFinished(const RunFolder& folder);
 
-/// The texts of a run folder's files; empty for missing files.
-struct RunFolderTexts {
-  std::string episodes;
-  std::string eval_log;
-  std::string log;
-  std::string config;
-  std::string manifest;
-};
-
-/// ReadRunFolder for a folder whose files have these texts.
-RunFolder ParseRunFolder(const std::filesystem::path& path, RunFolderTexts texts);
-
 /// Whether a relative path stays inside the folder that it is relative to; false for an empty path.
 bool StaysBelow(const std::string& relative_path);
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "core/copy_bytes.h"
 #include "core/errors.h"
 #include "core/half.h"
 #include "core/json.h"
@@ -132,24 +131,7 @@ std::vector<Entry> ReadEntries(const fs::path& path, const core::JsonView& heade
   return entries;
 }
 
-/// Bytes in memory with the interface of a RegularFile.
-class MemorySource {
- public:
-  explicit MemorySource(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  std::uint64_t size() const { return bytes_.size(); }
-  void ReadExactly(std::span<std::byte> out) {
-    DPB_ASSERT(out.size() <= bytes_.size() - position_);
-    core::CopyBytes(bytes_.subspan(position_, out.size()), out);
-    position_ += out.size();
-  }
-
- private:
-  std::span<const std::byte> bytes_;
-  std::size_t position_ = 0;
-};
-
-template <class Source>
-Array ReadTensor(Source& file, const Entry& entry) {
+Array ReadTensor(core::RegularFile& file, const Entry& entry) {
   Array array(entry.type->dtype, entry.shape);
   if (entry.type->widen == nullptr) {
     file.ReadExactly(array.bytes());
@@ -159,40 +141,6 @@ Array ReadTensor(Source& file, const Entry& entry) {
   file.ReadExactly(std::as_writable_bytes(std::span(stored)));
   std::ranges::transform(stored, array.as<float>().begin(), entry.type->widen);
   return array;
-}
-
-template <class Source>
-Safetensors ReadFrom(Source& file, const fs::path& path) {
-  std::uint64_t header_bytes = 0;
-  if (file.size() < sizeof(header_bytes)) {
-    FailFormat(path, "shorter than the 8 bytes of the header length");
-  }
-  file.ReadExactly(std::as_writable_bytes(std::span(&header_bytes, 1)));
-  if (header_bytes > kMaxHeaderBytes || header_bytes > file.size() - sizeof(header_bytes)) {
-    FailFormat(path, fmt::format("a header of {} bytes in a file of {} (at most {} are accepted)",
-                                 header_bytes, file.size(), kMaxHeaderBytes));
-  }
-
-  // check the whole header before allocating tensors
-  std::string text(header_bytes, '\0');
-  file.ReadExactly(std::as_writable_bytes(std::span(text)));
-  if (!text.starts_with('{')) FailFormat(path, "the header does not begin with '{'");
-  const std::string what = NotValid(path);
-  const Json json = core::ParseJson(text, what, ErrorCode::kCheckpoint);
-  const core::JsonView header(json, what, ErrorCode::kCheckpoint);
-  Safetensors result;
-  if (json.contains(kMetadataKey)) {
-    for (const auto& [key, value] : header.At(kMetadataKey).Members()) {
-      result.metadata[key] = value.template As<std::string>();
-    }
-  }
-  const std::vector<Entry> entries =
-      ReadEntries(path, header, file.size() - sizeof(header_bytes) - header_bytes);
-
-  for (const Entry& entry : entries) {
-    result.tensors.emplace(entry.name, ReadTensor(file, entry));
-  }
-  return result;
 }
 
 /// A tensor to write.
@@ -263,12 +211,36 @@ void WriteTensor(core::AtomicFile* file, const OutgoingTensor& tensor, const fs:
 
 Safetensors ReadSafetensors(const fs::path& path, std::uint64_t max_bytes) {
   core::RegularFile file(path, max_bytes);
-  return ReadFrom(file, path);
-}
+  std::uint64_t header_bytes = 0;
+  if (file.size() < sizeof(header_bytes)) {
+    FailFormat(path, "shorter than the 8 bytes of the header length");
+  }
+  file.ReadExactly(std::as_writable_bytes(std::span(&header_bytes, 1)));
+  if (header_bytes > kMaxHeaderBytes || header_bytes > file.size() - sizeof(header_bytes)) {
+    FailFormat(path, fmt::format("a header of {} bytes in a file of {} (at most {} are accepted)",
+                                 header_bytes, file.size(), kMaxHeaderBytes));
+  }
 
-Safetensors ParseSafetensors(std::span<const std::byte> bytes, const fs::path& path) {
-  MemorySource source(bytes);
-  return ReadFrom(source, path);
+  // check the whole header before allocating tensors
+  std::string text(header_bytes, '\0');
+  file.ReadExactly(std::as_writable_bytes(std::span(text)));
+  if (!text.starts_with('{')) FailFormat(path, "the header does not begin with '{'");
+  const std::string what = NotValid(path);
+  const Json json = core::ParseJson(text, what, ErrorCode::kCheckpoint);
+  const core::JsonView header(json, what, ErrorCode::kCheckpoint);
+  Safetensors result;
+  if (json.contains(kMetadataKey)) {
+    for (const auto& [key, value] : header.At(kMetadataKey).Members()) {
+      result.metadata[key] = value.As<std::string>();
+    }
+  }
+  const std::vector<Entry> entries =
+      ReadEntries(path, header, file.size() - sizeof(header_bytes) - header_bytes);
+
+  for (const Entry& entry : entries) {
+    result.tensors.emplace(entry.name, ReadTensor(file, entry));
+  }
+  return result;
 }
 
 void WriteSafetensors(const fs::path& path, const ArrayMap& tensors,

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,9 +27,6 @@ struct Safetensors {
 /// more than `max_bytes`.
 Safetensors ReadSafetensors(const std::filesystem::path& path,
                             std::uint64_t max_bytes = std::numeric_limits<std::uint64_t>::max());
-
-/// The same for bytes in memory. `path` appears in messages only.
-Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
 /// How float32 tensors lie in a file. In the other two they take half of the bytes, and each number
 /// is rounded: to eleven significant bits in float16, to eight in bfloat16.

@@ -127,17 +127,6 @@ VideoNotes NotesFrom(const NotesReader& reader) {
   return notes;
 }
 
-// These files are not checkpoints, so their errors are kData.
-template <class Read>
-VideoNotes WithDataErrors(const Read& read) {
-  try {
-    return read();
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kCheckpoint) throw;
-    throw Error(ErrorCode::kData, error.what());
-  }
-}
-
 }  // namespace
 
 fs::path VideoNotesFile(const std::string& split, std::uint64_t seed) {
@@ -159,11 +148,12 @@ void WriteVideoNotes(const fs::path& path, const VideoNotes& notes) {
 }
 
 VideoNotes ReadVideoNotes(const fs::path& path) {
-  return WithDataErrors([&] { return NotesFrom({path, ReadSafetensors(path, kMaxNotesBytes)}); });
-}
-
-VideoNotes ParseVideoNotes(std::span<const std::byte> bytes, const fs::path& path) {
-  return WithDataErrors([&] { return NotesFrom({path, ParseSafetensors(bytes, path)}); });
+  try {
+    return NotesFrom({path, ReadSafetensors(path, kMaxNotesBytes)});
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCheckpoint) throw;
+    throw Error(ErrorCode::kData, error.what());  // the file is no checkpoint
+  }
 }
 
 }  // namespace dp_bench::run

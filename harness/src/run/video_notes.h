@@ -1,10 +1,8 @@
 // The plans, motion and rewards of an episode, shown next to its video.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -41,8 +39,5 @@ void WriteVideoNotes(const std::filesystem::path& path, const VideoNotes& notes)
 /// Throws Error{kIo} if the file cannot be read, Error{kData} naming the file and the array that is
 /// missing or has another dtype, shape or range of values.
 VideoNotes ReadVideoNotes(const std::filesystem::path& path);
-
-/// The same for bytes in memory. `path` appears in messages only.
-VideoNotes ParseVideoNotes(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
 }  // namespace dp_bench::run

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
 namespace dp_bench::control {
@@ -46,8 +47,8 @@ std::vector<float> FirstActions(BidPlanner& bid, std::span<const PlanRow> rows) 
 }
 
 TEST(BidPlanner, TakesTheSampleThatContinuesTheOldChunkBest) {
-  CountingPlanner planner;
-  BidPlanner bid(planner, /*n_samples=*/8, kChunkSteps, /*action_dim=*/1);
+  BidPlanner bid(std::make_unique<CountingPlanner>(), /*n_samples=*/8, kChunkSteps,
+                 /*action_dim=*/1);
   const std::vector<float> old_5 = {5.2F, 5.2F};
   const std::vector<float> old_102 = {102.0F, 102.0F, 102.0F};
   const PlanRow rows[] = {{.seed = 0, .committed = old_5, .delay = 1},
@@ -57,8 +58,7 @@ TEST(BidPlanner, TakesTheSampleThatContinuesTheOldChunkBest) {
 }
 
 TEST(BidPlanner, StepsThatAreExecutedInAnyCaseWeighMost) {
-  CountingPlanner planner;
-  BidPlanner bid(planner, 8, kChunkSteps, 1);
+  BidPlanner bid(std::make_unique<CountingPlanner>(), 8, kChunkSteps, 1);
   const std::vector<float> old = {2.0F, 6.0F, 6.0F};
   const PlanRow early[] = {{.seed = 0, .committed = old, .delay = 1}};
   const PlanRow late[] = {{.seed = 0, .committed = old, .delay = 3}};
@@ -67,13 +67,12 @@ TEST(BidPlanner, StepsThatAreExecutedInAnyCaseWeighMost) {
 }
 
 TEST(BidPlanner, ASampleWithoutActionsIsNotTaken) {
-  CountingPlanner planner(/*broken=*/0);
-  BidPlanner bid(planner, 4, kChunkSteps, 1);
+  BidPlanner bid(std::make_unique<CountingPlanner>(/*broken=*/0), 4, kChunkSteps, 1);
   const PlanRow rows[] = {{.seed = 10}};
   EXPECT_EQ(FirstActions(bid, rows)[0], 11);
   EXPECT_EQ(bid.FaultOf(0), "");
 
-  BidPlanner single(planner, 1, kChunkSteps, 1);
+  BidPlanner single(std::make_unique<CountingPlanner>(/*broken=*/0), 1, kChunkSteps, 1);
   EXPECT_TRUE(std::isnan(FirstActions(single, rows)[0]));
   EXPECT_EQ(single.FaultOf(0), "no answer");
 }

@@ -60,7 +60,7 @@ std::vector<control::RecordedObs> Rows() {
 
 std::optional<run::SeedDifference> Certify(FaultyPlanner::Fault fault) {
   FaultyPlanner planner(std::move(fault));
-  return CertifyPolicy(planner, kAsked, Rows());
+  return CertifyPolicy(planner, kAsked, Rows()).difference;
 }
 
 TEST(PolicyCertificates, VerifyAFunctionOfObservationAndSeed) {
@@ -109,7 +109,7 @@ TEST(PolicyCertificates, AllowAPolicyThatRefusesToContinue) {
     if (rows[0].env_step == 0) playing = rows[0].seed;
     asked->row_fault_ = rows[0].seed == playing ? "" : "policy_error: one at a time";
   });
-  EXPECT_FALSE(CertifyPolicy(planner, kAsked, Rows()).has_value());
+  EXPECT_FALSE(CertifyPolicy(planner, kAsked, Rows()).difference.has_value());
 }
 
 TEST(PolicyCertificates, DoNotInterleaveEpisodesOfAPolicyThatSaysThatItPlaysOne) {
@@ -121,7 +121,8 @@ TEST(PolicyCertificates, DoNotInterleaveEpisodesOfAPolicyThatSaysThatItPlaysOne)
       n_refusals += row.seed == playing ? 0 : 1;
     }
   });
-  EXPECT_FALSE(CertifyPolicy(planner, kAsked, Rows(), /*plays_one_episode=*/true).has_value());
+  EXPECT_FALSE(
+      CertifyPolicy(planner, kAsked, Rows(), /*plays_one_episode=*/true).difference.has_value());
   EXPECT_EQ(n_refusals, 0);
 }
 
@@ -188,7 +189,7 @@ TEST(PolicyCertificates, PassOnThatThereIsNoAnswer) {
 TEST(PolicyCertificates, BecomeThoseOfARun) {
   FaultyPlanner planner(
       [n = 0.0F](auto, std::span<float> actions) mutable { actions[0] = n += 1; });
-  const run::DeterminismCertificate certificate = PolicyCertificate(planner, kAsked, Rows());
+  const run::DeterminismCertificate certificate = CertifyPolicy(planner, kAsked, Rows());
   EXPECT_THAT(run::Describe(certificate),
               HasSubstr("outcomes are not a function of the seed: the policy asked again, step 0 "
                         "first differs in 'action[0]'"));

@@ -1,6 +1,4 @@
 // Recorded steps are what the env showed and was given, and recording them changes nothing else.
-#include "rollout/episode_recording.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -8,6 +6,7 @@
 #include <map>
 
 #include "harness/rollout/fixture.h"
+#include "rollout/episode_slot.h"
 #include "run/safetensors.h"
 #include "support/folder_content.h"
 #include "support/record_hash.h"

@@ -31,28 +31,32 @@ TEST(Latency, LateIsWhatTakesLongerThanTheDeadline) {
 }
 
 TEST(Latency, JsonSaysAtWhichBatchSizeItWasMeasured) {
-  PolicyLatency latency = {
-      .control_hz = 10.0,
-      .alone = {.batch_size = 1, .chunk_s = {0.02, 0.3}, .stage_s = {{"denoising step", {0.001}}}}};
-  nlohmann::json file = ToJson(Summarize(latency));
+  const PlanningLatency alone = {
+      .batch_size = 1, .chunk_s = {0.02, 0.3}, .stage_s = {{"denoising step", {0.001}}}};
+  PolicyLatencySummary latency = {
+      .control_hz = 10.0, .deadline_s = 0.1, .alone = Summarize(alone, 0.1)};
+  nlohmann::json file = ToJson(latency);
   EXPECT_EQ(file["deadline_ms"], 100.0);
   EXPECT_EQ(file["batch_1"]["batch_size"], 1);
   EXPECT_EQ(file["batch_1"]["share_late"], 0.5);
   EXPECT_EQ(file["batch_1"]["chunk"]["p50_ms"], 20.0);
   EXPECT_EQ(file["batch_1"]["stages"]["denoising step"]["n"], 1);
   EXPECT_TRUE(file["rollouts"].is_null());
-  latency.in_rollouts = {.batch_size = 16, .chunk_s = {0.04}, .stage_s = {}};
-  const nlohmann::json whole = ToJson(Summarize(latency));
+  latency.in_rollouts = Summarize({.batch_size = 16, .chunk_s = {0.04}, .stage_s = {}}, 0.1);
+  const nlohmann::json whole = ToJson(latency);
   EXPECT_EQ(whole["rollouts"]["batch_size"], 16);
 }
 
 TEST(Latency, IsReadBackAsItWas) {
-  const PolicyLatency latency = {
-      .control_hz = 10.0,
-      .alone = {.batch_size = 1, .chunk_s = {0.25, 0.5}, .stage_s = {{"denoising step", {0.125}}}},
-      .is_of_recorded_obs = false,
-      .in_rollouts = {.batch_size = 16, .chunk_s = {0.0625}, .stage_s = {}}};
-  const PolicyLatencySummary read = ParseLatency(ToJson(Summarize(latency)).dump(), "here");
+  const PlanningLatency alone = {
+      .batch_size = 1, .chunk_s = {0.25, 0.5}, .stage_s = {{"denoising step", {0.125}}}};
+  const PlanningLatency in_rollouts = {.batch_size = 16, .chunk_s = {0.0625}, .stage_s = {}};
+  const PolicyLatencySummary latency = {.control_hz = 10.0,
+                                        .deadline_s = 0.1,
+                                        .alone = Summarize(alone, 0.1),
+                                        .is_of_recorded_obs = false,
+                                        .in_rollouts = Summarize(in_rollouts, 0.1)};
+  const PolicyLatencySummary read = ParseLatency(ToJson(latency).dump(), "here");
   EXPECT_FALSE(read.is_of_recorded_obs);
   EXPECT_DOUBLE_EQ(read.deadline_s, 0.1);
   EXPECT_DOUBLE_EQ(read.alone.chunk.max_s, 0.5);
