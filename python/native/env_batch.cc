@@ -66,13 +66,12 @@ void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk,
   if (first_error) std::rethrow_exception(first_error);
 }
 
-EnvBatch::EnvBatch(const Factory& factory, int num_envs, int n_threads, std::size_t max_chunk,
-                   Autoreset autoreset, int max_episode_steps)
-    : autoreset_(autoreset),
-      max_episode_steps_(max_episode_steps),
+EnvBatch::EnvBatch(const Factory& factory, const BatchOptions& options, std::size_t max_chunk)
+    : autoreset_(options.autoreset),
+      max_episode_steps_(options.max_episode_steps),
       max_chunk_(max_chunk),
-      workers_(n_threads) {
-  for (int i = 0; i < num_envs; ++i) envs_.push_back({.simulation = factory()});
+      workers_(options.n_threads) {
+  for (int i = 0; i < options.num_envs; ++i) envs_.push_back({.simulation = factory()});
   if (max_episode_steps_ < 0) max_episode_steps_ = spec().max_steps;
 }
 

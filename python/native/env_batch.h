@@ -18,6 +18,14 @@ namespace dp_bench::python {
 /// end.
 enum class Autoreset { kNextStep, kSameStep, kDisabled, kNone };
 
+/// How envs step together.
+struct BatchOptions {
+  int num_envs = 1;
+  int n_threads = 1;  // with the calling thread
+  Autoreset autoreset = Autoreset::kNone;
+  int max_episode_steps = 0;  // 0: no limit, -1: that of the spec
+};
+
 /// Where a step or reset writes, one row per env.
 struct EnvRows {
   std::vector<std::byte*> obs;  // per array of the spec
@@ -60,11 +68,9 @@ class EnvBatch {
  public:
   using Factory = std::function<std::unique_ptr<Simulation>()>;
 
-  /// `max_chunk`: envs that a worker steps at once, more for quick steps. `max_episode_steps`: 0
-  /// means no limit, -1 that of the spec. Throws what `factory` throws, and std::system_error if
-  /// the system refuses a thread.
-  EnvBatch(const Factory& factory, int num_envs, int n_threads, std::size_t max_chunk,
-           Autoreset autoreset, int max_episode_steps);
+  /// `max_chunk`: envs that a worker steps at once, more for quick steps. Throws what `factory`
+  /// throws, and std::system_error if the system refuses a thread.
+  EnvBatch(const Factory& factory, const BatchOptions& options, std::size_t max_chunk);
 
   std::size_t num_envs() const { return envs_.size(); }
   const SimulationSpec& spec() const { return envs_.front().simulation->spec(); }

@@ -158,7 +158,6 @@ using namespace nb::literals;
 
 NB_MODULE(_core, m) {
   using namespace dp_bench::python;
-  constexpr std::size_t kMaxChunk = 32;  // a step takes less than a microsecond
   m.doc() = "PushT of dp_bench.";
   BindBatch(m);
   m.attr("SUCCESS_COVERAGE") = kSuccessCoverage;
@@ -167,8 +166,9 @@ NB_MODULE(_core, m) {
   m.def(
       "make_batch",
       [](const std::vector<std::string>& obs, const BatchOptions& options) {
-        return MakeBatch([&] { return std::make_unique<PushtSimulation>(obs); }, options,
-                         kMaxChunk);
+        // a step takes less than a microsecond
+        return std::make_unique<EnvBatch>([&] { return std::make_unique<PushtSimulation>(obs); },
+                                          options, /*max_chunk=*/32);
       },
       "obs"_a, "options"_a,
       "`obs`: of state, environment_state, agent_pos and pixels. Seeds start as in "
