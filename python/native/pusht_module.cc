@@ -1,7 +1,6 @@
 // The extension module dp_bench._core: PushT with gym-pusht's starts, observations, scores and
 // rounding, on the physics of the env plugin `pusht`. It needs no library beyond the C library.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/array.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -161,8 +160,6 @@ NB_MODULE(_core, m) {
   m.doc() = "PushT of dp_bench.";
   BindBatch(m);
   m.attr("SUCCESS_COVERAGE") = kSuccessCoverage;
-  m.def("legacy_start", &LegacyStart, "seed"_a,
-        "The start that diffusion_policy draws with this seed: agent x, y, block x, y, angle.");
   m.def(
       "make_batch",
       [](const std::vector<std::string>& obs, const BatchOptions& options) {
