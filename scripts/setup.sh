@@ -32,6 +32,7 @@ if grep -qs '^VERSION_ID="22.04"' /etc/os-release; then packages+=(libmsgpack-de
 if [ -n "${DPB_WITH_CLANG:-}" ]; then packages+=(clang); fi
 
 wheels=$(sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' scripts/requirements.txt)
+if [ -n "${DPB_TORCH_DIR:-}" ]; then wheels=$(grep -v '^torch==' <<<"$wheels"); fi
 
 # only for scripts/check.sh; other versions format otherwise and find other things
 if [ -n "${DPB_WITH_CHECKS:-}" ]; then
@@ -64,14 +65,6 @@ while read -r requirement; do
   compgen -G ".venv/lib/python3*/site-packages/${name//-/_}-${version}*.dist-info" >/dev/null ||
     missing_wheels+=("$requirement")
 done <<<"$wheels"
-
-if [ -n "${DPB_TORCH_DIR:-}" ]; then
-  kept=()
-  for requirement in "${missing_wheels[@]}"; do
-    [[ $requirement == torch==* ]] || kept+=("$requirement")
-  done
-  missing_wheels=("${kept[@]}")
-fi
 
 if [ ${#missing_wheels[@]} -gt 0 ]; then
   echo "setup: installing into .venv: ${missing_wheels[*]}"

@@ -140,6 +140,7 @@ void Render(EnvBatch& batch, std::size_t env, const Image& image) {
   std::ranges::copy(frame.pixels, image.data());
 }
 
+/// The name of a gymnasium.vector.AutoresetMode, or NONE.
 Autoreset ParseAutoreset(const std::string& mode) {
   if (mode == "NEXT_STEP") return Autoreset::kNextStep;
   if (mode == "SAME_STEP") return Autoreset::kSameStep;
@@ -161,17 +162,17 @@ void TranslateError(const std::exception_ptr& thrown, void* /*payload*/) {
 
 }  // namespace
 
-std::unique_ptr<EnvBatch> MakeBatch(const EnvBatch::Factory& factory, const BatchOptions& options,
-                                    std::size_t max_chunk) {
-  return std::make_unique<EnvBatch>(factory, options.num_envs, options.n_threads, max_chunk,
-                                    ParseAutoreset(options.autoreset), options.max_episode_steps);
-}
-
 void BindBatch(nb::module_& m) {
   nb::register_exception_translator(&TranslateError);
   nb::class_<BatchOptions>(m, "BatchOptions", "How many envs step together, and how.")
-      .def(nb::init<int, int, std::string, int>(), "num_envs"_a, "n_threads"_a, "autoreset"_a,
-           "max_episode_steps"_a);
+      .def(
+          "__init__",
+          [](BatchOptions* place, int num_envs, int n_threads, const std::string& autoreset,
+             int max_episode_steps) {
+            new (place)
+                BatchOptions{num_envs, n_threads, ParseAutoreset(autoreset), max_episode_steps};
+          },
+          "num_envs"_a, "n_threads"_a, "autoreset"_a, "max_episode_steps"_a);
   nb::class_<EnvBatch>(m, "EnvBatch", "Simulations that step together on a thread pool.")
       .def("spec", &Describe,
            "obs (name, shape and dtype of each array), action_low, action_high, control_hz, "

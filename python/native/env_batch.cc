@@ -19,27 +19,33 @@ std::string EnvName(std::size_t env) { return "env " + std::to_string(env); }
 
 }  // namespace
 
-WorkerTeam::WorkerTeam(int n_workers)
-    : n_workers_(static_cast<std::size_t>(n_workers)), process_id_(::getpid()) {
-  if (n_workers > 1) pool_ = std::make_unique<core::ThreadPool>(n_workers - 1);
+EnvBatch::EnvBatch(const Factory& factory, const BatchOptions& options, std::size_t max_chunk)
+    : autoreset_(options.autoreset),
+      max_episode_steps_(options.max_episode_steps),
+      max_chunk_(max_chunk),
+      n_threads_(static_cast<std::size_t>(options.n_threads)),
+      process_id_(::getpid()) {
+  if (options.n_threads > 1) pool_ = std::make_unique<core::ThreadPool>(options.n_threads - 1);
+  for (int i = 0; i < options.num_envs; ++i) envs_.push_back({.simulation = factory()});
+  if (max_episode_steps_ < 0) max_episode_steps_ = spec().max_steps;
 }
 
-WorkerTeam::~WorkerTeam() {
+EnvBatch::~EnvBatch() {
   // a forked process has the pool but not its threads, so it could not join them
   if (::getpid() != process_id_) static_cast<void>(pool_.release());
 }
 
-void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk,
-                         const std::function<void(std::size_t index)>& work) {
+void EnvBatch::ForEachEnv(const std::function<void(std::size_t env)>& work) {
   if (pool_ != nullptr && ::getpid() != process_id_) {
     throw Error(ErrorCode::kEnv,
                 "this vector env belongs to the process that forked this one; create another here");
   }
-  const std::size_t chunk = std::clamp<std::size_t>(n / (4 * n_workers_), 1, max_chunk);
+  const std::size_t n = envs_.size();
+  const std::size_t chunk = std::clamp<std::size_t>(n / (4 * n_threads_), 1, max_chunk_);
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::size_t first_failed = n;
-  std::exception_ptr first_error;  // of the lowest index
+  std::exception_ptr first_error;
   const auto take_chunks = [&] {
     for (std::size_t begin = next.fetch_add(chunk); begin < n; begin = next.fetch_add(chunk)) {
       for (std::size_t i = begin; i < std::min(begin + chunk, n); ++i) {
@@ -54,8 +60,8 @@ void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk,
       }
     }
   };
-  std::latch others(static_cast<std::ptrdiff_t>(n_workers_) - 1);
-  for (std::size_t worker = 1; worker < n_workers_; ++worker) {
+  std::latch others(static_cast<std::ptrdiff_t>(n_threads_) - 1);
+  for (std::size_t thread = 1; thread < n_threads_; ++thread) {
     pool_->Submit([&] {
       take_chunks();
       others.count_down();
@@ -66,21 +72,11 @@ void WorkerTeam::ForEach(std::size_t n, std::size_t max_chunk,
   if (first_error) std::rethrow_exception(first_error);
 }
 
-EnvBatch::EnvBatch(const Factory& factory, int num_envs, int n_threads, std::size_t max_chunk,
-                   Autoreset autoreset, int max_episode_steps)
-    : autoreset_(autoreset),
-      max_episode_steps_(max_episode_steps),
-      max_chunk_(max_chunk),
-      workers_(n_threads) {
-  for (int i = 0; i < num_envs; ++i) envs_.push_back({.simulation = factory()});
-  if (max_episode_steps_ < 0) max_episode_steps_ = spec().max_steps;
-}
-
 void EnvBatch::Reset(std::span<const bool> mask, const EnvStarts& starts, const EnvRows& rows) {
   for (std::size_t i = 0; i < envs_.size(); ++i) {
     if (!mask[i]) RequireStarted(i);
   }
-  workers_.ForEach(envs_.size(), max_chunk_, [&](std::size_t env) {
+  ForEachEnv([&](std::size_t env) {
     rows.is_reset[env] = false;
     if (mask[env]) Restart(env, starts, rows);
     WriteRow(env, /*is_success=*/false, rows);
@@ -130,7 +126,7 @@ void EnvBatch::Step(std::span<const double> actions, const EnvStarts& starts, co
                     const EnvRows& final_rows) {
   RequireSteppable(actions);
   const std::size_t action_dim = actions.size() / envs_.size();
-  workers_.ForEach(envs_.size(), max_chunk_, [&](std::size_t env) {
+  ForEachEnv([&](std::size_t env) {
     StepEnv(env, actions.subspan(env * action_dim, action_dim), starts, rows, final_rows);
   });
 }

@@ -18,6 +18,14 @@ namespace dp_bench::python {
 /// end.
 enum class Autoreset { kNextStep, kSameStep, kDisabled, kNone };
 
+/// How envs step together.
+struct BatchOptions {
+  int num_envs = 1;
+  int n_threads = 1;  // with the calling thread
+  Autoreset autoreset = Autoreset::kNone;
+  int max_episode_steps = 0;  // 0: no limit, -1: that of the spec
+};
+
 /// Where a step or reset writes, one row per env.
 struct EnvRows {
   std::vector<std::byte*> obs;  // per array of the spec
@@ -35,36 +43,15 @@ struct EnvStarts {
   std::span<const double> states;        // [num_envs, state_size]; they replace the seeds if given
 };
 
-/// Threads that share a loop over envs with the calling thread.
-class WorkerTeam {
- public:
-  /// `n_workers` includes the calling thread. Throws std::system_error if the system refuses a
-  /// thread.
-  explicit WorkerTeam(int n_workers);
-  ~WorkerTeam();
-
-  /// Calls `work` once for each index below `n`. A worker takes up to `max_chunk` indices at once:
-  /// more for quick work, 1 for slow work, so that no worker waits for the last one. If calls
-  /// throw, the others still happen, and the error of the lowest index is thrown afterwards. Throws
-  /// Error{kEnv} in a process that was forked from the one with the threads.
-  void ForEach(std::size_t n, std::size_t max_chunk,
-               const std::function<void(std::size_t index)>& work);
-
- private:
-  std::size_t n_workers_;
-  std::unique_ptr<core::ThreadPool> pool_;  // null with one worker
-  int process_id_;                          // of the threads
-};
-
 class EnvBatch {
  public:
   using Factory = std::function<std::unique_ptr<Simulation>()>;
 
-  /// `max_chunk`: envs that a worker steps at once, more for quick steps. `max_episode_steps`: 0
-  /// means no limit, -1 that of the spec. Throws what `factory` throws, and std::system_error if
-  /// the system refuses a thread.
-  EnvBatch(const Factory& factory, int num_envs, int n_threads, std::size_t max_chunk,
-           Autoreset autoreset, int max_episode_steps);
+  /// `max_chunk`: envs that a thread takes at most at once: more for quick steps, 1 for slow ones,
+  /// so that no thread waits for the last one. Throws what `factory` throws, and std::system_error
+  /// if the system refuses a thread.
+  EnvBatch(const Factory& factory, const BatchOptions& options, std::size_t max_chunk);
+  ~EnvBatch();
 
   std::size_t num_envs() const { return envs_.size(); }
   const SimulationSpec& spec() const { return envs_.front().simulation->spec(); }
@@ -94,6 +81,11 @@ class EnvBatch {
     bool has_ended = false;
   };
 
+  /// Calls `work` once for each env, on all threads. If calls throw, the others still happen, and
+  /// the error of the first env is thrown afterwards. Throws Error{kEnv} in a process that was
+  /// forked from the one with the threads.
+  void ForEachEnv(const std::function<void(std::size_t env)>& work);
+
   void RequireStarted(std::size_t env) const;
   void RequireSteppable(std::span<const double> actions) const;
   void Restart(std::size_t env, const EnvStarts& starts, const EnvRows& rows);
@@ -104,8 +96,10 @@ class EnvBatch {
   Autoreset autoreset_;
   int max_episode_steps_;
   std::size_t max_chunk_;
+  std::size_t n_threads_;  // with the calling thread
+  int process_id_;         // of the threads
   std::vector<Instance> envs_;
-  WorkerTeam workers_;
+  std::unique_ptr<core::ThreadPool> pool_;  // null with one thread
 };
 
 }  // namespace dp_bench::python

@@ -19,7 +19,7 @@ NB_MODULE(_kuavo, m) {
   m.def(
       "make_batch",
       [](const std::string& params, const BatchOptions& options) {
-        return MakeBatch(
+        return std::make_unique<EnvBatch>(
             [&] {
               const Config config = Config::FromJson(params, "the arguments");
               auto env = std::make_unique<kuavo_dualarm::KuavoEnv>(config);

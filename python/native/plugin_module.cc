@@ -24,7 +24,7 @@ NB_MODULE(_plugins, m) {
       [](const std::string& section, const std::vector<std::string>& plugin_dirs,
          const BatchOptions& options) {
         const std::vector<std::filesystem::path> folders(plugin_dirs.begin(), plugin_dirs.end());
-        return MakeBatch(
+        return std::make_unique<EnvBatch>(
             [&] {
               const Config config = Config::FromJson(section, "the arguments");
               return std::make_unique<EnvSimulation>(LoadEnv(config, folders));

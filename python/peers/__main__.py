@@ -22,6 +22,7 @@ PEERS = (
     "gym_pusht_env",
     "metaworld_env",
 )
+UNITS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 BF16", "avx512f": "AVX-512", "avx2": "AVX2"}  # by flag, best first
 MISSING = 3  # the exit code of measure.py if the peer cannot be measured here
 
 
@@ -39,18 +40,9 @@ def describe_machine(device):
         return torch.cuda.get_device_name(device)
     text = pathlib.Path("/proc/cpuinfo").read_text()
     processor = re.search(r"model name\s*: (.*)", text)
-    units = [
-        name
-        for flag, name in (
-            ("amx_bf16", "AMX"),
-            ("avx512_bf16", "AVX-512 BF16"),
-            ("avx512f", "AVX-512"),
-            ("avx2", "AVX2"),
-        )
-        if re.search(rf"\b{flag}\b", text)
-    ]
     name = processor.group(1) if processor else "unknown processor"
-    return f"{name}, {units[0] if units else 'no AVX2'}, {os.cpu_count()} cores"
+    unit = next((unit for flag, unit in UNITS.items() if re.search(rf"\b{flag}\b", text)), "no AVX2")
+    return f"{name}, {unit}, {os.cpu_count()} cores"
 
 
 def measure(path, options):

@@ -6,23 +6,6 @@ import sys
 BEGIN, END = "<!-- begin of `dp_bench bench peers` -->", "<!-- end of `dp_bench bench peers` -->"
 
 
-def summarize(row):
-    """The medians of a row [ms], its ratios, and the share of the limit that ours reaches (None if unknown)."""
-    way = min(row["peer_ms"], key=lambda name: statistics.median(row["peer_ms"][name]))
-    theirs = row["peer_ms"][way]
-    ratios = [a / b for a, b in zip(theirs, row["ours_ms"])]
-    limits = [limit / ours for limit, ours in zip(row["limit_ms"], row["ours_ms"]) if limit]
-    return {
-        "way": way,
-        "peer": statistics.median(theirs),
-        "ours": statistics.median(row["ours_ms"]),
-        "ratio": statistics.median(ratios),
-        "least": min(ratios),
-        "most": max(ratios),
-        "share": statistics.median(limits) if limits else None,
-    }
-
-
 def time_text(ms):
     if ms < 0.1:
         return f"{1e3 * ms:.3g} µs"
@@ -34,15 +17,19 @@ def ratio_text(ratio):
 
 
 def cells(row):
-    found = summarize(row)
-    ours = time_text(found["ours"])
+    """The medians of a row, those of the peer's fastest way, its ratios, and the share of the limit that ours reaches."""
+    way = min(row["peer_ms"], key=lambda name: statistics.median(row["peer_ms"][name]))
+    theirs = row["peer_ms"][way]
+    ratios = [a / b for a, b in zip(theirs, row["ours_ms"])]
+    shares = [limit / ours for limit, ours in zip(row["limit_ms"], row["ours_ms"]) if limit]
+    peer, ours = time_text(statistics.median(theirs)), time_text(statistics.median(row["ours_ms"]))
     return [
         row["work"],
-        f"{time_text(found['peer'])}" + (f" ({found['way']})" if len(row["peer_ms"]) > 1 else ""),
+        f"{peer} ({way})" if len(row["peer_ms"]) > 1 else peer,
         f"{ours} ({row['ours']})" if row["ours"] else ours,
-        ratio_text(found["ratio"]),
-        f"{ratio_text(found['least'])} to {ratio_text(found['most'])}",
-        f"{100 * found['share']:.0f} %" if found["share"] else "",
+        ratio_text(statistics.median(ratios)),
+        f"{ratio_text(min(ratios))} to {ratio_text(max(ratios))}",
+        f"{100 * statistics.median(shares):.0f} %" if shares else "",
     ]
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from websockets.sync.server import Server, ServerConnection
 
 Observation = dict[str, Any]
+Player = Callable[[Observation, int, int], Any]  # of observation, seed and step
 
 _USUAL_PORT = 8000
 _PORT_VARIABLE = "DP_BENCH_PORT_FD"  # the descriptor to which the port is written: harness/src/remote/server_process.h
@@ -99,10 +100,8 @@ def make_server(
         raise ProgramError(_LACKS_PACKAGES) from error
     if port is None:
         port = 0 if _PORT_VARIABLE in os.environ else _USUAL_PORT
-    players = _Players(policy)
-    own: dict[str, Any] = {"windows": True, "stateful": players.know_episodes, "micro_batch": 1}
-    if players.share_an_object:
-        own["one_episode"] = True  # at a time
+    new_player, traits = _players_of(policy)
+    own: dict[str, Any] = {"windows": True, "stateful": True, "micro_batch": 1, **traits}
     if n_obs_steps is not None:
         own["n_obs_steps"] = n_obs_steps
     greeting = pack({**(metadata or {}), "dp_bench": own})
@@ -114,7 +113,7 @@ def make_server(
         for message in connection:
             try:
                 with lock:
-                    session = session or _Session(players)
+                    session = session or _Session(new_player)
                     answer: bytes | str = session.answer(message)
             except (Exception, SystemExit) as error:  # noqa: BLE001 (the author sees all of it, the client its last line)
                 traceback.print_exc()
@@ -175,30 +174,20 @@ def unpack(message: bytes) -> Any:
     return msgpack.unpackb(message, object_hook=from_map)
 
 
-class _Players:
-    """What plays episodes, as functions of (observation, seed, step)."""
-
-    def __init__(self, policy: Any) -> None:
-        made = policy.func if isinstance(policy, functools.partial) else policy
-        self._policy = policy
-        self._shared: Callable[[Observation, int, int], Any] | None = None
-        self.know_episodes = True  # so that none is asked twice about a step
-        self.share_an_object = False
-        if inspect.isclass(made):
-            _require_acting(made)
-        elif hasattr(policy, "act"):
-            _require_acting(policy)
-            self._shared = _Episodes(policy)
-            self.share_an_object = True
-        elif callable(policy):
-            self._shared = _with_wanted_numbers(policy)
-            self.know_episodes = False
-        else:
-            raise TypeError(f"expected a function, or a class or object with reset and act, found {policy!r}")
-
-    def new(self) -> Callable[[Observation, int, int], Any]:
-        """For an episode."""
-        return self._shared or _Episodes(self._policy())
+def _players_of(policy: Any) -> tuple[Callable[[], Player], dict[str, bool]]:
+    """How to make a player for an episode, and what dp_bench must know about the players."""
+    made = policy.func if isinstance(policy, functools.partial) else policy
+    if inspect.isclass(made):
+        _require_acting(made)
+        return lambda: _Episodes(policy()), {}
+    if hasattr(policy, "act"):
+        _require_acting(policy)
+        shared = _Episodes(policy)
+        return lambda: shared, {"one_episode": True}  # at a time
+    if callable(policy):
+        ask = _with_wanted_numbers(policy)
+        return lambda: ask, {"stateful": False}  # it may be asked twice about a step
+    raise TypeError(f"expected a function, or a class or object with reset and act, found {policy!r}")
 
 
 class _Episodes:
@@ -223,9 +212,9 @@ class _Episodes:
 class _Session:
     """A connection: at a time, one episode of a policy with memory."""
 
-    def __init__(self, players: _Players) -> None:
-        self._players = players
-        self._player = players.new()
+    def __init__(self, new_player: Callable[[], Player]) -> None:
+        self._new_player = new_player
+        self._player = new_player()
         self._seed = 0
         self._step = 0
         self._has_played = False
@@ -242,7 +231,7 @@ class _Session:
             return pack({"status": "reset successful"})
         self._step = int(observation.pop("step", self._step))
         if self._step == 0 and self._has_played:
-            self._player = self._players.new()
+            self._player = self._new_player()
         self._has_played = True
         begin = time.perf_counter()
         actions = _require_actions(self._player(observation, self._seed, self._step))
@@ -257,7 +246,7 @@ def _require_acting(policy: Any) -> None:
         raise TypeError(f"expected a policy with reset and act, found {policy!r} without {' and '.join(missing)}")
 
 
-def _with_wanted_numbers(policy: Callable[..., Any]) -> Callable[[Observation, int, int], Any]:
+def _with_wanted_numbers(policy: Callable[..., Any]) -> Player:
     """The function, which gets seed and step if it has parameters of these names."""
     parameters = inspect.signature(policy).parameters.values()
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
