@@ -127,6 +127,21 @@ status=0
 grep -q "FAILED  broken on still: .*bogus" failed.txt || fail "$(cat failed.txt)"
 grep -q "broken on noisy" failed.txt || fail "a failed step stops the others: $(cat failed.txt)"
 
+# a step that is killed
+cat >suite.json <<JSON
+{"name": "ended", "policies": [{"policy": "random", "trained": false}], "tasks": [{"env": "point_mass"}],
+ "overrides": ["env_runner.n_test=1000000", "env_runner.n_videos=0"]}
+JSON
+"${run[@]}" --output ended >ended.txt 2>&1 &
+until step=$(pgrep -f "output $work/ended/cells"); do kill -0 $! || fail "$(cat ended.txt)"; sleep 0.05; done
+kill -9 $step
+status=0
+wait $! || status=$?
+[ "$status" -eq 137 ] || fail "a step was killed, but the suite ended with $status: $(cat ended.txt)"
+for file in ended.txt ended/suite.html; do
+  grep -q "ended by signal 9 (Killed); .*fewer --jobs" $file || fail "$file does not name the signal: $(cat ended.txt)"
+done
+
 # rows of one checkpoint that differ in their delay (the example of docs/guide/suites.md)
 checkpoint=$(readlink -f whole/cells/unet_hybrid/still/seed_42-*/run)
 late='"env_runner.chunking.delay=4", "env_runner.chunking.execute=4"'
