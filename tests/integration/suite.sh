@@ -127,6 +127,17 @@ status=0
 grep -q "FAILED  broken on still: .*bogus" failed.txt || fail "$(cat failed.txt)"
 grep -q "broken on noisy" failed.txt || fail "a failed step stops the others: $(cat failed.txt)"
 
+# without all cells there is nothing to allocate
+python3 - <<'PYTHON'
+import json
+table = json.load(open("whole/suite.json"))
+assert {(cell["policy"], cell["task"]) for cell in table["missing_cells"]} == {("broken", "still"), ("broken", "noisy")}
+table["missing_cells"] = [{"policy": "random", "task": "still", "seed": 42}]
+json.dump(table, open("part.json", "w"))
+PYTHON
+grep -q "FAILED: broken on still" whole/suite.md || fail "$(cat whole/suite.md)"
+expect_exit 6 "two policies or more with all cells" "$dp_bench" compare part.json --allocate 100
+
 # a step that is killed
 cat >suite.json <<JSON
 {"name": "ended", "policies": [{"policy": "random", "trained": false}], "tasks": [{"env": "point_mass"}],

@@ -35,7 +35,7 @@ struct SuiteRanking {
   std::vector<SuitePair> on_tasks;  // those of the first task, and so on
   std::vector<SuitePlace> places;   // over all tasks first, then task by task
 
-  /// None if the policy lacks cells, or if there is no other policy.
+  /// None if the policy lacks cells, of tasks or training seeds, or if there is no other policy.
   const SuitePlace* PlaceOf(const std::string& policy, const std::string& task = "") const;
 };
 

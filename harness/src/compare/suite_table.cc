@@ -51,6 +51,12 @@ void VisitExpert(const core::JsonFields& fields, SuiteExpert* expert) {
   fields("n", &expert->n);
 }
 
+void VisitMissing(const core::JsonFields& fields, MissingCell* cell) {
+  fields("policy", &cell->policy);
+  fields("task", &cell->task);
+  fields("seed", &cell->seed);
+}
+
 template <class T, class Visit>
 Json ListOf(const std::vector<T>& values, const Visit& visit) {
   Json list = Json::array();
@@ -130,6 +136,7 @@ std::optional<SuiteMean> MeanOf(const SuiteTable& table, std::span<const SuiteRa
     const auto rate = std::ranges::find_if(rates, [&](const SuiteRate& each) {
       return each.policy == policy && each.task == task.name;
     });
+    mean.is_part = mean.is_part || rate == rates.end() || rate->is_part;
     if (rate == rates.end()) continue;
     ++mean.n_tasks;
     mean.mean += rate->any_time.rate;
@@ -208,6 +215,12 @@ std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string
   return cells;
 }
 
+bool LacksCells(const SuiteTable& table, const std::string& policy, const std::string& task) {
+  return std::ranges::any_of(table.missing, [&](const MissingCell& cell) {
+    return cell.policy == policy && cell.task == task;
+  });
+}
+
 std::vector<SuiteRate> RatesOf(const SuiteTable& table) {
   std::vector<SuiteRate> rates;
   for (const std::string& policy : table.policies) {
@@ -226,6 +239,7 @@ std::vector<SuiteRate> RatesOf(const SuiteTable& table) {
       SuiteRate rate = {
           .policy = policy, .task = task.name, .any_time = RateOf(successes, n_units)};
       rate.n_policy_faults = n_faults;
+      rate.is_part = LacksCells(table, policy, task.name);
       rate.without_faults = WithoutFaults(rate.any_time.n_success, successes.size(), n_faults);
       if (at_end.size() == successes.size()) rate.at_end = RateOf(at_end, n_units);
       rates.push_back(std::move(rate));
@@ -253,13 +267,15 @@ Json ToJson(const SuiteTable& table) {
   Json others = Json::array();
   for (const SuiteCell& cell : table.cells) cells.push_back(CellJson(cell));
   for (const SuiteCell& cell : table.other_cells) others.push_back(CellJson(cell));
-  return {{"name", table.name},
-          {"policies", table.policies},
-          {"tasks", ListOf(table.tasks, &VisitTask)},
-          {"seeds", table.seeds},
-          {"experts", ListOf(table.experts, &VisitExpert)},
-          {"cells", cells},
-          {"other_cells", others}};
+  Json json = {{"name", table.name},
+               {"policies", table.policies},
+               {"tasks", ListOf(table.tasks, &VisitTask)},
+               {"seeds", table.seeds},
+               {"experts", ListOf(table.experts, &VisitExpert)},
+               {"cells", cells},
+               {"other_cells", others}};
+  if (!table.missing.empty()) json["missing_cells"] = ListOf(table.missing, &VisitMissing);
+  return json;
 }
 
 SuiteTable ReadSuiteTable(const std::filesystem::path& file) {
@@ -273,6 +289,9 @@ SuiteTable ReadSuiteTable(const std::filesystem::path& file) {
                       .cells = ReadList<SuiteCell>(view, "cells", &VisitCell),
                       .experts = ReadList<SuiteExpert>(view, "experts", &VisitExpert),
                       .other_cells = ReadList<SuiteCell>(view, "other_cells", &VisitCell)};
+  if (view.Has("missing_cells")) {
+    table.missing = ReadList<MissingCell>(view, "missing_cells", &VisitMissing);
+  }
   RequireDistinct(table, view);
   std::vector<SuiteCell> all = table.cells;
   all.insert(all.end(), table.other_cells.begin(), table.other_cells.end());

@@ -53,6 +53,15 @@ struct SuiteTaskName {
   bool operator==(const SuiteTaskName&) const = default;
 };
 
+/// A cell without outcomes.
+struct MissingCell {
+  std::string policy;
+  std::string task;
+  std::uint64_t seed = 0;  // of the training
+
+  bool operator==(const MissingCell&) const = default;
+};
+
 struct SuiteTable {
   std::string name;
   std::vector<std::string> policies;
@@ -61,6 +70,7 @@ struct SuiteTable {
   std::vector<SuiteCell> cells;  // those that are done, in the order of policies, tasks and seeds
   std::vector<SuiteExpert> experts;
   std::vector<SuiteCell> other_cells;  // with other settings, kept for the case that they come back
+  std::vector<MissingCell> missing;    // in the order of `cells`; files of older builds have none
 
   bool operator==(const SuiteTable&) const = default;
 };
@@ -80,11 +90,15 @@ struct SuiteRate {
   int n_policy_faults = 0;
   /// Of the episodes without a policy fault; none if all episodes or none have one.
   std::optional<double> without_faults;
+  bool is_part = false;  // cells are missing
 };
 
 /// The cells of a policy on a task, one for each training seed.
 std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string& policy,
                                       const std::string& task);
+
+/// Whether a policy lacks one of them.
+bool LacksCells(const SuiteTable& table, const std::string& policy, const std::string& task);
 
 /// Those that have a cell.
 std::vector<SuiteRate> RatesOf(const SuiteTable& table);
@@ -98,6 +112,7 @@ struct SuiteMean {
   bool is_all = false;  // over the tasks of all groups
   int n_tasks = 0;      // with a cell
   int n_wanted = 0;
+  bool is_part = false;  // cells are missing, of whole tasks or of some training seeds
   double mean = 0.0;
   double low = 0.0;
   double high = 1.0;

@@ -169,8 +169,15 @@ compare::SuiteTable SuiteResults::Table() const {
   for (const SuitePolicy& policy : suite_.policies) {
     table.policies.push_back(policy.name);
     for (const SuiteTask& task : suite_.tasks) {
-      for (const auto& [step, cell] : cells_) {  // seed by seed, as the steps
-        if (cell.policy == policy.name && cell.task == task.name) table.cells.push_back(cell);
+      for (std::size_t i = 0; i < steps_.size(); ++i) {  // seed by seed
+        const std::optional<compare::SuiteCell>& wanted = steps_[i].cell;
+        if (!wanted || wanted->policy != policy.name || wanted->task != task.name) continue;
+        const auto cell = cells_.find(i);
+        if (cell != cells_.end()) {
+          table.cells.push_back(cell->second);
+        } else {
+          table.missing.push_back({policy.name, task.name, wanted->seed});
+        }
       }
     }
   }
@@ -186,7 +193,6 @@ compare::SuiteTable SuiteResults::Table() const {
 report::SuiteExtras SuiteResults::Extras(const std::vector<StepState>& states) const {
   report::SuiteExtras extras = {.costs = costs_, .videos = videos_, .round = round_};
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].cell && !cells_.contains(i)) ++extras.n_missing;
     const auto unreadable = unreadable_.find(i);
     if (unreadable != unreadable_.end()) {
       extras.failed.push_back(steps_[i].title + ": " + unreadable->second);

@@ -156,7 +156,7 @@ std::optional<nlohmann::json> AnswerAllocation(const CompareVerbOptions& options
     if (is_suite) cell.folder = (options.folders.front().parent_path() / cell.folder).string();
   }
   const compare::SuiteRanking ranking = compare::RankingOf(table);
-  if (ranking.places.empty()) {
+  if (ranking.places.empty() || !ranking.places.front().task.empty()) {  // over all tasks first
     throw DataError(
         "{}: expected two policies or more with all cells; finish the suite, or give "
         "several runs",

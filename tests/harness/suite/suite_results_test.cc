@@ -1,0 +1,70 @@
+// The table of a suite, from folders and from files of other runs of it.
+#include "suite/suite_results.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "harness/compare/small_suite.h"
+#include "support/scratch_folder.h"
+
+namespace dp_bench::suite {
+namespace {
+
+using compare::Cell;
+using testing::ElementsAre;
+
+// Two policies on one task, with two training seeds.
+SuiteFile SmallSuite() {
+  return {.name = "small",
+          .policies = {{.name = "weak"}, {.name = "strong"}},
+          .tasks = {{.name = "reach"}},
+          .seeds = {42, 43}};
+}
+
+std::vector<SuiteStep> StepsOf(const SuiteFile& suite, const std::filesystem::path& folder) {
+  std::vector<SuiteStep> steps;
+  for (const SuitePolicy& policy : suite.policies) {
+    for (const std::uint64_t seed : suite.seeds) {
+      SuiteStep step = {.cell = Cell(policy.name, "reach", "", seed)};
+      step.folder = folder / "cells" / policy.name / std::to_string(seed);
+      step.product = step.folder / "run";
+      steps.push_back(step);
+    }
+  }
+  return steps;
+}
+
+// A file for --results.
+std::filesystem::path WriteTable(const std::filesystem::path& file,
+                                 const std::vector<compare::SuiteCell>& cells) {
+  const compare::SuiteTable table = {
+      .name = "other", .policies = {"weak", "strong"}, .tasks = {{"reach", ""}}, .cells = cells};
+  std::ofstream(file) << ToJson(table);
+  return file;
+}
+
+TEST(SuiteResultsTest, ATableNamesTheCellsThatAreMissing) {
+  const ScratchFolder scratch;
+  const SuiteFile suite = SmallSuite();
+  const std::vector<SuiteStep> steps = StepsOf(suite, scratch.path());
+  const auto results = WriteTable(scratch.path() / "b.json", {Cell("weak", "reach", "1100", 42),
+                                                              Cell("weak", "reach", "1100", 43),
+                                                              Cell("strong", "reach", "1111", 43)});
+  SuiteResults found(suite, steps, scratch.path(), {results});
+  const compare::MissingCell missing = {"strong", "reach", 42};
+  EXPECT_THAT(found.Table().missing, ElementsAre(missing));
+  found.Write({});
+  EXPECT_THAT(compare::ReadSuiteTable(scratch.path() / kSuiteFile).missing, ElementsAre(missing));
+  const std::string page = core::ReadTextFile(scratch.path() / "suite.md", 1 << 20);
+  EXPECT_NE(page.find("3 evaluations, 1 missing"), std::string::npos) << page;
+  EXPECT_NE(page.find("| strong | 100.0\\* |"), std::string::npos) << page;
+}
+
+}  // namespace
+}  // namespace dp_bench::suite
