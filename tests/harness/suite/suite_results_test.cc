@@ -11,6 +11,7 @@
 
 #include "core/atomic_file.h"
 #include "harness/compare/small_suite.h"
+#include "support/error_of.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench::suite {
@@ -18,6 +19,7 @@ namespace {
 
 using compare::Cell;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 // Two policies on one task, with two training seeds.
 SuiteFile SmallSuite() {
@@ -64,6 +66,49 @@ TEST(SuiteResultsTest, ATableNamesTheCellsThatAreMissing) {
   const std::string page = core::ReadTextFile(scratch.path() / "suite.md", 1 << 20);
   EXPECT_NE(page.find("3 evaluations, 1 missing"), std::string::npos) << page;
   EXPECT_NE(page.find("| strong | 100.0\\* |"), std::string::npos) << page;
+}
+
+TEST(SuiteResultsTest, ATableKeepsTheCellsThatAnotherProcessBrought) {
+  const ScratchFolder scratch;
+  const SuiteFile suite = SmallSuite();
+  const std::vector<SuiteStep> steps = StepsOf(suite, scratch.path());
+  SuiteResults first(suite, steps, scratch.path(), {});
+  const auto brought = WriteTable(scratch.path() / "b.json", {Cell("strong", "reach", "1111", 42)});
+  SuiteResults second(suite, steps, scratch.path(), {brought});
+  second.Write({});
+  first.Write({});
+  EXPECT_THAT(compare::ReadSuiteTable(scratch.path() / kSuiteFile).cells,
+              ElementsAre(Cell("strong", "reach", "1111", 42)));
+  EXPECT_THAT(first.known(), ElementsAre(false, false, true, false));
+}
+
+TEST(SuiteResultsTest, ATableKeepsTheCellsOfALongerFileOfTheSuite) {
+  const ScratchFolder scratch;
+  SuiteFile suite = SmallSuite();
+  const SuiteFile longer = suite;
+  suite.policies.pop_back();
+  const std::vector<SuiteStep> steps = StepsOf(suite, scratch.path());
+  const std::vector<SuiteStep> more_steps = StepsOf(longer, scratch.path());
+  SuiteResults first(suite, steps, scratch.path(), {});
+  const auto brought = WriteTable(scratch.path() / "b.json", {Cell("strong", "reach", "1111", 42)});
+  SuiteResults second(longer, more_steps, scratch.path(), {brought});
+  second.Write({});
+  first.Write({});
+  first.Write({});
+  EXPECT_THAT(compare::ReadSuiteTable(scratch.path() / kSuiteFile).other_cells,
+              ElementsAre(Cell("strong", "reach", "1111", 42)));
+  second.Write({});
+  EXPECT_EQ(compare::ReadSuiteTable(scratch.path() / kSuiteFile).cells.size(), 1U);
+}
+
+TEST(SuiteResultsTest, ATableIsNotWrittenOverThatOfAnotherSuite) {
+  const ScratchFolder scratch;
+  const SuiteFile suite = SmallSuite();
+  const std::vector<SuiteStep> steps = StepsOf(suite, scratch.path());
+  SuiteResults results(suite, steps, scratch.path(), {});
+  WriteTable(scratch.path() / kSuiteFile, {Cell("strong", "reach", "1111", 42)});
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { results.Write({}); }),
+              HasSubstr("is the folder of the suite 'other', not of 'small'"));
 }
 
 }  // namespace
