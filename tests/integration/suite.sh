@@ -138,6 +138,11 @@ PYTHON
 grep -q "FAILED: broken on still" whole/suite.md || fail "$(cat whole/suite.md)"
 expect_exit 6 "two policies or more with all cells" "$dp_bench" compare part.json --allocate 100
 
+# cells of another version of the env are not compared
+sed '0,/"env_version": "[^"]*"/s//"env_version": "0.0.1"/' whole/suite.json >part.json
+! cmp -s part.json whole/suite.json || fail "the cells have no env version"
+expect_exit 4 "not comparable: still: expected cells of one version .* 0.0.1 (unet_hybrid)" "$dp_bench" compare part.json --allocate 100
+
 # a step that is killed
 cat >suite.json <<JSON
 {"name": "ended", "policies": [{"policy": "random", "trained": false}], "tasks": [{"env": "point_mass"}],

@@ -13,14 +13,17 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kAllTasks;  // the name of no task
 
-// The cells by places in the table's lists: [policy][task], one for each training seed.
+// The cells by places in the table's lists: [policy][task], one for each training seed. None of a
+// task that was played in several versions.
 using CellGrid = std::vector<std::vector<std::vector<const SuiteCell*>>>;
 
 CellGrid GridOf(const SuiteTable& table) {
   std::map<std::string_view, std::size_t> policies;
   std::map<std::string_view, std::size_t> tasks;
   for (std::size_t i = 0; i < table.policies.size(); ++i) policies[table.policies[i]] = i;
-  for (std::size_t i = 0; i < table.tasks.size(); ++i) tasks[table.tasks[i].name] = i;
+  for (std::size_t i = 0; i < table.tasks.size(); ++i) {
+    if (EnvVersionsOf(table, table.tasks[i].name).size() < 2) tasks[table.tasks[i].name] = i;
+  }
   CellGrid grid(table.policies.size(),
                 std::vector<std::vector<const SuiteCell*>>(table.tasks.size()));
   for (const SuiteCell& cell : table.cells) {

@@ -45,6 +45,9 @@ struct SuiteRanking {
 /// many of each, in turns, because it is only valid for differences that are symmetric. Tasks count
 /// alike: if they have different numbers of seeds, the first ones of each are used.
 ///
+/// Tasks that were played in several versions of their env are left out, and then there are no
+/// places over all tasks.
+///
 /// Letters are from e-BH at 5 %, once for the pairs over all tasks and once for all pairs on all
 /// tasks; ranks have 95 %, for each task by itself.
 SuiteRanking RankingOf(const SuiteTable& table);

@@ -1,11 +1,11 @@
 #include "compare/suite_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -36,6 +36,7 @@ void VisitCell(const core::JsonFields& fields, SuiteCell* cell) {
   fields("n_failed", &cell->n_failed);
   fields.IfSet("n_policy_faults", &cell->n_policy_faults);
   fields("mean_score", &cell->mean_score);
+  fields.IfSet("env_version", &cell->env_version);
   fields("folder", &cell->folder);
 }
 
@@ -213,6 +214,33 @@ std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string
     if (cell.policy == policy && cell.task == task) cells.push_back(&cell);
   }
   return cells;
+}
+
+std::map<std::string, std::set<std::string>> EnvVersionsOf(const SuiteTable& table,
+                                                           const std::string& task) {
+  std::map<std::string, std::set<std::string>> versions;
+  for (const SuiteCell& cell : table.cells) {
+    if (cell.task == task && !cell.env_version.empty()) {
+      versions[cell.env_version].insert(cell.policy);
+    }
+  }
+  return versions;
+}
+
+std::vector<std::string> VersionFaults(const SuiteTable& table) {
+  std::vector<std::string> faults;
+  for (const SuiteTaskName& task : table.tasks) {
+    std::vector<std::string> found;
+    for (const auto& [version, policies] : EnvVersionsOf(table, task.name)) {
+      found.push_back(fmt::format("{} ({})", version, fmt::join(policies, ", ")));
+    }
+    if (found.size() < 2) continue;
+    faults.push_back(
+        fmt::format("{}: expected cells of one version of the env's plugin, found {}; policies are "
+                    "not compared there. Another --output plays all with the current one.",
+                    task.name, fmt::join(found, " and ")));
+  }
+  return faults;
 }
 
 bool LacksCells(const SuiteTable& table, const std::string& policy, const std::string& task) {

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,13 +29,15 @@ struct SuiteCell {
   int n_failed = 0;              // episodes with a failure_reason
   int n_policy_faults = 0;       // of those, because a remote policy gave no actions
   double mean_score = 0.0;
-  std::string folder;  // the run folder, relative to that of the suite
+  std::string env_version;  // of the env's plugin; empty if it is not known
+  std::string folder;       // the run folder, relative to that of the suite
 
   bool operator==(const SuiteCell&) const = default;
 };
 
-/// The outcomes of a finished evaluation: all but policy, task, seed, hash and folder. Throws
-/// Error{kData} if it has no test episodes, or if their seeds do not follow each other.
+/// The outcomes of a finished evaluation: all but policy, task, seed, hash, env version and
+/// folder. Throws Error{kData} if it has no test episodes, or if their seeds do not follow each
+/// other.
 SuiteCell OutcomesOf(const run::RunFolder& run);
 
 /// What the expert of a task's env does in its demonstrations.
@@ -96,6 +100,14 @@ struct SuiteRate {
 /// The cells of a policy on a task, one for each training seed.
 std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string& policy,
                                       const std::string& task);
+
+/// The versions of the env's plugin in which a task was played, with the policies of their cells.
+/// Cells of different versions cannot be compared: a version fixes what a success is.
+std::map<std::string, std::set<std::string>> EnvVersionsOf(const SuiteTable& table,
+                                                           const std::string& task);
+
+/// For each task with several versions: which, and what to do.
+std::vector<std::string> VersionFaults(const SuiteTable& table);
 
 /// Whether a policy lacks one of them.
 bool LacksCells(const SuiteTable& table, const std::string& policy, const std::string& task);

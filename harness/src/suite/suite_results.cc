@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "compare/pairing.h"
 #include "compare/suite_ranking.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
@@ -184,6 +185,7 @@ compare::SuiteCell SuiteResults::Read(const SuiteStep& step) {
   cell.task = step.cell->task;
   cell.seed = step.cell->seed;
   cell.config_sha256 = step.cell->config_sha256;
+  cell.env_version = compare::EnvVersionOf(run);
   cell.folder = step.cell->folder;
   if (const auto cost = run.ReadCost()) costs_[cell.folder] = *cost;
   if (std::string video = VideoOf(run, cell.folder); !video.empty()) {
@@ -219,7 +221,10 @@ compare::SuiteTable SuiteResults::Table() const {
 }
 
 report::SuiteExtras SuiteResults::Extras(const std::vector<StepState>& states) const {
-  report::SuiteExtras extras = {.costs = costs_, .videos = videos_, .round = round_};
+  report::SuiteExtras extras = {.costs = costs_,
+                                .videos = videos_,
+                                .failed = compare::VersionFaults(Table()),
+                                .round = round_};
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const auto unreadable = unreadable_.find(i);
     if (unreadable != unreadable_.end()) {

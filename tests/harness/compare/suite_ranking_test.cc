@@ -76,6 +76,25 @@ TEST(SuiteRankingTest, ATrainingSeedThatIsMissingCountsOnItsTask) {
   EXPECT_EQ(LettersIn(ranking, "strong", "lift"), "a");
 }
 
+TEST(SuiteRankingTest, CellsOfDifferentEnvVersionsAreNotCompared) {
+  SuiteTable table = SmallTable();
+  for (SuiteCell& cell : table.cells) cell.env_version = cell.policy == "weak" ? "" : "2";
+  EXPECT_EQ(LettersIn(RankingOf(table), "strong"), "a");  // an unknown one may be the same
+  table.cells[0].env_version = "1";                       // weak on reach
+  const SuiteRanking ranking = RankingOf(table);
+  for (const std::string& policy : table.policies) {
+    EXPECT_THAT(ranking.PlaceOf(policy), IsNull()) << policy;
+    EXPECT_THAT(ranking.PlaceOf(policy, "reach"), IsNull()) << policy;
+  }
+  EXPECT_EQ(LettersIn(ranking, "strong", "lift"), "a");
+  ASSERT_EQ(ranking.pairs.size(), 1U);  // weak and strong, on push and lift
+  EXPECT_DOUBLE_EQ(ranking.pairs[0].difference, (0.0 + 0.1 - 0.5 - 1.0) / 2.0);
+  EXPECT_THAT(VersionFaults(table),
+              testing::ElementsAre(testing::HasSubstr("reach: expected cells of one version of the "
+                                                      "env's plugin, found 1 (weak) and 2 (other, "
+                                                      "strong); policies are not compared there")));
+}
+
 TEST(SuiteRankingTest, PairsAreOfTheSameTaskAndTestSeedWithAllTrainings) {
   SuiteTable table = SmallTable();
   SuiteCell later = Cell("strong", "reach", "111");

@@ -90,6 +90,7 @@ TEST(SuiteTableTest, IsReadAsItWasWritten) {
   SuiteTable table = SmallTable();
   table.cells[0].successes_at_end = "1010000000";
   table.cells[1].n_failed = 2;
+  table.cells[2].env_version = "1.2.0";
   table.other_cells = {Cell("weak", "reach", "01")};
   table.missing = {{"other", "push", 42}};
   std::ofstream(scratch.path() / "suite.json") << ToJson(table);

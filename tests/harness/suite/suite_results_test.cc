@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "harness/compare/run_folders.h"
 #include "harness/compare/small_suite.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
@@ -66,6 +67,43 @@ TEST(SuiteResultsTest, ATableNamesTheCellsThatAreMissing) {
   const std::string page = core::ReadTextFile(scratch.path() / "suite.md", 1 << 20);
   EXPECT_NE(page.find("3 evaluations, 1 missing"), std::string::npos) << page;
   EXPECT_NE(page.find("| strong | 100.0\\* |"), std::string::npos) << page;
+}
+
+TEST(SuiteResultsTest, ATableOfSeveralEnvVersionsSaysSoAndHasNoLetters) {
+  const ScratchFolder scratch;
+  const SuiteFile suite = SmallSuite();
+  const std::vector<SuiteStep> steps = StepsOf(suite, scratch.path());
+  std::vector<compare::SuiteCell> cells;
+  for (const SuiteStep& step : steps) {
+    cells.push_back(*step.cell);
+    cells.back().successes = cells.back().policy == "weak" ? "0000000000" : "1111111111";
+    cells.back().env_version = "1";
+  }
+  const auto with_letters = [&](const std::filesystem::path& output) {
+    const auto brought = WriteTable(scratch.path() / "b.json", cells);
+    std::filesystem::create_directories(output);
+    SuiteResults results(suite, steps, output, {brought});
+    results.Write({});
+    const std::string page = core::ReadTextFile(output / "suite.md", 1 << 20);
+    EXPECT_EQ(page.find("FAILED: reach: expected cells of one version") != std::string::npos,
+              !results.Extras({}).failed.empty());
+    return page.find("| letters |") != std::string::npos;
+  };
+  EXPECT_TRUE(with_letters(scratch.path() / "same"));
+  cells.back().env_version = "2";
+  EXPECT_FALSE(with_letters(scratch.path() / "mixed"));
+}
+
+TEST(SuiteResultsTest, TheEnvVersionOfACellIsThatOfItsRun) {
+  const ScratchFolder scratch;
+  const SuiteFile suite = SmallSuite();
+  std::vector<SuiteStep> steps = StepsOf(suite, scratch.path());
+  for (SuiteStep& step : steps) step.kind = StepKind::kEvaluate;
+  std::filesystem::create_directories(steps[0].product);
+  compare::WriteSmallRun(steps[0].product, "ssff");
+  const SuiteResults results(suite, steps, scratch.path(), {});
+  ASSERT_EQ(results.Table().cells.size(), 1U);
+  EXPECT_EQ(results.Table().cells[0].env_version, "1.2.0");
 }
 
 TEST(SuiteResultsTest, ATableKeepsTheCellsThatAnotherProcessBrought) {
