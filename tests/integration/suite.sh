@@ -127,6 +127,37 @@ status=0
 grep -q "FAILED  broken on still: .*bogus" failed.txt || fail "$(cat failed.txt)"
 grep -q "broken on noisy" failed.txt || fail "a failed step stops the others: $(cat failed.txt)"
 
+# without all cells there is nothing to allocate
+python3 - <<'PYTHON'
+import json
+table = json.load(open("whole/suite.json"))
+assert {(cell["policy"], cell["task"]) for cell in table["missing_cells"]} == {("broken", "still"), ("broken", "noisy")}
+table["missing_cells"] = [{"policy": "random", "task": "still", "seed": 42}]
+json.dump(table, open("part.json", "w"))
+PYTHON
+grep -q "FAILED: broken on still" whole/suite.md || fail "$(cat whole/suite.md)"
+expect_exit 6 "two policies or more with all cells" "$dp_bench" compare part.json --allocate 100
+
+# cells of another version of the env are not compared
+sed '0,/"env_version": "[^"]*"/s//"env_version": "0.0.1"/' whole/suite.json >part.json
+! cmp -s part.json whole/suite.json || fail "the cells have no env version"
+expect_exit 4 "not comparable: still: expected cells of one version .* 0.0.1 (unet_hybrid)" "$dp_bench" compare part.json --allocate 100
+
+# a step that is killed
+cat >suite.json <<JSON
+{"name": "ended", "policies": [{"policy": "random", "trained": false}], "tasks": [{"env": "point_mass"}],
+ "overrides": ["env_runner.n_test=1000000", "env_runner.n_videos=0"]}
+JSON
+"${run[@]}" --output ended >ended.txt 2>&1 &
+until step=$(pgrep -f "output $work/ended/cells"); do kill -0 $! || fail "$(cat ended.txt)"; sleep 0.05; done
+kill -9 $step
+status=0
+wait $! || status=$?
+[ "$status" -eq 137 ] || fail "a step was killed, but the suite ended with $status: $(cat ended.txt)"
+for file in ended.txt ended/suite.html; do
+  grep -q "ended by signal 9 (Killed); .*fewer --jobs" $file || fail "$file does not name the signal: $(cat ended.txt)"
+done
+
 # rows of one checkpoint that differ in their delay (the example of docs/guide/suites.md)
 checkpoint=$(readlink -f whole/cells/unet_hybrid/still/seed_42-*/run)
 late='"env_runner.chunking.delay=4", "env_runner.chunking.execute=4"'

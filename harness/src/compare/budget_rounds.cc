@@ -28,8 +28,10 @@ SuiteTable FirstSeeds(SuiteTable table, const BudgetRound& round) {
 bool AddRound(const SuiteTable& table, BudgetRound* round) {
   const SuiteTable seen = FirstSeeds(table, *round);
   const SuiteRanking ranking = RankingOf(seen);
-  round->is_decided = std::ranges::all_of(
-      ranking.on_tasks, [](const SuitePair& pair) { return pair.ranked.is_different; });
+  round->is_decided = VersionFaults(seen).empty() &&
+                      std::ranges::all_of(ranking.on_tasks, [](const SuitePair& pair) {
+                        return pair.ranked.is_different;
+                      });
   const int n_more = std::min(round->n_more, round->n_budget - round->n_episodes);
   const std::vector<PolicyBudget> budgets = AllocateOnTasks(seen, ranking, n_more);
   for (const PolicyBudget& budget : budgets) {

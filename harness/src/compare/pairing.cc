@@ -152,6 +152,10 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
   return mismatches;
 }
 
+std::string EnvVersionOf(const run::RunFolder& folder) {
+  return core::TextAt(PluginOf(folder, "env"), "/version");
+}
+
 void AssumeSameSeeds(std::vector<run::RunFolder>* folders) {
   for (run::RunFolder& folder : *folders) {
     folder.seed_origin = "one source";

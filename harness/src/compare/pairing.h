@@ -25,6 +25,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mismatch, field, a, b)
 /// Error{kData} if config.json or manifest.json is not JSON.
 std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::RunFolder& b);
 
+/// That version; empty if the folder does not say it. Throws as FindTaskMismatches.
+std::string EnvVersionOf(const run::RunFolder& folder);
+
 /// Why equal seeds of the two need not mean equal starts; empty if they do. Seeds that different
 /// programs numbered are not the same, and some programs write none. Outcomes that are not a
 /// function of the seed (run/manifest.h) cannot be paired either.

@@ -13,14 +13,17 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kAllTasks;  // the name of no task
 
-// The cells by places in the table's lists: [policy][task], one for each training seed.
+// The cells by places in the table's lists: [policy][task], one for each training seed. None of a
+// task that was played in several versions.
 using CellGrid = std::vector<std::vector<std::vector<const SuiteCell*>>>;
 
 CellGrid GridOf(const SuiteTable& table) {
   std::map<std::string_view, std::size_t> policies;
   std::map<std::string_view, std::size_t> tasks;
   for (std::size_t i = 0; i < table.policies.size(); ++i) policies[table.policies[i]] = i;
-  for (std::size_t i = 0; i < table.tasks.size(); ++i) tasks[table.tasks[i].name] = i;
+  for (std::size_t i = 0; i < table.tasks.size(); ++i) {
+    if (EnvVersionsOf(table, table.tasks[i].name).size() < 2) tasks[table.tasks[i].name] = i;
+  }
   CellGrid grid(table.policies.size(),
                 std::vector<std::vector<const SuiteCell*>>(table.tasks.size()));
   for (const SuiteCell& cell : table.cells) {
@@ -111,12 +114,19 @@ bool HasCell(const CellGrid& grid, std::size_t policy) {
   return std::ranges::any_of(grid[policy], [](const auto& cells) { return !cells.empty(); });
 }
 
+bool HasAllCells(const SuiteTable& table, const CellGrid& grid, std::size_t policy,
+                 std::size_t task) {
+  return !grid[policy][task].empty() &&
+         !LacksCells(table, table.policies[policy], table.tasks[task].name);
+}
+
 // A policy that is not trained has one cell for a task, however many training seeds there are.
-bool HasAllCells(const CellGrid& grid, std::size_t policy) {
-  const auto& tasks = grid[policy];
-  return !tasks.empty() && !tasks.front().empty() &&
-         std::ranges::all_of(
-             tasks, [&](const auto& cells) { return cells.size() == tasks.front().size(); });
+bool HasAllCells(const SuiteTable& table, const CellGrid& grid, std::size_t policy) {
+  for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+    if (!HasAllCells(table, grid, policy, task)) return false;
+    if (grid[policy][task].size() != grid[policy].front().size()) return false;
+  }
+  return !table.tasks.empty();
 }
 
 double RateOf(std::span<const SuiteCell* const> cells) {
@@ -175,7 +185,7 @@ void AddPlacesOverAll(const SuiteTable& table, const CellGrid& grid, SuiteRankin
   std::vector<std::size_t> policies;
   std::vector<double> rates;
   for (std::size_t i = 0; i < table.policies.size(); ++i) {
-    if (!HasAllCells(grid, i)) continue;
+    if (!HasAllCells(table, grid, i)) continue;
     policies.push_back(i);
     rates.push_back(MeanRateOf(grid, i));
   }
@@ -187,7 +197,7 @@ void AddPlacesOnTasks(const SuiteTable& table, const CellGrid& grid, SuiteRankin
     std::vector<std::size_t> policies;
     std::vector<double> rates;
     for (std::size_t i = 0; i < table.policies.size(); ++i) {
-      if (grid[i][task].empty()) continue;
+      if (!HasAllCells(table, grid, i, task)) continue;
       policies.push_back(i);
       rates.push_back(RateOf(grid[i][task]));
     }

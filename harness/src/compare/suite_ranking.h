@@ -35,7 +35,7 @@ struct SuiteRanking {
   std::vector<SuitePair> on_tasks;  // those of the first task, and so on
   std::vector<SuitePlace> places;   // over all tasks first, then task by task
 
-  /// None if the policy lacks cells, or if there is no other policy.
+  /// None if the policy lacks cells, of tasks or training seeds, or if there is no other policy.
   const SuitePlace* PlaceOf(const std::string& policy, const std::string& task = "") const;
 };
 
@@ -44,6 +44,9 @@ struct SuiteRanking {
 /// trainings need to be independent. With different numbers of trainings, the evidence is from as
 /// many of each, in turns, because it is only valid for differences that are symmetric. Tasks count
 /// alike: if they have different numbers of seeds, the first ones of each are used.
+///
+/// Tasks that were played in several versions of their env are left out, and then there are no
+/// places over all tasks.
 ///
 /// Letters are from e-BH at 5 %, once for the pairs over all tasks and once for all pairs on all
 /// tasks; ranks have 95 %, for each task by itself.

@@ -1,11 +1,11 @@
 #include "compare/suite_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -36,6 +36,7 @@ void VisitCell(const core::JsonFields& fields, SuiteCell* cell) {
   fields("n_failed", &cell->n_failed);
   fields.IfSet("n_policy_faults", &cell->n_policy_faults);
   fields("mean_score", &cell->mean_score);
+  fields.IfSet("env_version", &cell->env_version);
   fields("folder", &cell->folder);
 }
 
@@ -49,6 +50,12 @@ void VisitExpert(const core::JsonFields& fields, SuiteExpert* expert) {
   fields("config_sha256", &expert->config_sha256);
   fields("n_success", &expert->n_success);
   fields("n", &expert->n);
+}
+
+void VisitMissing(const core::JsonFields& fields, MissingCell* cell) {
+  fields("policy", &cell->policy);
+  fields("task", &cell->task);
+  fields("seed", &cell->seed);
 }
 
 template <class T, class Visit>
@@ -130,6 +137,7 @@ std::optional<SuiteMean> MeanOf(const SuiteTable& table, std::span<const SuiteRa
     const auto rate = std::ranges::find_if(rates, [&](const SuiteRate& each) {
       return each.policy == policy && each.task == task.name;
     });
+    mean.is_part = mean.is_part || rate == rates.end() || rate->is_part;
     if (rate == rates.end()) continue;
     ++mean.n_tasks;
     mean.mean += rate->any_time.rate;
@@ -208,6 +216,39 @@ std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string
   return cells;
 }
 
+std::map<std::string, std::set<std::string>> EnvVersionsOf(const SuiteTable& table,
+                                                           const std::string& task) {
+  std::map<std::string, std::set<std::string>> versions;
+  for (const SuiteCell& cell : table.cells) {
+    if (cell.task == task && !cell.env_version.empty()) {
+      versions[cell.env_version].insert(cell.policy);
+    }
+  }
+  return versions;
+}
+
+std::vector<std::string> VersionFaults(const SuiteTable& table) {
+  std::vector<std::string> faults;
+  for (const SuiteTaskName& task : table.tasks) {
+    std::vector<std::string> found;
+    for (const auto& [version, policies] : EnvVersionsOf(table, task.name)) {
+      found.push_back(fmt::format("{} ({})", version, fmt::join(policies, ", ")));
+    }
+    if (found.size() < 2) continue;
+    faults.push_back(
+        fmt::format("{}: expected cells of one version of the env's plugin, found {}; policies are "
+                    "not compared there. Another --output plays all with the current one.",
+                    task.name, fmt::join(found, " and ")));
+  }
+  return faults;
+}
+
+bool LacksCells(const SuiteTable& table, const std::string& policy, const std::string& task) {
+  return std::ranges::any_of(table.missing, [&](const MissingCell& cell) {
+    return cell.policy == policy && cell.task == task;
+  });
+}
+
 std::vector<SuiteRate> RatesOf(const SuiteTable& table) {
   std::vector<SuiteRate> rates;
   for (const std::string& policy : table.policies) {
@@ -226,6 +267,7 @@ std::vector<SuiteRate> RatesOf(const SuiteTable& table) {
       SuiteRate rate = {
           .policy = policy, .task = task.name, .any_time = RateOf(successes, n_units)};
       rate.n_policy_faults = n_faults;
+      rate.is_part = LacksCells(table, policy, task.name);
       rate.without_faults = WithoutFaults(rate.any_time.n_success, successes.size(), n_faults);
       if (at_end.size() == successes.size()) rate.at_end = RateOf(at_end, n_units);
       rates.push_back(std::move(rate));
@@ -253,13 +295,15 @@ Json ToJson(const SuiteTable& table) {
   Json others = Json::array();
   for (const SuiteCell& cell : table.cells) cells.push_back(CellJson(cell));
   for (const SuiteCell& cell : table.other_cells) others.push_back(CellJson(cell));
-  return {{"name", table.name},
-          {"policies", table.policies},
-          {"tasks", ListOf(table.tasks, &VisitTask)},
-          {"seeds", table.seeds},
-          {"experts", ListOf(table.experts, &VisitExpert)},
-          {"cells", cells},
-          {"other_cells", others}};
+  Json json = {{"name", table.name},
+               {"policies", table.policies},
+               {"tasks", ListOf(table.tasks, &VisitTask)},
+               {"seeds", table.seeds},
+               {"experts", ListOf(table.experts, &VisitExpert)},
+               {"cells", cells},
+               {"other_cells", others}};
+  if (!table.missing.empty()) json["missing_cells"] = ListOf(table.missing, &VisitMissing);
+  return json;
 }
 
 SuiteTable ReadSuiteTable(const std::filesystem::path& file) {
@@ -273,6 +317,9 @@ SuiteTable ReadSuiteTable(const std::filesystem::path& file) {
                       .cells = ReadList<SuiteCell>(view, "cells", &VisitCell),
                       .experts = ReadList<SuiteExpert>(view, "experts", &VisitExpert),
                       .other_cells = ReadList<SuiteCell>(view, "other_cells", &VisitCell)};
+  if (view.Has("missing_cells")) {
+    table.missing = ReadList<MissingCell>(view, "missing_cells", &VisitMissing);
+  }
   RequireDistinct(table, view);
   std::vector<SuiteCell> all = table.cells;
   all.insert(all.end(), table.other_cells.begin(), table.other_cells.end());

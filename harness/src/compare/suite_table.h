@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,13 +29,15 @@ struct SuiteCell {
   int n_failed = 0;              // episodes with a failure_reason
   int n_policy_faults = 0;       // of those, because a remote policy gave no actions
   double mean_score = 0.0;
-  std::string folder;  // the run folder, relative to that of the suite
+  std::string env_version;  // of the env's plugin; empty if it is not known
+  std::string folder;       // the run folder, relative to that of the suite
 
   bool operator==(const SuiteCell&) const = default;
 };
 
-/// The outcomes of a finished evaluation: all but policy, task, seed, hash and folder. Throws
-/// Error{kData} if it has no test episodes, or if their seeds do not follow each other.
+/// The outcomes of a finished evaluation: all but policy, task, seed, hash, env version and
+/// folder. Throws Error{kData} if it has no test episodes, or if their seeds do not follow each
+/// other.
 SuiteCell OutcomesOf(const run::RunFolder& run);
 
 /// What the expert of a task's env does in its demonstrations.
@@ -53,6 +57,15 @@ struct SuiteTaskName {
   bool operator==(const SuiteTaskName&) const = default;
 };
 
+/// A cell without outcomes.
+struct MissingCell {
+  std::string policy;
+  std::string task;
+  std::uint64_t seed = 0;  // of the training
+
+  bool operator==(const MissingCell&) const = default;
+};
+
 struct SuiteTable {
   std::string name;
   std::vector<std::string> policies;
@@ -61,6 +74,7 @@ struct SuiteTable {
   std::vector<SuiteCell> cells;  // those that are done, in the order of policies, tasks and seeds
   std::vector<SuiteExpert> experts;
   std::vector<SuiteCell> other_cells;  // with other settings, kept for the case that they come back
+  std::vector<MissingCell> missing;    // in the order of `cells`; files of older builds have none
 
   bool operator==(const SuiteTable&) const = default;
 };
@@ -80,11 +94,23 @@ struct SuiteRate {
   int n_policy_faults = 0;
   /// Of the episodes without a policy fault; none if all episodes or none have one.
   std::optional<double> without_faults;
+  bool is_part = false;  // cells are missing
 };
 
 /// The cells of a policy on a task, one for each training seed.
 std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string& policy,
                                       const std::string& task);
+
+/// The versions of the env's plugin in which a task was played, with the policies of their cells.
+/// Cells of different versions cannot be compared: a version fixes what a success is.
+std::map<std::string, std::set<std::string>> EnvVersionsOf(const SuiteTable& table,
+                                                           const std::string& task);
+
+/// For each task with several versions: which, and what to do.
+std::vector<std::string> VersionFaults(const SuiteTable& table);
+
+/// Whether a policy lacks one of them.
+bool LacksCells(const SuiteTable& table, const std::string& policy, const std::string& task);
 
 /// Those that have a cell.
 std::vector<SuiteRate> RatesOf(const SuiteTable& table);
@@ -98,6 +124,7 @@ struct SuiteMean {
   bool is_all = false;  // over the tasks of all groups
   int n_tasks = 0;      // with a cell
   int n_wanted = 0;
+  bool is_part = false;  // cells are missing, of whole tasks or of some training seeds
   double mean = 0.0;
   double low = 0.0;
   double high = 1.0;

@@ -54,6 +54,7 @@ Json RateJson(const compare::SuiteTable& table, const SuiteExtras& extras,
   json["n_failed"] = n_failed > 0 ? Json(n_failed) : Json();
   json["n_policy_faults"] = rate->n_policy_faults > 0 ? Json(rate->n_policy_faults) : Json();
   json["without_faults"] = core::OrNull(rate->without_faults);
+  json["is_part"] = rate->is_part;
   return json;
 }
 
@@ -66,7 +67,7 @@ Json MeanJson(const compare::SuiteMean* mean) {
           {"at_end", core::OrNull(mean->at_end)},
           {"n_tasks", mean->n_tasks},
           {"n_wanted", mean->n_wanted},
-          {"is_part", mean->n_tasks < mean->n_wanted}};
+          {"is_part", mean->is_part}};
 }
 
 // Of a group; null: of all tasks.
@@ -184,9 +185,9 @@ Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
                 {"has_seeds", table.seeds.size() > 1},
                 {"n_tasks", table.tasks.size()},
                 {"n_cells", table.cells.size()},
-                {"n_missing", extras.n_missing > 0 ? Json(extras.n_missing) : Json()},
+                {"n_missing", table.missing.empty() ? Json() : Json(table.missing.size())},
                 {"has_letters", !ranking.places.empty()},
-                {"is_part", extras.n_missing > 0},
+                {"is_part", !table.missing.empty()},
                 {"budget", extras.round ? compare::ToJson(*extras.round, table) : Json()},
                 {"expert", ExpertMean(table, nullptr)},
                 {"has_end", std::ranges::any_of(table.cells,

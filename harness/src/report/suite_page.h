@@ -17,8 +17,7 @@ namespace dp_bench::report {
 struct SuiteExtras {
   std::map<std::string, core::Cost> costs;
   std::map<std::string, std::string> videos;  // one of each, relative to the suite's folder
-  std::vector<std::string> failed;            // titles of steps that failed
-  std::size_t n_missing = 0;                  // cells without outcomes yet
+  std::vector<std::string> failed;            // steps and tasks, and why
   std::optional<compare::BudgetRound> round;  // of a suite with a budget
 };
 

@@ -12,9 +12,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <span>
 #include <thread>
 
+#include "core/console.h"
 #include "core/errors.h"
 #include "core/system_error.h"
 #include "core/thread_pool.h"
@@ -43,6 +45,18 @@ constexpr std::chrono::seconds kFarewell(20);
   dup2(output, STDERR_FILENO);
   execv("/proc/self/exe", arguments);
   _exit(kCannotStart);
+}
+
+// What the process could not say itself. It may have been in the middle of a line.
+void NoteSignal(int signal, const std::filesystem::path& output) {
+  const char* const why =
+      signal == SIGKILL ? "; the system does that when memory runs out: use fewer --jobs" : "";
+  std::ofstream file(output, std::ios::app);
+  file << fmt::format("\n{}{} ({}){}\n", kSignalLine, signal, strsignal(signal), why);
+  if (!file.flush()) {
+    core::LogWarning("a process was ended by signal {}, but {} cannot be written", signal,
+                     output.string());
+  }
 }
 
 }  // namespace
@@ -108,6 +122,7 @@ void ChildProcesses::Start(std::size_t id, const std::vector<std::string>& argum
   setpgid(pid, pid);  // also here, so that it holds before a signal is sent
   place->pid = pid;
   place->id = id;
+  place->output = output;
 }
 
 std::optional<ChildProcesses::Ended> ChildProcesses::TakeEnded() {
@@ -115,6 +130,7 @@ std::optional<ChildProcesses::Ended> ChildProcesses::TakeEnded() {
     int status = 0;
     if (place.pid < 0 || waitpid(place.pid, &status, WNOHANG) != place.pid) continue;
     place.pid = -1;
+    if (WIFSIGNALED(status)) NoteSignal(WTERMSIG(status), place.output);
     return Ended{.id = place.id, .status = status};
   }
   return std::nullopt;

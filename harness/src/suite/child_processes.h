@@ -15,6 +15,8 @@ namespace dp_bench::suite {
 
 /// In the output of a process, before what it prints.
 inline constexpr std::string_view kAttemptLine = "--- dp_bench ";
+inline constexpr std::string_view kErrorPrefix = "dp_bench: ";  // of the message that ends it
+inline constexpr std::string_view kSignalLine = "dp_bench: ended by signal ";
 
 /// Used by one thread, which starts them all: they end with it.
 class ChildProcesses {
@@ -40,7 +42,7 @@ class ChildProcesses {
     int status = 0;  // of waitpid
   };
 
-  /// One that has ended, without waiting for it.
+  /// One that has ended, without waiting for it. If a signal ended it, its output says so.
   std::optional<Ended> TakeEnded();
 
   /// Asks all to save their work and end (SIGTERM).
@@ -51,6 +53,7 @@ class ChildProcesses {
     cpu_set_t processors;
     pid_t pid = -1;  // -1: free
     std::size_t id = 0;
+    std::filesystem::path output;
   };
 
   std::vector<Place> places_;

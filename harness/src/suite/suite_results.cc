@@ -1,14 +1,18 @@
 #include "suite/suite_results.h"
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <thread>
 #include <utility>
 
+#include "compare/pairing.h"
 #include "compare/suite_ranking.h"
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/folder_lock.h"
 #include "data/replay_writer.h"
 #include "report/html_report.h"
 #include "run/run_files.h"
@@ -19,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::chrono::seconds kLongestWrite(30);
+
 // The video of the first episode that has one.
 std::string VideoOf(const run::RunFolder& run, const std::string& folder) {
   for (const run::EpisodeRecord& record : run.episodes) {
@@ -27,34 +33,49 @@ std::string VideoOf(const run::RunFolder& run, const std::string& folder) {
   return "";
 }
 
+// The others hold it only while they write.
+core::FolderLock WaitForLock(const fs::path& folder) {
+  const auto until = std::chrono::steady_clock::now() + kLongestWrite;
+  while (true) {
+    try {
+      return core::FolderLock(folder);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUsage || std::chrono::steady_clock::now() > until) throw;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 }  // namespace
 
 SuiteResults::SuiteResults(const SuiteFile& suite, std::span<const SuiteStep> steps,
                            const fs::path& folder, const std::vector<fs::path>& others)
     : suite_(suite), steps_(steps), folder_(folder) {
+  TakeOwnFile();
   for (const fs::path& file : others) TakeTable(compare::ReadSuiteTable(file));
-  if (fs::exists(folder / kSuiteFile)) {
-    const compare::SuiteTable own = compare::ReadSuiteTable(folder / kSuiteFile);
-    if (own.name != suite.name) {
-      throw UsageError("'{}' is the folder of the suite '{}', not of '{}'; give another --output",
-                       folder.string(), own.name, suite.name);
-    }
-    TakeTable(own);
-    KeepOthers(own);
-  }
   TakeAll();
 }
 
+void SuiteResults::TakeOwnFile() {
+  if (!fs::exists(folder_ / kSuiteFile)) return;
+  const compare::SuiteTable own = compare::ReadSuiteTable(folder_ / kSuiteFile);
+  if (own.name != suite_.name) {
+    throw UsageError("'{}' is the folder of the suite '{}', not of '{}'; give another --output",
+                     folder_.string(), own.name, suite_.name);
+  }
+  TakeTable(own);
+  KeepOthers(own);
+}
+
+// With a budget, one source may have more test seeds of a cell than another. At equal numbers, what
+// was read in a folder stays.
 void SuiteResults::TakeTable(const compare::SuiteTable& table) {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].kind == StepKind::kCollect) {
       const auto expert =
           std::ranges::find(table.experts, steps_[i].hash, &compare::SuiteExpert::config_sha256);
       if (expert == table.experts.end()) continue;
-      for (const std::string& task : steps_[i].tasks) {
-        experts_[task] = *expert;
-        experts_[task].task = task;
-      }
+      for (const std::string& task : steps_[i].tasks) KeepExpert(task, *expert);
     }
     if (!steps_[i].cell) continue;
     const compare::SuiteCell& wanted = *steps_[i].cell;
@@ -67,16 +88,11 @@ void SuiteResults::TakeTable(const compare::SuiteTable& table) {
       cell.task = wanted.task;
       cell.seed = wanted.seed;
       if (!fs::exists(folder_ / cell.folder)) cell.folder = wanted.folder;
-      Keep(i, std::move(cell));
+      compare::SuiteCell& kept = cells_.try_emplace(i, cell).first->second;
+      if (cell.successes.size() > kept.successes.size()) kept = std::move(cell);
       break;
     }
   }
-}
-
-// With a budget, one source may have more test seeds of a cell than another.
-void SuiteResults::Keep(std::size_t step, compare::SuiteCell cell) {
-  compare::SuiteCell& kept = cells_[step];
-  if (cell.successes.size() >= kept.successes.size()) kept = std::move(cell);
 }
 
 // Cells of other settings stay in the file.
@@ -85,7 +101,14 @@ void SuiteResults::KeepOthers(const compare::SuiteTable& own) {
     const bool is_of_step = std::ranges::any_of(steps_, [&](const SuiteStep& step) {
       return step.cell && step.cell->config_sha256 == cell.config_sha256;
     });
-    if (!is_of_step) other_cells_.push_back(cell);
+    if (is_of_step) return;
+    const auto kept =
+        std::ranges::find(other_cells_, cell.config_sha256, &compare::SuiteCell::config_sha256);
+    if (kept == other_cells_.end()) {
+      other_cells_.push_back(cell);
+    } else if (cell.successes.size() > kept->successes.size()) {
+      *kept = cell;
+    }
   };
   std::ranges::for_each(own.cells, keep);
   std::ranges::for_each(own.other_cells, keep);
@@ -128,11 +151,15 @@ void SuiteResults::TakeExpert(const SuiteStep& step) {
   const auto n_success = static_cast<int>(std::ranges::count(successes, nlohmann::json(true)));
   const auto n_failed = static_cast<int>(attributes.at("failures").size());
   for (const std::string& task : step.tasks) {
-    const compare::SuiteExpert found = {
-        .task = task, .config_sha256 = step.hash, .n_success = n_success, .n = n_kept + n_failed};
-    compare::SuiteExpert& expert = experts_[task];
-    if (found.n > expert.n) expert = found;  // of several sets the largest
+    KeepExpert(task, {.config_sha256 = step.hash, .n_success = n_success, .n = n_kept + n_failed});
   }
+}
+
+// Of several sets the largest.
+void SuiteResults::KeepExpert(const std::string& task, compare::SuiteExpert found) {
+  found.task = task;
+  compare::SuiteExpert& kept = experts_.try_emplace(task, found).first->second;
+  if (found.n > kept.n) kept = std::move(found);
 }
 
 void SuiteResults::Take(std::size_t step) {
@@ -141,7 +168,9 @@ void SuiteResults::Take(std::size_t step) {
   try {
     if (done.kind == StepKind::kCollect) TakeExpert(done);
     if (!done.cell) return;
-    Keep(step, Read(done));
+    compare::SuiteCell cell = Read(done);
+    compare::SuiteCell& kept = cells_.try_emplace(step, cell).first->second;
+    if (cell.successes.size() >= kept.successes.size()) kept = std::move(cell);
     unreadable_.erase(step);
   } catch (const Error& error) {
     unreadable_[step] = error.what();
@@ -156,6 +185,7 @@ compare::SuiteCell SuiteResults::Read(const SuiteStep& step) {
   cell.task = step.cell->task;
   cell.seed = step.cell->seed;
   cell.config_sha256 = step.cell->config_sha256;
+  cell.env_version = compare::EnvVersionOf(run);
   cell.folder = step.cell->folder;
   if (const auto cost = run.ReadCost()) costs_[cell.folder] = *cost;
   if (std::string video = VideoOf(run, cell.folder); !video.empty()) {
@@ -169,8 +199,15 @@ compare::SuiteTable SuiteResults::Table() const {
   for (const SuitePolicy& policy : suite_.policies) {
     table.policies.push_back(policy.name);
     for (const SuiteTask& task : suite_.tasks) {
-      for (const auto& [step, cell] : cells_) {  // seed by seed, as the steps
-        if (cell.policy == policy.name && cell.task == task.name) table.cells.push_back(cell);
+      for (std::size_t i = 0; i < steps_.size(); ++i) {  // seed by seed
+        const std::optional<compare::SuiteCell>& wanted = steps_[i].cell;
+        if (!wanted || wanted->policy != policy.name || wanted->task != task.name) continue;
+        const auto cell = cells_.find(i);
+        if (cell != cells_.end()) {
+          table.cells.push_back(cell->second);
+        } else {
+          table.missing.push_back({policy.name, task.name, wanted->seed});
+        }
       }
     }
   }
@@ -184,9 +221,11 @@ compare::SuiteTable SuiteResults::Table() const {
 }
 
 report::SuiteExtras SuiteResults::Extras(const std::vector<StepState>& states) const {
-  report::SuiteExtras extras = {.costs = costs_, .videos = videos_, .round = round_};
+  report::SuiteExtras extras = {.costs = costs_,
+                                .videos = videos_,
+                                .failed = compare::VersionFaults(Table()),
+                                .round = round_};
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].cell && !cells_.contains(i)) ++extras.n_missing;
     const auto unreadable = unreadable_.find(i);
     if (unreadable != unreadable_.end()) {
       extras.failed.push_back(steps_[i].title + ": " + unreadable->second);
@@ -210,8 +249,10 @@ void SuiteResults::WriteMissingReports() const {
   }
 }
 
-void SuiteResults::Write(const std::vector<StepState>& states) const {
+void SuiteResults::Write(const std::vector<StepState>& states) {
   WriteMissingReports();
+  const core::FolderLock lock = WaitForLock(folder_);
+  TakeOwnFile();
   const compare::SuiteTable table = Table();
   nlohmann::json json = compare::ToJson(table);
   json["ranking"] = compare::ToJson(table, compare::RankingOf(table));

@@ -51,15 +51,17 @@ class SuiteResults {
   report::SuiteExtras Extras(const std::vector<StepState>& states) const;
 
   /// Writes suite.json, suite.md, suite.csv, suite.tex and suite.html, and reports of cells that a
-  /// kill came before.
-  void Write(const std::vector<StepState>& states) const;
+  /// kill came before. What other processes have written into suite.json is taken first. Throws
+  /// Error{kIo}, {kData} if that file cannot be read, {kUsage} if it is of another suite.
+  void Write(const std::vector<StepState>& states);
 
  private:
+  void TakeOwnFile();
   void TakeTable(const compare::SuiteTable& table);
   void KeepOthers(const compare::SuiteTable& own);
   compare::SuiteCell Read(const SuiteStep& step);
-  void Keep(std::size_t step, compare::SuiteCell cell);
   void TakeExpert(const SuiteStep& step);
+  void KeepExpert(const std::string& task, compare::SuiteExpert found);
   void WriteMissingReports() const;
 
   const SuiteFile& suite_;

@@ -33,7 +33,6 @@ namespace fs = std::filesystem;
 constexpr std::chrono::milliseconds kSlice(50);
 constexpr std::chrono::seconds kLookElsewhere(2);
 constexpr std::size_t kMaxShown = 600;
-constexpr std::string_view kErrorPrefix = "dp_bench: ";  // of the message that ends a program
 constexpr std::string_view kPythonOverride = "env.params.python=";
 constexpr const char* kTrainedFile = "trained";  // of kTrain, whose run folder does not say it
 
@@ -267,6 +266,9 @@ std::string FailureOf(const SuiteStep& step) {
     if (begin == std::string::npos) continue;
     if (line.starts_with(kAttemptLine)) {
       message = "it printed nothing";
+      is_error = false;
+    } else if (line.starts_with(kSignalLine)) {
+      message = fmt::format("{}; last output: {}", line.substr(kErrorPrefix.size()), message);
       is_error = false;
     } else if (line.starts_with(kErrorPrefix)) {
       message = line.substr(kErrorPrefix.size());

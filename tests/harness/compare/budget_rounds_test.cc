@@ -73,6 +73,16 @@ TEST(BudgetRoundsTest, EndOnceAllPoliciesAreToldApartOnEachTask) {
   EXPECT_LT(round.n_episodes, 80);
 }
 
+TEST(BudgetRoundsTest, ATaskWithSeveralEnvVersionsGetsNoMoreAndIsNotDecided) {
+  SuiteTable table = TwoTasks(300);
+  table.cells[2].env_version = "1";
+  table.cells[3].env_version = "2";
+  const BudgetRound round = NextRound(table, 1000);
+  EXPECT_TRUE(round.is_over);
+  EXPECT_FALSE(round.is_decided);
+  EXPECT_THAT(round.n_seeds, Each(10));
+}
+
 TEST(BudgetRoundsTest, CountTheEpisodesOfAllTrainingSeeds) {
   SuiteTable table = TwoTasks(10);
   table.cells.push_back(Cell("weak", "push", Times(10, "1"), 43));

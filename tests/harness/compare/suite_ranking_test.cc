@@ -44,6 +44,57 @@ TEST(SuiteRankingTest, APolicyThatLacksCellsHasNoPlaceOverAllTasks) {
   EXPECT_THAT(RankingOf(table).PlaceOf("strong"), IsNull());  // there is no other policy
 }
 
+// Those that failed may be the ones that would have been bad.
+TEST(SuiteRankingTest, APolicyThatLacksATrainingSeedHasNoPlace) {
+  SuiteTable table = SmallTable();
+  table.policies = {"weak", "strong", "other"};
+  table.tasks = {{"reach", ""}, {"push", ""}};
+  table.seeds = {42, 43};
+  table.cells.clear();
+  for (const char* const task : {"reach", "push"}) {
+    table.cells.push_back(Cell("weak", task, "0000000000", 42));
+    table.cells.push_back(Cell("weak", task, "0000000000", 43));
+    table.cells.push_back(Cell("strong", task, "1111111111", 42));
+    table.cells.push_back(Cell("other", task, "1111111111", 42));  // it is not trained
+  }
+  EXPECT_EQ(LettersIn(RankingOf(table), "strong"), "a");
+  table.missing = {{"strong", "reach", 43}, {"strong", "push", 43}};
+  const SuiteRanking ranking = RankingOf(table);
+  for (const char* const task : {"", "reach", "push"}) {
+    EXPECT_THAT(ranking.PlaceOf("strong", task), IsNull()) << task;
+    EXPECT_EQ(LettersIn(ranking, "other", task), "a") << task;
+    EXPECT_EQ(ranking.PlaceOf("weak", task)->rank, (RankInterval{2, 2})) << task;
+  }
+}
+
+TEST(SuiteRankingTest, ATrainingSeedThatIsMissingCountsOnItsTask) {
+  SuiteTable table = SmallTable();
+  table.missing = {{"strong", "push", 43}};
+  const SuiteRanking ranking = RankingOf(table);
+  EXPECT_THAT(ranking.PlaceOf("strong"), IsNull());
+  EXPECT_THAT(ranking.PlaceOf("strong", "push"), IsNull());
+  EXPECT_EQ(LettersIn(ranking, "strong", "lift"), "a");
+}
+
+TEST(SuiteRankingTest, CellsOfDifferentEnvVersionsAreNotCompared) {
+  SuiteTable table = SmallTable();
+  for (SuiteCell& cell : table.cells) cell.env_version = cell.policy == "weak" ? "" : "2";
+  EXPECT_EQ(LettersIn(RankingOf(table), "strong"), "a");  // an unknown one may be the same
+  table.cells[0].env_version = "1";                       // weak on reach
+  const SuiteRanking ranking = RankingOf(table);
+  for (const std::string& policy : table.policies) {
+    EXPECT_THAT(ranking.PlaceOf(policy), IsNull()) << policy;
+    EXPECT_THAT(ranking.PlaceOf(policy, "reach"), IsNull()) << policy;
+  }
+  EXPECT_EQ(LettersIn(ranking, "strong", "lift"), "a");
+  ASSERT_EQ(ranking.pairs.size(), 1U);  // weak and strong, on push and lift
+  EXPECT_DOUBLE_EQ(ranking.pairs[0].difference, (0.0 + 0.1 - 0.5 - 1.0) / 2.0);
+  EXPECT_THAT(VersionFaults(table),
+              testing::ElementsAre(testing::HasSubstr("reach: expected cells of one version of the "
+                                                      "env's plugin, found 1 (weak) and 2 (other, "
+                                                      "strong); policies are not compared there")));
+}
+
 TEST(SuiteRankingTest, PairsAreOfTheSameTaskAndTestSeedWithAllTrainings) {
   SuiteTable table = SmallTable();
   SuiteCell later = Cell("strong", "reach", "111");

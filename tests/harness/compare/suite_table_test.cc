@@ -39,6 +39,16 @@ TEST(SuiteTableTest, AMeanSaysHowManyTasksAreMissing) {
   EXPECT_DOUBLE_EQ(all.mean, 0.5);
 }
 
+TEST(SuiteTableTest, AMeanSaysWhetherCellsAreMissing) {
+  SuiteTable table = SmallTable();
+  EXPECT_TRUE(MeansOf(table).back().is_part);
+  EXPECT_FALSE(MeansOf(table)[2].is_part);
+  table.missing = {{"weak", "lift", 43}};
+  EXPECT_FALSE(MeansOf(table)[0].is_part);
+  EXPECT_TRUE(MeansOf(table)[1].is_part);
+  EXPECT_TRUE(MeansOf(table)[2].is_part);
+}
+
 // MOVER: the squares of the distances to Wilson's bounds add up.
 TEST(SuiteTableTest, TheIntervalOfAMeanIsNarrowerThanThoseOfItsTasks) {
   SuiteTable table = SmallTable();
@@ -80,7 +90,9 @@ TEST(SuiteTableTest, IsReadAsItWasWritten) {
   SuiteTable table = SmallTable();
   table.cells[0].successes_at_end = "1010000000";
   table.cells[1].n_failed = 2;
+  table.cells[2].env_version = "1.2.0";
   table.other_cells = {Cell("weak", "reach", "01")};
+  table.missing = {{"other", "push", 42}};
   std::ofstream(scratch.path() / "suite.json") << ToJson(table);
   EXPECT_EQ(ReadSuiteTable(scratch.path() / "suite.json"), table);
 }

@@ -143,7 +143,7 @@ nlohmann::json AnswerReal(const CompareVerbOptions& options) {
   return json;
 }
 
-// A suite.json, or runs of one task. None if they are of different tasks.
+// A suite.json, or runs of one task. None if they are of different tasks or env versions.
 std::optional<nlohmann::json> AnswerAllocation(const CompareVerbOptions& options) {
   const bool is_suite =
       options.folders.size() == 1 && options.folders.front().extension() == ".json";
@@ -152,11 +152,14 @@ std::optional<nlohmann::json> AnswerAllocation(const CompareVerbOptions& options
   if (!options.is_forced && !AreComparable(runs)) return std::nullopt;
   compare::SuiteTable table =
       is_suite ? compare::ReadSuiteTable(options.folders.front()) : compare::TableOf(runs);
+  const std::vector<std::string> faults = compare::VersionFaults(table);
+  for (const std::string& fault : faults) core::PrintStatus("not comparable: {}\n", fault);
+  if (!faults.empty()) return std::nullopt;
   for (compare::SuiteCell& cell : table.cells) {
     if (is_suite) cell.folder = (options.folders.front().parent_path() / cell.folder).string();
   }
   const compare::SuiteRanking ranking = compare::RankingOf(table);
-  if (ranking.places.empty()) {
+  if (ranking.places.empty() || !ranking.places.front().task.empty()) {  // over all tasks first
     throw DataError(
         "{}: expected two policies or more with all cells; finish the suite, or give "
         "several runs",
