@@ -17,8 +17,8 @@ find_package(fmt 8 REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
 find_package(spdlog 1.9 REQUIRED)
 
-set(sdk_sources array.cc atomic_file.cc call_watch.cc console.cc error.cc interfaces.cc json.cc random.cc regular_file.cc system_error.cc
-                thread_pool.cc)
+set(sdk_sources array.cc atomic_file.cc call_watch.cc console.cc control_groups.cc error.cc interfaces.cc json.cc random.cc
+                regular_file.cc system_error.cc thread_pool.cc)
 list(TRANSFORM sdk_sources PREPEND "${DPB_ROOT}/harness/src/core/")
 # what checks the calls of an Env
 set(plugin_sources buffer_guard.cc env.cc guard.cc open_call.cc spec_check.cc)

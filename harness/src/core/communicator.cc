@@ -79,8 +79,10 @@ bool ShareCores(const Launch& launch) {
   const auto n_local = static_cast<std::size_t>(launch.n_local_ranks);
   const std::size_t in_quota =
       static_cast<std::size_t>(ProcessorsInGroups().value_or(static_cast<int>(allowed.size())));
-  const std::size_t share = std::max<std::size_t>(1, std::min(allowed.size(), in_quota) / n_local);
-  setenv("OMP_NUM_THREADS", std::to_string(share).c_str(), /*replace=*/1);
+  const std::size_t n_usable = std::min(allowed.size(), in_quota);
+  setenv("OMP_NUM_THREADS", std::to_string(std::max<std::size_t>(1, n_usable / n_local)).c_str(),
+         /*replace=*/1);
+  const std::size_t share = std::max<std::size_t>(1, allowed.size() / n_local);
 
   const std::size_t first = static_cast<std::size_t>(launch.local_rank) * share;
   if (UsableProcessors().size() < share && first + share <= allowed.size()) {

@@ -81,9 +81,9 @@ struct Launch {
 /// From the environment, as Open MPI, MPICH and Intel MPI set it; one rank without mpirun.
 Launch ReadLaunch();
 
-/// Gives this rank cores / n_local_ranks threads through OMP_NUM_THREADS; of the cores, only as
-/// many count as the quotas of control groups allow. If mpirun bound the rank to fewer cores than
-/// that (its default is one core), also binds it to a block of that many. Returns whether anything
+/// Gives this rank cores / n_local_ranks threads through OMP_NUM_THREADS, or fewer if the quotas of
+/// control groups allow fewer. If mpirun bound the rank to fewer cores than its share (its default
+/// is one core), also binds it to a block of cores / n_local_ranks. Returns whether anything
 /// changed that an OpenMP library reads when it is loaded. Changes nothing if there is one rank or
 /// OMP_NUM_THREADS is set.
 bool ShareCores(const Launch& launch);

@@ -182,7 +182,8 @@ class Success:
             text += ", after which the episode was cut short"
         elif any("success" in name.lower() for name in self.names):
             raise HostError(ENV, f"{text}. {ADVICE}")
-        note(wanted, f"{text}. The episode counts as a failure. If the environment never gives the key: {ADVICE}")
+        failed = "" if is_cut else " The episode counts as a failure."
+        note(f"{wanted}, cut" if is_cut else wanted, f"{text}.{failed} If the environment never gives the key: {ADVICE}")
 
 
 def note(about, text):
