@@ -29,7 +29,6 @@ using Json = nlohmann::json;
 constexpr std::size_t kMaxRunFileBytes = std::size_t{512} << 20;  // a million episodes
 constexpr std::size_t kMaxExtraBytes = std::size_t{1} << 20;      // files that only pages need
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
-constexpr std::uint64_t kMaxLogBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kMaxCurvePoints = 5'000'000;  // of all curves together
 
 std::string ReadIfPresent(const fs::path& file) {
@@ -230,6 +229,11 @@ RunFolder ReadRunFolder(const fs::path& path) {
                                        .manifest = ReadIfPresent(path / kManifestFile)});
   const fs::path log = path / kTrainingLogFile;
   if (!fs::exists(log)) return folder;
+  if (fs::is_regular_file(log) && fs::file_size(log) > kMaxLogBytes) {
+    folder.notes.push_back(
+        fmt::format("{} is larger than 1 GiB: no learning curves", kTrainingLogFile));
+    return folder;
+  }
   core::LineReader lines(log, kMaxLogBytes, kMaxLineBytes);
   ReadLog([&lines](std::string* line) { return lines.Next(line); }, &folder);
   return folder;
