@@ -42,6 +42,13 @@ expect_exit 0 "zarr, 60 episodes" "$dp_bench" dataset info data/whole.zarr
 "$dp_bench" train --config-dir "$2" --policy unet_hybrid --dataset data/whole.zarr "policy.params.down_dims=[16,32]" \
   policy.params.n_groups=4 training.num_epochs=1 training.max_train_steps=2 training.lr_warmup_steps=1 \
   checkpoint.topk.monitor_key=train_loss checkpoint.topk.mode=min --output trained2 >train.txt 2>&1 || fail "$(cat train.txt)"
+seen="60 of the 60 test seeds are seeds of episodes in the training dataset"
+expect_exit 0 "warning.*$seen" "$dp_bench" run --config-dir "$2" --policy unet_hybrid --env point_mass --dataset data/whole.zarr \
+  "policy.params.down_dims=[16,32]" policy.params.n_groups=4 training.num_epochs=1 training.max_train_steps=2 training.lr_warmup_steps=1 \
+  training.rollout_every=0 env_runner.n_test=60 env_runner.n_train=0 env_runner.n_videos=0 --output seen
+grep -q "WARNING: $seen" seen/report.html || fail "the report does not name the seeds of the dataset"
+expect_exit 0 "WARNING: 2 of the 3 test seeds are seeds of episodes" "$dp_bench" eval --checkpoint seen/checkpoints/latest \
+  env_runner.n_test=3 env_runner.test_start_seed=100058 env_runner.n_train=0 env_runner.n_videos=0 --output seen_later
 "$dp_bench" collect --config-dir "$2" --env point_mass --episodes 3 --output collected.zarr >collect.txt 2>&1 ||
   fail "$(cat collect.txt)"
 expect_exit 0 "63 episodes" "$dp_bench" dataset merge collected.zarr data/whole.zarr --output mixed.zarr

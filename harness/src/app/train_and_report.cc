@@ -101,7 +101,8 @@ void BeginRun(const TrainPlan& plan, const task::Experiment& experiment, task::O
     train::RewindRun(folder.path(), run::Checkpoint::Open(plan.checkpoint));
   }
   folder.Begin();
-  const std::string manifest = task::MakeManifest(experiment, ranks.size());
+  std::string manifest = task::MakeManifest(experiment, ranks.size());
+  if (ranks.is_root()) manifest = task::WithDemonstrations(experiment, manifest);
   task::WriteRunHead(folder.path(), WithEarlierCertificate(manifest, folder.path()),
                      experiment.config(), ranks);
 }

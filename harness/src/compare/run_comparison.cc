@@ -90,7 +90,14 @@ void AddNotes(RunComparison* comparison) {
   }
   for (const ComparedRun& run : comparison->runs) {
     const std::optional<run::SeedUse>& seeds = run.files.seeds;
-    if (!seeds || seeds->n_shared() == 0) continue;
+    if (!seeds) continue;
+    if (seeds->n_demonstrated() > 0) {
+      notes.push_back(
+          fmt::format("{} was trained on episodes with {} of its test seeds: it looks "
+                      "better than it is",
+                      run.label, seeds->n_demonstrated()));
+    }
+    if (seeds->n_shared() == 0) continue;
     notes.push_back(
         fmt::format("{}'s training was evaluated on {} of its test seeds: if it was "
                     "chosen by its score there, it looks better than it is",

@@ -54,6 +54,14 @@ zarr::ZarrLayout EpisodeEndsLayout() {
           .chunk_rows = zarr::RowsPerChunk(sizeof(std::int64_t))};
 }
 
+// null if the file is none of ours
+json ReadAttributes(const fs::path& file) {
+  if (!fs::is_regular_file(file)) return nullptr;
+  json attributes = core::TryParseJson(core::ReadTextFile(file, zarr::kMaxAttributeBytes));
+  if (!attributes.is_object() || !attributes.contains(kOrigin)) return nullptr;
+  return attributes;
+}
+
 // Text from plugins may hold bytes that are not UTF-8: those are replaced.
 void WriteAttributes(const fs::path& folder, const json& attributes) {
   core::WriteFileAtomically(folder / zarr::kAttributesFile,
@@ -279,11 +287,27 @@ json RolloutAttributes(double fps, std::int64_t n_steps, json episodes,
 }
 
 json ReadReplayAttributes(const fs::path& folder) {
-  const fs::path file = folder / zarr::kAttributesFile;
-  if (!fs::is_regular_file(file)) return nullptr;
-  json attributes = core::TryParseJson(core::ReadTextFile(file, zarr::kMaxAttributeBytes));
-  if (!attributes.is_object() || !attributes.contains(kOrigin)) return nullptr;
-  return attributes;
+  return ReadAttributes(folder / zarr::kAttributesFile);
+}
+
+bool AreOfOneTask(const json& env, const json& other) {
+  // plugins with environments of others name them by `id` or `entry`
+  for (const char* place : {"/plugin", "/params/task", "/params/id", "/params/entry"}) {
+    if (core::TextAt(env, place) != core::TextAt(other, place)) return false;
+  }
+  return true;
+}
+
+std::vector<std::uint64_t> SeedsOfEpisodes(const fs::path& dataset, const json& env) {
+  json attributes = ReadReplayAttributes(dataset);
+  if (attributes.is_null()) attributes = ReadAttributes(core::Beside(dataset, kAttributesBeside));
+  const json origin = core::ValueAt(attributes, "/origin/env");
+  const json seeds = core::ValueAt(attributes, "/episodes/seed");
+  const bool is_known = seeds.is_array() && std::ranges::all_of(seeds, [](const json& seed) {
+                          return seed.is_number_unsigned();
+                        });
+  if (!is_known || !origin.is_object() || !AreOfOneTask(origin, env)) return {};
+  return seeds.get<std::vector<std::uint64_t>>();
 }
 
 ReplayDatasetWriter::ReplayDatasetWriter(const std::filesystem::path& path,

@@ -127,6 +127,17 @@ nlohmann::json RolloutAttributes(double fps, std::int64_t n_steps, nlohmann::jso
 /// absent.
 nlohmann::json ReadReplayAttributes(const std::filesystem::path& folder);
 
+/// After the name of a recorded dataset of another format: the file that has what .zattrs has.
+inline constexpr const char* kAttributesBeside = ".recording.json";
+
+/// Whether two sections `env` of configs are of one task, so that their seeds mean the same.
+bool AreOfOneTask(const nlohmann::json& env, const nlohmann::json& other);
+
+/// The seeds of the dataset's episodes if it names them and they are from the task of `env`, the
+/// section of a config. Else none.
+std::vector<std::uint64_t> SeedsOfEpisodes(const std::filesystem::path& dataset,
+                                           const nlohmann::json& env);
+
 // Writes the episodes of any dataset into a replay buffer (replay_writer.h).
 
 class ReplayDatasetWriter final : public DatasetWriter {

@@ -235,7 +235,7 @@ std::string CheckpointEvaluation::ContinueShard(const std::string& manifest) {
 std::string CheckpointEvaluation::ContinueHead(const std::string& manifest) {
   std::string found = task::RequireSameManifest(folder(), manifest);
   auto extended = nlohmann::json::parse(run::WithoutRunId(found));
-  extended["seeds"] = nlohmann::json::parse(manifest)["seeds"];
+  extended["seeds"].merge_patch(nlohmann::json::parse(manifest)["seeds"]);
   const std::string anonymous = extended.dump(2) + "\n";
   const std::string config = experiment_->config().ToJson() + "\n";
   const std::string with_id = run::WithRunId(anonymous, config);

@@ -97,8 +97,9 @@ json OriginOf(const RecordingOptions& options, const task::Experiment& experimen
 
 // The file that says what the dataset is from.
 fs::path AboutFile(const RecordingOptions& options) {
-  return options.format == config::kZarrFormat ? options.output / zarr::kAttributesFile
-                                               : core::Beside(options.output, ".recording.json");
+  return options.format == config::kZarrFormat
+             ? options.output / zarr::kAttributesFile
+             : core::Beside(options.output, data::kAttributesBeside);
 }
 
 // The content of such a file if the dataset is complete and of this origin, or else null.

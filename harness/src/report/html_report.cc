@@ -305,7 +305,8 @@ class RunPage {
 
   void SetFiles() {
     page_["seeds"] = run_.seeds && !run_.episodes.empty() ? run::SeedText(*run_.seeds) : "";
-    page_["has_shared_seeds"] = run_.seeds && run_.seeds->n_shared() > 0;
+    page_["has_shared_seeds"] =
+        run_.seeds && (run_.seeds->n_shared() > 0 || run_.seeds->n_demonstrated() > 0);
     page_["config"] = run_.config;
     page_["manifest"] = run_.manifest;
     page_["notes"] = run_.notes;

@@ -31,7 +31,6 @@ constexpr int kFormatVersion = 2;
 constexpr int kFirstSealedVersion = 2;
 constexpr std::size_t kMaxJsonBytes = 64U << 20;
 constexpr std::size_t kHashBlockBytes = 1U << 20;
-constexpr std::string_view kStateFile = "state.json";
 constexpr const char* kSealKey = "sha256";
 
 [[noreturn]] void Fail(const fs::path& path, std::string_view what) {

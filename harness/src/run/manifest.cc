@@ -16,6 +16,7 @@ namespace dp_bench::run {
 namespace {
 
 constexpr std::size_t kIdDigits = 16;
+constexpr const char* kDemonstrationsKey = "demonstrations";  // of "seeds"
 constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
 
 using Json = nlohmann::json;
@@ -42,6 +43,21 @@ SeedRange RangeFrom(const core::JsonView& json) {
   return range;
 }
 
+std::string SelectionText(const SeedUse& use) {
+  if (use.selection.n == 0) {
+    return fmt::format("Test seeds {}; the training was evaluated on none.", Listed(use.report));
+  }
+  if (use.n_shared() == 0) {
+    return fmt::format("Test seeds {}; the training was evaluated on others, {}.",
+                       Listed(use.report), Listed(use.selection));
+  }
+  return fmt::format(
+      "WARNING: {} of the {} test seeds are seeds on which the training was evaluated ({}). A "
+      "checkpoint that was chosen by its score there looks better than it is: report another "
+      "env_runner.test_start_seed.",
+      use.n_shared(), use.report.n, Listed(use.selection));
+}
+
 void VisitCertificate(const core::JsonFields& fields, DeterminismCertificate* c) {
   bool is_verified = !c->difference;
   fields("verified", &is_verified);
@@ -62,15 +78,10 @@ void VisitCertificate(const core::JsonFields& fields, DeterminismCertificate* c)
 
 std::string WithRunId(const std::string& manifest, const std::string& config) {
   auto json = nlohmann::json::parse(WithoutRunId(manifest));
-  auto of_results = json;
-  of_results.erase("machine");  // outcome_class has what matters of it
-  for (const char* key : {kDeterminismKey, kPolicyDeterminismKey}) of_results.erase(key);
-  if (of_results.contains("checkpoint") && of_results["checkpoint"].is_object()) {
-    of_results["checkpoint"].erase("folder");
-  }
   auto settings = nlohmann::json::parse(config);
   if (settings.contains("training")) settings["training"].erase("resume");
-  json[kRunIdKey] = core::Sha256Hex(settings.dump() + of_results.dump()).substr(0, kIdDigits);
+  const std::string outcome_part = OutcomePart(json).dump();
+  json[kRunIdKey] = core::Sha256Hex(settings.dump() + outcome_part).substr(0, kIdDigits);
   json[kConfigHashKey] = core::Sha256Hex(config);
   return json.dump(2) + "\n";
 }
@@ -80,6 +91,18 @@ std::string WithoutRunId(const std::string& manifest) {
   json.erase(kRunIdKey);
   json.erase(kConfigHashKey);
   return json.dump(2) + "\n";
+}
+
+Json OutcomePart(Json manifest) {
+  manifest.erase("machine");  // outcome_class has what matters of it
+  for (const char* key : {kDeterminismKey, kPolicyDeterminismKey}) manifest.erase(key);
+  const auto leave_out = [&manifest](const char* section, const char* key) {
+    const auto found = manifest.find(section);
+    if (found != manifest.end() && found->is_object()) found->erase(key);
+  };
+  leave_out("checkpoint", "folder");
+  leave_out("seeds", kDemonstrationsKey);
+  return manifest;
 }
 
 void WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
@@ -121,10 +144,33 @@ SeedRange SelectionSeeds(const Json& config) {
   return range;
 }
 
+std::vector<SeedRange> RangesOf(std::vector<std::uint64_t> seeds) {
+  std::ranges::sort(seeds);
+  seeds.erase(std::unique(seeds.begin(), seeds.end()), seeds.end());
+  std::vector<SeedRange> ranges;
+  for (const std::uint64_t seed : seeds) {
+    const bool is_next = !ranges.empty() &&
+                         seed - ranges.back().first == static_cast<std::uint64_t>(ranges.back().n);
+    if (!is_next) ranges.push_back({.first = seed, .n = 0});
+    ++ranges.back().n;
+  }
+  return ranges;
+}
+
+std::int64_t SeedUse::n_demonstrated() const {
+  std::int64_t n = 0;  // of a damaged manifest, ranges may overlap
+  for (const SeedRange& range : demonstrations) n += CountShared(report, range);
+  return n;
+}
+
 Json ToJson(const SeedUse& use) {
-  return {{"report", RangeJson(use.report)},
-          {"selection", RangeJson(use.selection)},
-          {"n_shared", use.n_shared()}};
+  Json json = {{"report", RangeJson(use.report)},
+               {"selection", RangeJson(use.selection)},
+               {"n_shared", use.n_shared()}};
+  for (const SeedRange& range : use.demonstrations) {
+    json[kDemonstrationsKey].push_back(RangeJson(range));
+  }
+  return json;
 }
 
 std::optional<SeedUse> SeedUseOf(const std::string& manifest) {
@@ -133,8 +179,13 @@ std::optional<SeedUse> SeedUseOf(const std::string& manifest) {
   if (!view.Has("seeds")) return std::nullopt;
   try {
     const core::JsonView seeds = view.At("seeds");
-    return SeedUse{.report = RangeFrom(seeds.At("report")),
+    SeedUse use = {.report = RangeFrom(seeds.At("report")),
                    .selection = RangeFrom(seeds.At("selection"))};
+    if (!seeds.Has(kDemonstrationsKey)) return use;
+    for (const core::JsonView& range : seeds.Elements(kDemonstrationsKey)) {
+      use.demonstrations.push_back(RangeFrom(range));
+    }
+    return use;
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -142,18 +193,17 @@ std::optional<SeedUse> SeedUseOf(const std::string& manifest) {
 
 std::string SeedText(const SeedUse& use) {
   if (use.report.n == 0) return "";
-  if (use.selection.n == 0) {
-    return fmt::format("Test seeds {}; the training was evaluated on none.", Listed(use.report));
-  }
-  if (use.n_shared() == 0) {
-    return fmt::format("Test seeds {}; the training was evaluated on others, {}.",
-                       Listed(use.report), Listed(use.selection));
-  }
+  const std::string demonstrated = DemonstrationText(use);
+  return SelectionText(use) + (demonstrated.empty() ? "" : " WARNING: " + demonstrated);
+}
+
+std::string DemonstrationText(const SeedUse& use) {
+  const std::int64_t n = use.n_demonstrated();
+  if (n == 0) return "";
   return fmt::format(
-      "WARNING: {} of the {} test seeds are seeds on which the training was evaluated ({}). A "
-      "checkpoint that was chosen by its score there looks better than it is: report another "
-      "env_runner.test_start_seed.",
-      use.n_shared(), use.report.n, Listed(use.selection));
+      "{} of the {} test seeds are seeds of episodes in the training dataset: the policy has "
+      "seen these starts. Report another env_runner.test_start_seed.",
+      n, use.report.n);
 }
 
 std::string OutcomeClass(const OutcomeConditions& conditions) {

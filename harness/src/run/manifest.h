@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dp_bench::run {
 
@@ -27,6 +28,10 @@ std::string WithRunId(const std::string& manifest, const std::string& config);
 
 /// The inverse of WithRunId.
 std::string WithoutRunId(const std::string& manifest);
+
+/// The part of a manifest without an id on which outcomes depend. Left out are the machine, where
+/// the checkpoint is, certificates, and the seeds of the training's dataset.
+nlohmann::json OutcomePart(nlohmann::json manifest);
 
 /// A resolved config without the keys that differ between machines and on which no outcome
 /// depends, such as env.params.python.
@@ -49,7 +54,7 @@ std::string RunIdOf(const std::string& json);
 
 // The test seeds that a training was evaluated on, and those that a result is reported on. A
 // checkpoint chosen by its score on some seeds looks better on them than it is, because lucky
-// scores are chosen too.
+// scores are chosen too. So does a policy on the seeds of episodes that it was trained on.
 
 /// The seeds first, first + 1, ... first + n - 1.
 struct SeedRange {
@@ -62,11 +67,16 @@ struct SeedRange {
 /// The number of seeds in both.
 int CountShared(const SeedRange& a, const SeedRange& b);
 
+/// Each of the seeds once, in ascending ranges.
+std::vector<SeedRange> RangesOf(std::vector<std::uint64_t> seeds);
+
 struct SeedUse {
-  SeedRange report;     // test seeds of this evaluation
-  SeedRange selection;  // of the evaluations during training; n = 0: none
+  SeedRange report;                            // test seeds of this evaluation
+  SeedRange selection;                         // of the evaluations during training; n = 0: none
+  std::vector<SeedRange> demonstrations = {};  // of the training's dataset, as far as it names them
 
   int n_shared() const { return CountShared(report, selection); }
+  std::int64_t n_demonstrated() const;  // of `report`
   bool operator==(const SeedUse&) const = default;
 };
 
@@ -83,8 +93,11 @@ nlohmann::json ToJson(const SeedUse& use);
 /// The entry "seeds" of a manifest.json; none if it is missing.
 std::optional<SeedUse> SeedUseOf(const std::string& manifest);
 
-/// One or two sentences for the user, with a warning if seeds are shared.
+/// A few sentences for the user, with a warning if seeds are shared.
 std::string SeedText(const SeedUse& use);
+
+/// The part of SeedText about episodes of the training's dataset; empty if none has a test seed.
+std::string DemonstrationText(const SeedUse& use);
 
 // What an evaluation notes about its outcomes: the machines on which they are the same, bit for bit
 // (ADR 0004, "outcome_class"), and whether they are a function of the seed ("determinism").

@@ -36,11 +36,7 @@ constexpr std::size_t kShownPlaces = 6;
 
 // What two runs must have in common, by place. A run's id covers the same.
 Json CommonOf(const std::string& manifest, const std::string& config) {
-  Json json = core::ParseJson(WithoutRunId(manifest), kManifestFile);
-  for (const char* key : {"machine", kDeterminismKey, kPolicyDeterminismKey}) json.erase(key);
-  if (json.contains("checkpoint") && json["checkpoint"].is_object()) {
-    json["checkpoint"].erase("folder");
-  }
+  const Json json = OutcomePart(core::ParseJson(WithoutRunId(manifest), kManifestFile));
   return Json{{"manifest", json}, {"config", core::ParseJson(config, kConfigFile)}}.flatten();
 }
 

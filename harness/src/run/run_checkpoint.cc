@@ -56,11 +56,16 @@ Ranking RankingOf(const fs::path& checkpoints) {
   return ranking;
 }
 
-// The value in "epoch=0100-test_mean_score=0.871"; none if the name does not have this metric.
-std::optional<double> ValueIn(const std::string& name, const std::string& key) {
+// The metric of "epoch=0100-test_mean_score=0.871", whose state has all of its digits; none if the
+// name does not have this metric.
+std::optional<double> MetricOf(const fs::path& checkpoint, const std::string& key) {
+  const std::string name = checkpoint.filename().string();
   const std::string mark = "-" + key + "=";
   const std::size_t found = name.find(mark);
   if (found == std::string::npos) return std::nullopt;
+  const nlohmann::json ranked = core::ValueAt(ReadJsonHead(checkpoint / kStateFile), "/topk");
+  const auto exact = ranked.find(name);
+  if (exact != ranked.end() && exact->is_number()) return exact->get<double>();
   const std::string text = name.substr(found + mark.size());
   const auto value = core::ParseNumber<double>(text);
   return value && std::isfinite(*value) ? value : std::nullopt;
@@ -73,7 +78,7 @@ std::optional<ChosenCheckpoint> BestIn(const fs::path& checkpoints) {
   ChosenCheckpoint chosen;
   int n_ranked = 0;
   for (const fs::path& path : CheckpointsOfEpochs(checkpoints)) {
-    const auto value = ValueIn(path.filename().string(), ranking.key);
+    const auto value = MetricOf(path, ranking.key);
     if (!value) continue;
     ++n_ranked;
     if (best && (ranking.is_max ? *value < *best : *value > *best)) continue;

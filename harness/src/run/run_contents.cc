@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 4> kEpisodeFolders = {kMediaFolder, "trac
 
 constexpr std::array<std::string_view, 7> kTrainingNames = {
     kCheckpointsFolder, kTrainingLogFile, "snapshots", "tensorboard",
-    "rollouts",         kMultiRunFile,    "state.json"};
+    "rollouts",         kMultiRunFile,    kStateFile};
 
 // The folder of a point of a grid of delays: "naive_delay_2", "rtc_latency_100_execute_8", and of
 // older versions "latency_100".

@@ -7,6 +7,7 @@ namespace dp_bench::run {
 
 inline constexpr std::string_view kConfigFile = "config.json";      // a checkpoint has one, too
 inline constexpr std::string_view kManifestFile = "manifest.json";  // a checkpoint has one, too
+inline constexpr std::string_view kStateFile = "state.json";        // of a checkpoint
 inline constexpr std::string_view kTrainingLogFile = "logs.json.txt";
 inline constexpr std::string_view kEpisodesFile = "episodes.jsonl";
 inline constexpr std::string_view kJournalFile = "episodes.partial.jsonl";  // of rank 0

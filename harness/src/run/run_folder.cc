@@ -27,7 +27,6 @@ using Json = nlohmann::json;
 constexpr std::size_t kMaxRunFileBytes = std::size_t{512} << 20;  // a million episodes
 constexpr std::size_t kMaxExtraBytes = std::size_t{1} << 20;      // files that only pages need
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
-constexpr std::uint64_t kMaxLogBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kMaxCurvePoints = 5'000'000;  // of all curves together
 
 std::string ReadIfPresent(const fs::path& file) {
@@ -47,6 +46,11 @@ auto ReadExtra(const fs::path& file, const Parse& parse)
 void ReadLog(RunFolder* folder) {
   const fs::path log = folder->path / kTrainingLogFile;
   if (!fs::exists(log)) return;
+  if (fs::is_regular_file(log) && fs::file_size(log) > kMaxLogBytes) {
+    folder->notes.push_back(
+        fmt::format("{} is larger than 1 GiB: no learning curves", kTrainingLogFile));
+    return;
+  }
   core::LineReader lines(log, kMaxLogBytes, kMaxLineBytes);
   std::map<std::string, std::map<double, double>> values;  // key -> epoch -> value
   int n_unreadable = 0;

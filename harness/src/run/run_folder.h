@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,6 +23,9 @@ struct CurvePoint {
   double epoch = 0.0;
   double value = 0.0;
 };
+
+/// The curves of a larger log are not read, and a note says so: the results do not need them.
+inline constexpr std::uint64_t kMaxLogBytes = std::uint64_t{1} << 30;
 
 /// The files of a run folder. Missing files leave their fields empty.
 struct RunFolder {

@@ -6,10 +6,13 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "control/env_runner_config.h"
 #include "core/console.h"
@@ -18,6 +21,7 @@
 #include "core/machine.h"
 #include "core/stop_signal.h"
 #include "core/system_error.h"
+#include "data/replay_writer.h"
 #include "dp_bench/build_id.h"
 #include "graph/graph_policy.h"
 #include "rollout/certify_determinism.h"
@@ -70,6 +74,14 @@ nlohmann::json FindPlugin(const nlohmann::json& manifest, const std::string& kin
       return plugin;
   }
   return nullptr;
+}
+
+// As the run of a checkpoint names them; none outside of a run folder.
+std::vector<run::SeedRange> DemonstrationsOf(const fs::path& checkpoint) {
+  const fs::path folder = run::FindRunOf(checkpoint);
+  if (!fs::is_regular_file(folder / run::kManifestFile)) return {};
+  const auto seeds = run::SeedUseOf(run::ReadRunManifest(folder));
+  return seeds ? seeds->demonstrations : std::vector<run::SeedRange>();
 }
 
 }  // namespace
@@ -176,8 +188,12 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
     seeds.selection = {};
     manifest["checkpoint"] = nullptr;
   } else if (checkpoint) {
-    seeds.selection = run::SelectionSeeds(
-        core::ReadJsonFile(checkpoint->folder / run::kConfigFile, kMaxManifestBytes));
+    const auto trained =
+        core::ReadJsonFile(checkpoint->folder / run::kConfigFile, kMaxManifestBytes);
+    seeds.selection = run::SelectionSeeds(trained);
+    if (data::AreOfOneTask(core::ValueAt(trained, "/env"), core::ValueAt(config, "/env"))) {
+      seeds.demonstrations = DemonstrationsOf(checkpoint->folder);
+    }
     manifest["checkpoint"] = {
         {"folder", std::filesystem::absolute(checkpoint->folder).lexically_normal().string()},
         {"weights", checkpoint->weights},
@@ -189,6 +205,22 @@ std::string MakeManifest(const Experiment& experiment, int n_ranks,
   if (!provenance.empty()) manifest["policy"] = nlohmann::json::parse(provenance);
   manifest["seeds"] = run::ToJson(seeds);
   return manifest.dump(2) + "\n";
+}
+
+std::string WithDemonstrations(const Experiment& experiment, const std::string& manifest) {
+  std::optional<run::SeedUse> use = run::SeedUseOf(manifest);
+  if (!experiment.has_env() || !use) return manifest;
+  const auto env = nlohmann::json::parse(experiment.config().Sub("env").ToJson());
+  std::vector<std::uint64_t> seeds;
+  for (const fs::path& dataset : experiment.dataset_paths()) {
+    std::ranges::copy(data::SeedsOfEpisodes(dataset, env), std::back_inserter(seeds));
+  }
+  use->demonstrations = run::RangesOf(std::move(seeds));
+  const std::string warning = run::DemonstrationText(*use);
+  if (!warning.empty()) core::LogWarning(warning);
+  nlohmann::json json = nlohmann::json::parse(manifest);
+  json["seeds"] = run::ToJson(*use);
+  return json.dump(2) + "\n";
 }
 
 std::string WithCertificate(const Experiment& experiment, const std::string& manifest) {

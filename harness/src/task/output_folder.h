@@ -61,12 +61,17 @@ class OutputFolder {
 // manifest.json: everything that a result depends on, except config and seeds.
 
 /// JSON with versions, build ids, the used plugins with the SHA-256 of their files, the machine,
-/// and the seeds of report and selection. With a checkpoint also its hash; null for an evaluation
+/// and the seeds of report and selection. With a checkpoint also its hash, and the seeds of the
+/// dataset that its run names, if that was of the same task; null for an evaluation
 /// without one, whose policy says more (Policy::Provenance). `n_ranks`: processes that share the
 /// run.
 std::string MakeManifest(const Experiment& experiment, int n_ranks,
                          const std::optional<run::CheckpointChoice>& checkpoint = std::nullopt,
                          const std::string& provenance = "");
+
+/// For a training: adds the seeds of its dataset's episodes, as far as the dataset names them and
+/// is from the config's env and task, and warns if test seeds are among them.
+std::string WithDemonstrations(const Experiment& experiment, const std::string& manifest);
 
 /// With env_runner.certify, adds the certificate that the env's outcomes are a function of the seed
 /// (run/manifest.h), and says what it found.

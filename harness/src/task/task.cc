@@ -418,4 +418,20 @@ std::optional<fs::path> Task::dataset_path() const {
                             : std::nullopt;
 }
 
+std::vector<fs::path> Task::dataset_paths() const {
+  std::vector<fs::path> paths;
+  const auto mixed = mixture();
+  if (!mixed) {
+    if (const auto path = dataset_path()) paths.push_back(*path);
+    return paths;
+  }
+  if (is_collected()) {
+    for (const Task* task : CollectedTasks()) paths.push_back(*task->dataset_path());
+  }
+  for (const data::MixtureConfig::Source& source : mixed->sources) {
+    if (source.path) paths.emplace_back(*source.path);
+  }
+  return paths;
+}
+
 }  // namespace dp_bench::task

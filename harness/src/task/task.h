@@ -105,6 +105,9 @@ class Task {
   std::vector<std::string> dataset_plugins() const;
   std::optional<std::filesystem::path> dataset_path() const;
 
+  /// The file or folder of each dataset that is trained on.
+  std::vector<std::filesystem::path> dataset_paths() const;
+
  private:
   ShapeMeta ReadShapeMeta() const;
   void RequireTaskKey(const ShapeMeta& meta) const;

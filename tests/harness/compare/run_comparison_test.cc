@@ -136,6 +136,10 @@ TEST_F(CompareRunsTest, NotesATrainingThatSawTheSeeds) {
   folders[1].seeds = {.report = {.first = 100000, .n = 2}, .selection = {.first = 100001, .n = 2}};
   EXPECT_THAT(CompareRuns(folders, {}).notes,
               testing::Contains(HasSubstr("B's training was evaluated on 1 of its test seeds")));
+  folders[1].seeds = {.report = {.first = 100000, .n = 2},
+                      .demonstrations = {{.first = 100001, .n = 9}}};
+  EXPECT_THAT(CompareRuns(folders, {}).notes,
+              testing::Contains(HasSubstr("B was trained on episodes with 1 of its test seeds")));
 }
 
 TEST_F(CompareRunsTest, SaysInHowManyEpisodesThePolicysServerWasTheReason) {

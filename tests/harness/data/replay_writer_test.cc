@@ -21,7 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 const json kOrigin = {{"env", {{"plugin", "toy"}, {"params", {{"task", "a"}}}}}};
 
@@ -190,6 +192,37 @@ TEST(ReplayWriter, RefusesFoldersOfOthersAndLeavesThemAsTheyAre) {
                         [&] { ReplayWriter(scratch.path() / "photos", Keys(), kOrigin); }),
               HasSubstr("is not a dataset that dp_bench collected"));
   EXPECT_EQ(FilesBelow(scratch.path() / "photos").size(), 1U);
+}
+
+TEST(SeedsOfEpisodes, AreThoseOfTheEnvsTask) {
+  const ScratchFolder scratch;
+  const fs::path folder = scratch.path() / "a.zarr";
+  ReplayWriter writer(folder, Keys(), kOrigin);
+  AppendEpisodes(writer, 2);
+  writer.Commit(RolloutAttributes(10.0, writer.n_steps(), {{"seed", {100000, 100003}}}, {}), true);
+  json env = kOrigin["env"];
+  EXPECT_THAT(SeedsOfEpisodes(folder, env), ElementsAre(100000U, 100003U));
+  env["params"]["obs"] = "images";  // the same starts
+  EXPECT_THAT(SeedsOfEpisodes(folder, env), ElementsAre(100000U, 100003U));
+  env["params"]["task"] = "b";
+  EXPECT_THAT(SeedsOfEpisodes(folder, env), IsEmpty());
+  EXPECT_THAT(SeedsOfEpisodes(folder, {{"plugin", "other"}, {"params", {{"task", "a"}}}}),
+              IsEmpty());
+  EXPECT_THAT(SeedsOfEpisodes(folder, nullptr), IsEmpty());
+}
+
+TEST(SeedsOfEpisodes, OfOtherFormatsAreInTheFileBesideThem) {
+  const ScratchFolder scratch;
+  const fs::path dataset = scratch.path() / "a.hdf5";
+  const auto found = [&](const json& attributes) {
+    core::WriteFileAtomically(core::Beside(dataset, kAttributesBeside), attributes.dump());
+    return SeedsOfEpisodes(dataset, kOrigin["env"]);
+  };
+  EXPECT_THAT(SeedsOfEpisodes(dataset, kOrigin["env"]), IsEmpty());
+  EXPECT_THAT(found({{"origin", kOrigin}, {"episodes", {{"seed", {7}}}}}), ElementsAre(7U));
+  EXPECT_THAT(found({{"origin", {{"source", "b.zarr"}}}}), IsEmpty());
+  EXPECT_THAT(found({{"origin", kOrigin}, {"episodes", {{"seed", {7, "x"}}}}}), IsEmpty());
+  EXPECT_THAT(found({{"origin", kOrigin}, {"episodes", 3}}), IsEmpty());
 }
 
 TEST(ReplayWriter, OneProcessWritesAFolder) {

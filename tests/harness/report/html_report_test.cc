@@ -64,6 +64,10 @@ TEST_F(HtmlReportTest, SaysWhichSeedsReportAndWhichChose) {
   EXPECT_THAT(with_selection_from(200000),
               AllOf(HasSubstr("evaluated on others, 200000 to 200002"), Not(HasSubstr("WARNING"))));
   EXPECT_THAT(with_selection_from(100002), HasSubstr("WARNING: 1 of the 3 test seeds"));
+  Write("manifest.json", R"({"seeds": {"report": {"first": 100000, "n": 3}, "selection": )"
+                         R"({"first": 0, "n": 0}, "demonstrations": [{"first": 7, "n": 99999}]}})");
+  EXPECT_THAT(Report(), AllOf(HasSubstr("WARNING: 3 of the 3 test seeds are seeds of episodes in"),
+                              HasSubstr("color:var(--bad)\">Test seeds")));
 }
 
 TEST_F(HtmlReportTest, ShowsRateIntervalCountsScoreSeedsAndFailures) {

@@ -51,6 +51,19 @@ TEST_F(RunCheckpointTest, ARunStandsForItsBestElseItsLatest) {
   EXPECT_EQ(Found(CheckpointOrder::kLatestFirst), "latest");
 }
 
+TEST_F(RunCheckpointTest, TheBestIsFoundByAllDigitsOfItsMetric) {
+  SetRanking(R"({"monitor_key": "val_loss", "mode": "min"})");
+  const auto add = [this](const std::string& name, const std::string& value) {
+    std::ofstream(AddCheckpoint(name) / "state.json")
+        << R"({"topk": {"epoch=0000-val_loss=0.900": 0.9, ")" << name << "\": " << value << "}}";
+  };
+  add("epoch=0001-val_loss=0.024", "0.0236");
+  add("epoch=0002-val_loss=0.024", "0.0244");
+  EXPECT_EQ(Found(), "epoch=0001-val_loss=0.024");
+  AddCheckpoint("epoch=0003-val_loss=0.023");  // without a state, its name counts
+  EXPECT_EQ(Found(), "epoch=0003-val_loss=0.023");
+}
+
 TEST_F(RunCheckpointTest, EpochsAreInTheOrderOfTheirNumbers) {
   AddCheckpoint("epoch=9950-test_mean_score=1.000");
   AddCheckpoint("epoch=10050-test_mean_score=1.000");

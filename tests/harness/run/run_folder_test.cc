@@ -90,6 +90,20 @@ TEST_F(RunFolderTest, OfAVersionWithoutIdsIsReadAsItIs) {
   EXPECT_EQ(ReadRunFolder(folder).unfinished, "");
 }
 
+TEST_F(RunFolderTest, ALogThatIsTooLargeCostsOnlyTheCurves) {
+  const fs::path folder = Evaluation("a", 8);
+  const fs::path log = folder / "logs.json.txt";
+  core::WriteFileAtomically(log, std::string_view("{\"epoch\": 0, \"train_loss\": 0.5}\n"));
+  EXPECT_EQ(ReadRunFolder(folder).curves.size(), 1U);
+  fs::resize_file(log, kMaxLogBytes + 1);  // sparse
+  const RunFolder run = ReadRunFolder(folder);
+  EXPECT_EQ(run.episodes.size(), 1U);
+  EXPECT_TRUE(run.curves.empty());
+  EXPECT_THAT(run.notes,
+              testing::Contains("logs.json.txt is larger than 1 GiB: no learning curves"));
+  RequireFinished(run);
+}
+
 TEST(StaysBelow, RefusesWhatLeavesTheFolder) {
   EXPECT_TRUE(StaysBelow("media/test_1.mp4"));
   EXPECT_TRUE(StaysBelow("a/../b"));

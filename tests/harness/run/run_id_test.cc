@@ -53,6 +53,18 @@ TEST(RunId, TheMachineAndThePlaceOfTheCheckpointAreNoPartOfIt) {
   EXPECT_NE(id("x", "/a", "1"), id("x", "/a", "2"));
 }
 
+// Builds before them did not note them, and a checkpoint outside of its run does not know them.
+TEST(RunId, TheSeedsOfTheDatasetAreNoPartOfIt) {
+  const SeedUse use = {.report = {100000, 4}};
+  SeedUse trained = use;
+  trained.demonstrations = {{1000000, 206}};
+  const auto id = [](const SeedUse& seeds) {
+    return IdOf(json{{"plugins", json::array()}, {"seeds", ToJson(seeds)}}.dump(), kConfig);
+  };
+  EXPECT_EQ(id(trained), id(use));
+  EXPECT_NE(id({.report = {100000, 5}}), id(use));
+}
+
 TEST(RunId, OfAnOldVersionOrNoJsonIsEmpty) {
   EXPECT_EQ(RunIdOf(kManifest), "");
   EXPECT_EQ(RunIdOf("{"), "");

@@ -10,7 +10,9 @@
 namespace dp_bench::run {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 using Json = nlohmann::json;
 
@@ -51,11 +53,28 @@ TEST(SeedUse, ATrainingWithoutRolloutsLookedAtNone) {
   EXPECT_EQ(SelectionSeeds({{"training", {{"rollout_every", 0}}}}).n, 0);
 }
 
+TEST(RangesOf, HasEachSeedOnce) {
+  EXPECT_THAT(RangesOf({}), IsEmpty());
+  EXPECT_THAT(RangesOf({7, 5, 6, 5, 9}), ElementsAre(SeedRange{5, 3}, SeedRange{9, 1}));
+  const std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_THAT(RangesOf({0, last, last - 1}), ElementsAre(SeedRange{0, 1}, SeedRange{last - 1, 2}));
+}
+
+TEST(SeedUse, CountsTheTestSeedsOfTheDataset) {
+  const SeedUse use = {.report = {100000, 50}, .demonstrations = {{99990, 12}, {100049, 5}}};
+  EXPECT_EQ(use.n_demonstrated(), 3);
+  EXPECT_EQ((SeedUse{.report = {100000, 50}, .demonstrations = {{100050, 5}}}).n_demonstrated(), 0);
+  EXPECT_EQ((SeedUse{.report = {100000, 50}}).n_demonstrated(), 0);
+}
+
 TEST(SeedUse, IsReadBackFromAManifest) {
   const SeedUse use = {.report = {100000, 50}, .selection = {100040, 50}};
   const Json manifest = {{"seeds", ToJson(use)}};
   EXPECT_EQ(manifest["seeds"]["n_shared"], 10);
   EXPECT_EQ(SeedUseOf(manifest.dump()), use);
+  EXPECT_FALSE(manifest["seeds"].contains("demonstrations"));
+  const SeedUse trained = {.report = {100000, 50}, .demonstrations = {{5, 3}, {9, 1}}};
+  EXPECT_EQ(SeedUseOf(Json{{"seeds", ToJson(trained)}}.dump()), trained);
   for (const char* text : {"", "{", "[]", "{}", R"({"seeds": 1})", R"({"seeds": {"report": {}}})",
                            R"({"seeds": {"report": {"first": "x", "n": 1}, "selection": {}}})"}) {
     EXPECT_FALSE(SeedUseOf(text).has_value()) << text;
@@ -75,6 +94,16 @@ TEST(SeedText, WarnsOfSeedsThatDidBoth) {
   EXPECT_THAT(text, HasSubstr("WARNING: 10 of the 50 test seeds"));
   EXPECT_THAT(text, HasSubstr("env_runner.test_start_seed"));
   EXPECT_THAT(SeedText({{100000, 50}, {100050, 50}}), Not(HasSubstr("WARNING")));
+}
+
+TEST(SeedText, WarnsOfSeedsThatThePolicyWasTrainedOn) {
+  const SeedUse use = {.report = {100000, 4}, .demonstrations = {{100001, 50}}};
+  EXPECT_EQ(SeedText(use),
+            "Test seeds 100000 to 100003; the training was evaluated on none. WARNING: 3 of the 4 "
+            "test seeds are seeds of episodes in the training dataset: the policy has seen these "
+            "starts. Report another env_runner.test_start_seed.");
+  EXPECT_THAT(SeedText(use), HasSubstr(DemonstrationText(use)));
+  EXPECT_EQ(DemonstrationText({.report = {100000, 4}, .demonstrations = {{7, 50}}}), "");
 }
 
 }  // namespace
