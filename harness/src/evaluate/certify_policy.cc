@@ -11,6 +11,7 @@
 
 #include "control/obs_history.h"
 #include "core/errors.h"
+#include "core/json.h"
 
 namespace dp_bench::evaluate {
 namespace {
@@ -116,6 +117,12 @@ class Interviewer {
   std::size_t n_others_ = 0;
 };
 
+bool SaysTrue(const std::string& provenance, const char* place) {
+  const nlohmann::json said =
+      nlohmann::json::parse(provenance, nullptr, /*allow_exceptions=*/false);
+  return core::ValueAt(said, place) == true;
+}
+
 }  // namespace
 
 std::optional<run::SeedDifference> CertifyPolicy(control::ChunkPlanner& planner,
@@ -157,10 +164,22 @@ run::DeterminismCertificate PolicyCertificate(control::ChunkPlanner& planner,
 }
 
 bool PlaysOneEpisode(const std::string& provenance) {
-  const nlohmann::json said =
-      nlohmann::json::parse(provenance, nullptr, /*allow_exceptions=*/false);
-  const nlohmann::json::json_pointer place("/metadata/dp_bench/one_episode");
-  return said.is_object() && said.contains(place) && said[place] == true;
+  return SaysTrue(provenance, "/metadata/dp_bench/one_episode");
+}
+
+void RequireSeedsApart(const control::EnvRunnerConfig& config, const std::string& provenance) {
+  const std::uint64_t train = config.train_start_seed;
+  const std::uint64_t test = config.test_start_seed;
+  const std::uint64_t train_end = train + static_cast<std::uint64_t>(config.n_train);
+  const std::uint64_t test_end = test + static_cast<std::uint64_t>(config.n_test);
+  const bool share_seeds = std::max(train, test) < std::min(train_end, test_end);
+  if (!share_seeds || config.n_envs == 1 || !SaysTrue(provenance, "/stateful")) return;
+  throw ConfigError(
+      "the splits share seeds (train {} to {}, test {} to {}), and the policy's server remembers "
+      "episodes and knows them by their seeds, so it would take two for one. Set "
+      "env_runner.n_train=0, another env_runner.test_start_seed, or env_runner.n_envs=1, which "
+      "plays one after the other",
+      train, train_end - 1, test, test_end - 1);
 }
 
 }  // namespace dp_bench::evaluate

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "control/chunk_planner.h"
+#include "control/env_runner_config.h"
 #include "dp_bench/spec.h"
 #include "run/manifest.h"
 
@@ -25,6 +26,10 @@ std::optional<run::SeedDifference> CertifyPolicy(control::ChunkPlanner& planner,
 /// Whether a policy's provenance says that its server plays one episode at a time, as those of
 /// objects in Python do.
 bool PlaysOneEpisode(const std::string& provenance);
+
+/// Throws Error{kConfig} if the splits share seeds, episodes run at once, and a policy's provenance
+/// says that its server remembers episodes: it would take two of the same seed for one.
+void RequireSeedsApart(const control::EnvRunnerConfig& config, const std::string& provenance);
 
 /// The same as a certificate for the manifest of a run.
 run::DeterminismCertificate PolicyCertificate(control::ChunkPlanner& planner,
