@@ -4,6 +4,7 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <exception>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -59,11 +61,18 @@ ObsView ViewOf(const std::string& key, const AnyArray& array) {
 class LoadedPolicy {
  public:
   LoadedPolicy(const std::string& checkpoint, const ControllerOptions& options)
-      : controller_(Load(checkpoint, options)) {}
+      : process_id_(::getpid()),
+        controller_(std::make_unique<Controller>(Load(checkpoint, options))) {}
+  LoadedPolicy(const LoadedPolicy&) = delete;
+  LoadedPolicy& operator=(const LoadedPolicy&) = delete;
+  ~LoadedPolicy() {
+    // a forked process would wait for a thread that it does not have
+    if (::getpid() != process_id_) static_cast<void>(controller_.release());
+  }
 
   /// Keys as in `shape_meta`: a list of (name, storage shape, dtype).
   nb::typed<nb::dict, nb::str, nb::any> Spec() const {
-    const PolicySpec& spec = controller_.spec();
+    const PolicySpec& spec = controller_->spec();
     nb::list obs;
     for (const KeySpec& key : spec.shape_meta.obs) {
       obs.append(nb::make_tuple(key.name, key.StorageShape(), std::string(Name(key.dtype))));
@@ -79,8 +88,9 @@ class LoadedPolicy {
 
   void Reset(std::uint64_t seed) {
     const nb::gil_scoped_release released;
+    Controller& controller = RequireOwn();
     const std::lock_guard lock(mutex_);
-    controller_.Reset(seed);
+    controller.Reset(seed);
   }
 
   /// Writes the action into `action`, [Da].
@@ -88,8 +98,9 @@ class LoadedPolicy {
     std::vector<ObsView> views;
     for (const auto& [key, array] : obs) views.push_back(ViewOf(key, array));
     const nb::gil_scoped_release released;
+    Controller& controller = RequireOwn();
     const std::lock_guard lock(mutex_);
-    const std::span<const float> found = controller_.Act(views);
+    const std::span<const float> found = controller.Act(views);
     if (found.size() != action.size()) {
       throw Error(ErrorCode::kShape, "expected room for an action of " +
                                          std::to_string(found.size()) + " numbers, found " +
@@ -106,9 +117,10 @@ class LoadedPolicy {
     std::vector<ObsView> views;
     for (const auto& [key, array] : obs) views.push_back(ViewOf(key, array));
     const nb::gil_scoped_release released;
+    Controller& controller = RequireOwn();
     const std::lock_guard lock(mutex_);
-    controller_.Predict(views, {seeds.data(), seeds.size()}, {chunks.data(), chunks.size()},
-                        {steps.data(), steps.size()});
+    controller.Predict(views, {seeds.data(), seeds.size()}, {chunks.data(), chunks.size()},
+                       {steps.data(), steps.size()});
   }
 
   nb::typed<nb::dict, nb::str, nb::any> Timing() const {
@@ -125,8 +137,18 @@ class LoadedPolicy {
  private:
   ActTiming LatestTiming() const {
     const nb::gil_scoped_release released;
+    const Controller& controller = RequireOwn();
     const std::lock_guard lock(mutex_);
-    return controller_.timing();
+    return controller.timing();
+  }
+
+  // Before the lock, which another thread may hold forever in a forked process.
+  Controller& RequireOwn() const {
+    if (::getpid() == process_id_) return *controller_;
+    throw Error(ErrorCode::kUsage,
+                "this policy belongs to the process that forked this one, and its threads are not "
+                "here; start processes with multiprocessing's 'spawn' or 'forkserver', and load it "
+                "there");
   }
 
   static Controller Load(const std::string& checkpoint, const ControllerOptions& options) {
@@ -135,7 +157,8 @@ class LoadedPolicy {
   }
 
   mutable std::mutex mutex_;
-  Controller controller_;
+  pid_t process_id_;
+  std::unique_ptr<Controller> controller_;
 };
 
 /// An exception translator: the error of dp_bench.errors for the exit code.

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
@@ -242,6 +243,31 @@ def test_two_threads_take_turns(policy):
         thread.join()
     policy.reset(6)
     assert policy.act(OBS).shape == (2,)
+
+
+@needs_policies
+@pytest.mark.parametrize("latency_steps", [0, 2])
+def test_a_forked_process_says_that_the_threads_are_not_there(latency_steps):
+    policy = dp_bench.load_policy(CHECKPOINT, latency_steps=latency_steps)
+    policy.reset(0)
+    first = policy.act(OBS)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends a child that waits forever
+        messages = []
+        for call in (lambda: policy.reset(0), lambda: policy.act(OBS)):
+            try:
+                call()
+            except dp_bench.UsageError as error:
+                messages.append(str(error))
+        os.write(write, "\n".join(messages).encode())
+        del policy  # must not wait for threads
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(read, 1000).count(b"'spawn' or 'forkserver'") == 2
+    policy.reset(0)
+    assert np.array_equal(policy.act(OBS), first)
 
 
 @needs_policies

@@ -84,6 +84,8 @@ evaluate memory_alone "python memory.py" env_runner.n_envs=1 || fail "$(cat memo
 cmp <(hashes memory) <(hashes memory_alone) || fail "episodes share an object: $(hashes memory) $(hashes memory_alone)"
 evaluate short_memory "python memory.py" policy.params.n_connections=1 || fail "$(cat short_memory.txt)"
 cmp <(hashes memory) <(hashes short_memory) || fail "episodes share an object: $(hashes short_memory)"
+expect_exit 2 "the splits share seeds (train 0 to 2, test 0 to 2)" "$dp_bench" eval --policy remote --env pusht --config-dir "$configs" \
+  --output shared "policy.params.command=python memory.py" env_runner.n_train=3 env_runner.n_test=3 env_runner.test_start_seed=0
 sed 's/def reset.*/def __init__(self):/; s/def act/def reset(self, seed):\n        pass\n    &/' memory.py >made.py
 evaluate made "python made.py" env_runner.n_envs=1 || fail "$(cat made.txt)"
 cmp <(hashes memory) <(hashes made) || fail "an object that is set up once plays several episodes: $(hashes made)"

@@ -62,6 +62,14 @@ for line in open(sys.argv[1]): row = json.loads(line); print(row["seed"], row["n
 cmp <(outcomes own) <(outcomes vla_eval) || fail "vla_eval: other episodes"  # a trace also has the plans, of which there are more
 stop_server INT
 
+echo "temporal ensembling is left to clients that get chunks, which must say what they do"
+"$dp_bench" import "$root/../data/lerobot/policy_act_v06" --output act >import.txt 2>&1 || fail "$(cat import.txt)"
+start_server --checkpoint act
+grep -q "average what up to 8 plans have for it, as eval does with temporal_ensemble_coeff=0.01" serve.txt || fail "$(cat serve.txt)"
+expect_exit 2 "set temporal_ensemble_coeff=0.01 and n_action_steps=8" "$dp_bench" eval --policy remote --env pusht --config-dir "$2" \
+  --output act_eval "policy.params.url=$address" n_obs_steps=1 "${runner[@]}"
+stop_server
+
 echo "delays of a remote policy: repeatable, and those of its checkpoint if no samples are drawn"
 grid=("${runner[@]}" env_runner.max_steps=60 --delays 0,2 --execute 4 --chunking naive,bid,state_roll_forward
       env_runner.chunking.n_samples=3 'env_runner.chunking.followed_actions={"agent_pos":[0,1]}')

@@ -90,6 +90,7 @@ int ExaminePolicy(task::ExperimentOptions asked, const std::string& url,
   asked.policy = "remote";
   asked.overrides.insert(asked.overrides.begin(),
                          {"policy.params.url=" + url, "policy.params.protocol=" + protocol,
+                          "temporal_ensemble_coeff=null",  // the chunks are examined
                           "env_runner.n_train=0", "env_runner.n_test=2", "env_runner.n_videos=0"});
   const task::Experiment experiment(asked);
   const std::unique_ptr<Policy> policy = experiment.CreateWithoutWeights();

@@ -91,6 +91,16 @@ ServedPolicy LoadServed(const ServeVerbOptions& options) {
   return served;
 }
 
+// A client that executes the chunks as they are runs another policy than `eval`.
+void WarnOfEnsemble(const Horizons& horizons, const serve::Protocol& protocol) {
+  if (!horizons.temporal_ensemble_coeff || protocol.gives_single_actions()) return;
+  core::LogWarning(
+      "the policy has temporal ensembling, and answers are chunks: clients must ask at every step "
+      "and average what up to {} plans have for it, as eval does with temporal_ensemble_coeff={}; "
+      "with --protocol vla_eval, the server does it",
+      horizons.n_action_steps, *horizons.temporal_ensemble_coeff);
+}
+
 // The clients stay, so the new policy must observe and act as the old one.
 void Reload(const ServeVerbOptions& options, const PolicySpec& spec, serve::PolicyServer& server) {
   try {
@@ -138,6 +148,7 @@ int Serve(ServeVerbOptions options) {
         options.server.net.host);
   }
   const serve::PolicyInfo info = served.info;
+  WarnOfEnsemble(info.spec.horizons, *protocol);
   serve::PolicyServer server(std::move(served.planner), info, std::move(protocol), keys,
                              options.server);
   core::PrintResult("{}\n", server.address());

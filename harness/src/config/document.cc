@@ -156,6 +156,11 @@ std::string ConfigDocument::WhereLocked(const std::string& pointer) const {
   return where;
 }
 
+bool ConfigDocument::IsGiven(const std::string& pointer) const {
+  const std::lock_guard lock(mutex_);
+  return source_.origins.contains(pointer);
+}
+
 bool ConfigDocument::HasOverride(const std::string& pointer) const {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(source_.origins, [&pointer](const auto& item) {

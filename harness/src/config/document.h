@@ -80,6 +80,9 @@ class ConfigDocument {
   /// Removes a top-level key.
   void Remove(const std::string& key);
 
+  /// Whether a file or the command line gives the value, also as null: it is no default.
+  bool IsGiven(const std::string& pointer) const;
+
   /// Whether a command line override set a key at or below `pointer`.
   bool HasOverride(const std::string& pointer) const;
 

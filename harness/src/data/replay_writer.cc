@@ -281,7 +281,7 @@ json RolloutAttributes(double fps, std::int64_t n_steps, json episodes,
   }
   return {{zarr::kFpsAttribute, fps},
           {"n_steps", n_steps},
-          {"episodes", std::move(episodes)},
+          {zarr::kEpisodesAttribute, std::move(episodes)},
           {"failures", std::move(failed)},
           {"dp_bench", kVersion}};
 }
@@ -312,8 +312,11 @@ std::vector<std::uint64_t> SeedsOfEpisodes(const fs::path& dataset, const json& 
 
 ReplayDatasetWriter::ReplayDatasetWriter(const std::filesystem::path& path,
                                          const std::string& source, const DatasetSpec& spec,
-                                         ChannelsByKey channels)
-    : spec_(spec), path_(path), last_commit_(std::chrono::steady_clock::now()) {
+                                         ChannelsByKey channels, nlohmann::json episodes)
+    : spec_(spec),
+      path_(path),
+      episodes_(std::move(episodes)),
+      last_commit_(std::chrono::steady_clock::now()) {
   writer_.emplace(RequireUnfinished(path), spec.keys, nlohmann::json{{"source", source}},
                   std::move(channels));
   is_committed_ = writer_->n_episodes() > 0;
@@ -368,6 +371,10 @@ void ReplayDatasetWriter::Commit(bool is_complete) {
   const bool has_task =
       std::ranges::any_of(tasks_, [](const std::string& task) { return !task.empty(); });
   if (has_task) attributes[zarr::kTasksAttribute] = tasks_;
+  for (const auto& [property, values] : episodes_.items()) {
+    const auto end = values.begin() + n_episodes();
+    attributes[zarr::kEpisodesAttribute][property] = nlohmann::json(values.begin(), end);
+  }
   writer_->Commit(attributes, is_complete);
   is_committed_ = true;
   last_commit_ = std::chrono::steady_clock::now();

@@ -142,9 +142,11 @@ std::vector<std::uint64_t> SeedsOfEpisodes(const std::filesystem::path& dataset,
 
 class ReplayDatasetWriter final : public DatasetWriter {
  public:
-  /// See DatasetWriter for `path` and `source`.
+  /// See DatasetWriter for `path` and `source`. `episodes`: a list for each property of the
+  /// episodes to come, also of those that are there, as in RolloutAttributes; may be empty.
   ReplayDatasetWriter(const std::filesystem::path& path, const std::string& source,
-                      const DatasetSpec& spec, ChannelsByKey channels = {});
+                      const DatasetSpec& spec, ChannelsByKey channels = {},
+                      nlohmann::json episodes = {});
   /// Commits whole episodes, also if the copy was interrupted or failed; leaves nothing if there is
   /// none.
   ~ReplayDatasetWriter() override;
@@ -165,6 +167,7 @@ class ReplayDatasetWriter final : public DatasetWriter {
   std::optional<ReplayEpisode> episode_;
   EpisodeHead head_;                // of the episode
   std::vector<std::string> tasks_;  // of all whole episodes
+  nlohmann::json episodes_;         // of all episodes, also those to come
   std::chrono::steady_clock::time_point last_commit_;
 };
 

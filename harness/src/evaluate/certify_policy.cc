@@ -12,6 +12,7 @@
 
 #include "control/obs_history.h"
 #include "core/errors.h"
+#include "core/json.h"
 
 namespace dp_bench::evaluate {
 namespace {
@@ -117,6 +118,12 @@ class Interviewer {
   std::size_t n_others_ = 0;
 };
 
+bool SaysTrue(const std::string& provenance, const char* place) {
+  const nlohmann::json said =
+      nlohmann::json::parse(provenance, nullptr, /*allow_exceptions=*/false);
+  return core::ValueAt(said, place) == true;
+}
+
 std::optional<run::SeedDifference> FirstDifference(Interviewer& interviewer,
                                                    bool plays_one_episode) {
   const std::vector<float> wanted = interviewer.Ask();
@@ -155,10 +162,22 @@ run::DeterminismCertificate CertifyPolicy(control::ChunkPlanner& planner, const 
 }
 
 bool PlaysOneEpisode(const std::string& provenance) {
-  const nlohmann::json said =
-      nlohmann::json::parse(provenance, nullptr, /*allow_exceptions=*/false);
-  const nlohmann::json::json_pointer place("/metadata/dp_bench/one_episode");
-  return said.is_object() && said.contains(place) && said[place] == true;
+  return SaysTrue(provenance, "/metadata/dp_bench/one_episode");
+}
+
+void RequireSeedsApart(const control::EnvRunnerConfig& config, const std::string& provenance) {
+  const std::uint64_t train = config.train_start_seed;
+  const std::uint64_t test = config.test_start_seed;
+  const std::uint64_t train_end = train + static_cast<std::uint64_t>(config.n_train);
+  const std::uint64_t test_end = test + static_cast<std::uint64_t>(config.n_test);
+  const bool share_seeds = std::max(train, test) < std::min(train_end, test_end);
+  if (!share_seeds || config.n_envs == 1 || !SaysTrue(provenance, "/stateful")) return;
+  throw ConfigError(
+      "the splits share seeds (train {} to {}, test {} to {}), and the policy's server remembers "
+      "episodes and knows them by their seeds, so it would take two for one. Set "
+      "env_runner.n_train=0, another env_runner.test_start_seed, or env_runner.n_envs=1, which "
+      "plays one after the other",
+      train, train_end - 1, test, test_end - 1);
 }
 
 }  // namespace dp_bench::evaluate

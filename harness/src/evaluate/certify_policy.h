@@ -6,6 +6,7 @@
 #include <string>
 
 #include "control/chunk_planner.h"
+#include "control/env_runner_config.h"
 #include "dp_bench/spec.h"
 #include "run/manifest.h"
 
@@ -23,5 +24,9 @@ run::DeterminismCertificate CertifyPolicy(control::ChunkPlanner& planner, const 
 /// Whether a policy's provenance says that its server plays one episode at a time, as those of
 /// objects in Python do.
 bool PlaysOneEpisode(const std::string& provenance);
+
+/// Throws Error{kConfig} if the splits share seeds, episodes run at once, and a policy's provenance
+/// says that its server remembers episodes: it would take two of the same seed for one.
+void RequireSeedsApart(const control::EnvRunnerConfig& config, const std::string& provenance);
 
 }  // namespace dp_bench::evaluate

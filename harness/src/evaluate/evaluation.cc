@@ -14,6 +14,7 @@
 #include "core/json.h"
 #include "core/progress.h"
 #include "dp_bench/policy.h"
+#include "evaluate/certify_policy.h"
 #include "media/video_grid.h"
 #include "planner/correction_file.h"
 #include "planner/policy_planner.h"
@@ -113,6 +114,7 @@ void Evaluation::RequirePlannable(Policy& policy, torch::Device device) const {
   if (config_.record_plans && ranks_.size() > 1) {
     throw UsageError("env_runner.record_plans needs a single process");
   }
+  RequireSeedsApart(config_, policy.Provenance());
   planner::MakePlanner(policy, device, config_.micro_batch, ChunkingOfPlans());  // throws
 }
 

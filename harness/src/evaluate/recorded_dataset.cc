@@ -208,7 +208,8 @@ bool ConvertRecorded(const RecordingOptions& options, const task::Experiment& ex
       task::ConvertShowingProgress({{.sources = {recorded},
                                      .output = options.output,
                                      .format = options.format,
-                                     .task = experiment.TaskText()}},
+                                     .task = experiment.TaskText(),
+                                     .is_described = true}},
                                    experiment.catalogue());
   if (report.is_interrupted) return false;
   for (const std::string& note : report.outputs[0].notes) core::PrintResult("{}\n", note);

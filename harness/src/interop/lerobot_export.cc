@@ -51,6 +51,11 @@ void RequireHorizonOfLerobot(const LerobotPolicyConfig& config) {
 
 void RequireWithinAct(const Json& settings, const LerobotPolicyConfig& config) {
   if (config.n_obs_steps != 1) Refuse("n_obs_steps", std::to_string(config.n_obs_steps), "1");
+  if (config.act.temporal_ensemble_coeff && config.n_action_steps != config.horizon) {
+    Refuse("n_action_steps", std::to_string(config.n_action_steps),
+           fmt::format("{} with temporal ensembling: the mean of all plans of its horizon",
+                       config.horizon));
+  }
   if (config.cameras().empty()) return;
   for (const char* param : {"crop_shape", "resize_shape"}) {
     RequireSetting(settings, param, {nullptr});

@@ -21,6 +21,8 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
+constexpr const char* kDevice = "device_processor";
+
 void RequireFileName(const core::JsonView& step, const std::string& name) {
   const bool is_name = !name.empty() && name.front() != '.' &&
                        name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
@@ -30,8 +32,16 @@ void RequireFileName(const core::JsonView& step, const std::string& name) {
 
 // Steps that move data or rename what the robot sends, and change no number.
 bool ChangesNothing(std::string_view step) {
-  return step == "rename_observations_processor" || step == "to_batch_processor" ||
-         step == "device_processor";
+  return step == "rename_observations_processor" || step == "to_batch_processor" || step == kDevice;
+}
+
+void RequireFloat32(const core::JsonView& step) {
+  if (!step.Has("config")) return;
+  const core::JsonView config = step.At("config");
+  const std::string dtype = config.GetOptional<std::string>("float_dtype").value_or("float32");
+  if (dtype == "float32" || dtype == "float") return;
+  config.Fail("float_dtype: expected float32 or null, found '{}': dp_bench plans with float32",
+              dtype);
 }
 
 // nlohmann::json sorts the features, hence the ordered one.
@@ -269,12 +279,19 @@ LerobotProcessor ParseLerobotProcessor(std::string_view text, const std::filesys
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const core::JsonView& step = steps[i];
     const auto kind = step.Get<std::string>("registry_name");
+    if (kind == kDevice) RequireFloat32(step);
     if (ChangesNothing(kind)) continue;
     if (kind != wanted_step || !processor.state_file.empty()) {
       step.Fail(fmt::format("expected one {}, found {}: dp_bench does not know what it computes",
                             wanted_step, kind));
     }
     const core::JsonView config = step.At("config");
+    if (config.Has("normalize_observation_keys")) {
+      config.Fail(
+          "normalize_observation_keys: expected null, found {}: dp_bench normalizes all "
+          "observations",
+          config.At("normalize_observation_keys").json().dump());
+    }
     processor.norm_map = ReadLerobotNormMap(config.At("norm_map"));
     processor.eps = config.Get<double>("eps");
     processor.cameras = CamerasInOrder(config.At("features"),
@@ -308,8 +325,7 @@ void WriteLerobotPolicy(const fs::path& folder, const LerobotPolicy& policy) {
       fmt::format("{}_step_0_{}.safetensors", kPostprocessor, kUnnormalizer);
   std::vector<LerobotFeature> all = policy.config.inputs;
   all.push_back(policy.config.action);
-  const OrderedJson device =
-      PlainStep("device_processor", {{"device", "cpu"}, {"float_dtype", nullptr}});
+  const OrderedJson device = PlainStep(kDevice, {{"device", "cpu"}, {"float_dtype", nullptr}});
 
   core::WriteFileAtomically(folder / kConfigName, ToJson(policy.config));
   run::WriteSafetensors(folder / kModelName, policy.weights, {{"format", "pt"}});

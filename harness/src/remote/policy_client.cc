@@ -158,8 +158,21 @@ void PolicyClient::Send(Line& line, const Question& question, Clock::time_point 
     }
     if (auto begin = dialect_->Begin(question)) line.connection->Send(std::move(*begin), until);
     line.episode = question.seed;
+    line.step.reset();
   }
+  if (dialect_->is_stateful()) RequireNextStep(line, question);
+  line.step = question.step;
   line.connection->Send(dialect_->Ask(question), until);
+}
+
+// A second episode with the same seed would be answered from the memory of the first.
+void PolicyClient::RequireNextStep(const Line& line, const Question& question) {
+  if (!line.step || question.step > *line.step) return;
+  throw DataError(
+      "two episodes with the seed {} are played at once, and the server knows an episode by its "
+      "seed: it was asked about step {} after step {}. Play them one after the other "
+      "(env_runner.n_envs=1), or give the splits other start seeds",
+      question.seed, question.step, *line.step);
 }
 
 void PolicyClient::RequireChunk(const Reply& reply) const {
@@ -259,7 +272,10 @@ std::vector<std::size_t> PolicyClient::AskWave(std::span<const Question> questio
     Line& line = lines_[attempt.line];
     Outcome& outcome = (*outcomes)[attempt.question];
     try {
-      if (!Receive(line, attempt.until, &outcome).empty()) again.push_back(attempt.question);
+      if (!Receive(line, attempt.until, &outcome).empty()) {
+        line.step.reset();  // the same one is asked about again
+        again.push_back(attempt.question);
+      }
     } catch (const net::NetError& error) {
       lose(attempt.line, attempt.question, error);
     } catch (const std::exception& error) {

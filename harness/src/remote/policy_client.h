@@ -45,6 +45,9 @@ class PolicyClient {
   /// What the server says about itself.
   const wire::Map& metadata() const { return metadata_; }
 
+  /// Whether it remembers episodes, so that no two with the same seed may be played at once.
+  bool is_stateful() const { return dialect_->is_stateful(); }
+
   /// The questions are asked over all connections, without an order. Throws Error{kUnavailable} if
   /// the server has gone and does not come back within connect_time.
   std::vector<Outcome> Ask(std::span<const Question> questions);
@@ -56,6 +59,7 @@ class PolicyClient {
   struct Line {
     std::unique_ptr<net::Connection> connection;
     std::optional<std::uint64_t> episode;
+    std::optional<std::uint64_t> step;  // of the episode, the latest that was asked about
     std::uint64_t last_used = 0;
     int n_starts = 0;  // of the server's program, when it connected
     bool was_open = false;
@@ -79,6 +83,7 @@ class PolicyClient {
   void NoteFull();
   std::string Ending() const;
   std::string FaultOf(const net::NetError& error, bool is_connected);
+  static void RequireNextStep(const Line& line, const Question& question);
   void RequireChunk(const Reply& reply) const;
 
   PolicyClientOptions options_;

@@ -122,6 +122,7 @@ std::vector<Outcome> RemoteClient::Ask(std::span<const Question> questions) {
 
 std::string RemoteClient::Provenance() const {
   nlohmann::json json = {{"metadata", ToJson(client_->metadata())}};
+  if (client_->is_stateful()) json["stateful"] = true;
   if (server_ == nullptr) {
     json["url"] = client_->url();
   } else {

@@ -41,7 +41,8 @@ class RemoteClient {
   /// The answers in the order of the questions.
   std::vector<Outcome> Ask(std::span<const Question> questions);
 
-  /// {"url" or "command": ..., "metadata": what the server says about itself} as JSON.
+  /// {"url" or "command": ..., "metadata": what the server says about itself} as JSON; with
+  /// "stateful": true if it remembers episodes.
   std::string Provenance() const;
 
  private:

@@ -119,13 +119,15 @@ class CheckpointStore {
   /// Error{kCheckpoint} if all are damaged.
   std::optional<Checkpoint> OpenLatest() const;
 
+  /// The folders of finished checkpoints that epochs name, the latest epoch first.
+  std::vector<std::filesystem::path> OfEpochs() const;
+
   /// Cleans up after a crash: removes unfinished and replaced checkpoints, and restores X.old if X
   /// is missing or damaged. Only for the process that trains.
   void Repair();
 
  private:
   void AfterStep(int step) const;
-  std::vector<std::filesystem::path> OfEpochs() const;  // the latest epoch first
 
   std::filesystem::path folder_;
   std::function<void(int)> after_step_;

@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxHeadBytes = std::size_t{64} << 20;
-constexpr std::string_view kEpochBegin = "epoch=";
 
 // null if the file is missing or is not JSON.
 nlohmann::json ReadJsonHead(const fs::path& file) {
@@ -31,14 +30,9 @@ nlohmann::json ReadJsonHead(const fs::path& file) {
 
 // The earliest epoch first.
 std::vector<fs::path> CheckpointsOfEpochs(const fs::path& checkpoints) {
-  std::vector<fs::path> paths;
-  for (const fs::path& path : core::EntriesOf(checkpoints)) {
-    const bool is_of_epoch = path.filename().string().starts_with(kEpochBegin);
-    if (is_of_epoch && IsCheckpointFolder(path)) paths.push_back(path);
-  }
-  std::ranges::stable_sort(paths, {}, [](const fs::path& path) {
-    return std::atoi(path.filename().c_str() + kEpochBegin.size());  // "epoch=10000" after "9999"
-  });
+  std::vector<fs::path> paths = CheckpointStore(checkpoints).OfEpochs();
+  std::erase_if(paths, [](const fs::path& path) { return !IsCheckpointFolder(path); });
+  std::ranges::reverse(paths);
   return paths;
 }
 

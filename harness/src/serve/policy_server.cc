@@ -76,7 +76,7 @@ PolicyServer::PolicyServer(std::shared_ptr<control::ChunkPlanner> planner, Polic
       keys_(std::move(keys)),
       options_(WithMessageLimit(std::move(options), keys_, info_.spec.horizons.n_obs_steps,
                                 planner->batch_size())),
-      metadata_(Metadata(info_, keys_)),
+      metadata_(Metadata(info_, keys_, *protocol_)),
       log_(options_.log),
       max_sessions_(SessionLimit(info_.spec, options_.net.max_clients)),
       server_(protocol_->MakeServer(options_.net)),
@@ -104,7 +104,7 @@ void PolicyServer::Replace(std::shared_ptr<control::ChunkPlanner> planner, Polic
   batcher_->Replace(std::move(planner));
   server_->Post([this, info = std::move(info)] {
     info_ = info;
-    metadata_ = Metadata(info_, keys_);
+    metadata_ = Metadata(info_, keys_, *protocol_);
     ++counts_.n_reloads;
     log_.Write("reload", {{"checkpoint_sha256", info_.checkpoint_sha256}});
   });

@@ -26,7 +26,7 @@ std::unique_ptr<Protocol> MakeProtocol(std::string_view name, const std::string&
                     name);
 }
 
-wire::Map Metadata(const PolicyInfo& info, const KeyMap& keys) {
+wire::Map Metadata(const PolicyInfo& info, const KeyMap& keys, const Protocol& protocol) {
   const Horizons& horizons = info.spec.horizons;
   wire::Map own = {{"version", std::string(kVersion)},
                    {"policy", info.name},
@@ -36,6 +36,9 @@ wire::Map Metadata(const PolicyInfo& info, const KeyMap& keys) {
                    {"n_obs_steps", std::int64_t{horizons.n_obs_steps}},
                    {"n_action_steps", std::int64_t{horizons.n_action_steps}},
                    {"keys", Describe(keys)}};
+  if (horizons.temporal_ensemble_coeff && !protocol.gives_single_actions()) {
+    own.Add("temporal_ensemble_coeff", *horizons.temporal_ensemble_coeff);
+  }
   return {{"dp_bench", std::move(own)},
           {"action_horizon", std::int64_t{horizons.n_action_steps}},
           {"action_dim", info.spec.shape_meta.action_dim()}};

@@ -121,6 +121,7 @@ std::unique_ptr<Protocol> MakeGroot(std::string api_key);
 std::unique_ptr<Protocol> MakeProtocol(std::string_view name, const std::string& api_key);
 
 /// The metadata of openpi's and other greetings: {"dp_bench": {...}, "action_horizon": ...}.
-wire::Map Metadata(const PolicyInfo& info, const KeyMap& keys);
+/// Clients that get chunks are told the coefficient of temporal ensembling, which is left to them.
+wire::Map Metadata(const PolicyInfo& info, const KeyMap& keys, const Protocol& protocol);
 
 }  // namespace dp_bench::serve

@@ -27,6 +27,7 @@
 #include "dp_bench/dataset_writer.h"
 #include "interop/feature_map.h"
 #include "plugin/catalogue.h"
+#include "task/source_facts.h"
 #include "task/source_record.h"
 
 namespace dp_bench::task {
@@ -65,34 +66,18 @@ void ToMillimetres(std::span<std::byte> images) {
   }
 }
 
-// The features of a LeRobot dataset that no key was read from, without the columns that every
-// LeRobot dataset has.
-std::set<std::string> FeaturesWithoutKey(const fs::path& path, const Dataset& dataset) {
-  constexpr std::size_t kMaxInfo = std::size_t{64} << 20;
-  const json info = core::ReadJsonFile(path / "meta/info.json", kMaxInfo);
-  const json entries = core::ValueAt(info, "/features");
-  std::set<std::string> features;
-  for (const auto& [name, entry] : entries.items()) features.insert(name);
-  for (const char* const own :
-       {"timestamp", "frame_index", "episode_index", "index", "task_index"}) {
-    features.erase(own);
-  }
-  for (int key = 0; key < static_cast<int>(dataset.spec().keys.size()); ++key) {
-    features.erase(dataset.FeatureName(key));
-  }
-  return features;
-}
-
 struct Source {
   fs::path path;
   std::unique_ptr<Dataset> dataset;
   double fps = 0.0;  // 0 if it is not known
+  json facts{};      // FactsOfEpisodes
 };
 
 Source Open(const fs::path& path, const DatasetReading& reading,
             plugin::PluginCatalogue& catalogue) {
   Source source{.path = path, .dataset = OpenDataset(path, reading, catalogue)};
   source.fps = RateOf(*source.dataset, path, reading);
+  source.facts = FactsOfEpisodes(path, source.dataset->episode_ends().size());
   return source;
 }
 
@@ -351,8 +336,8 @@ class Conversion {
     }
     if (request_.format == config::kZarrFormat) {
       if (!request_.params.empty()) throw UsageError("--format zarr has no --param");
-      writer_ =
-          std::make_unique<data::ReplayDatasetWriter>(request_.output, source, spec_, Channels());
+      writer_ = std::make_unique<data::ReplayDatasetWriter>(request_.output, source, spec_,
+                                                            Channels(), Facts());
       return;
     }
     json params = {{"path", request_.output.string()}, {"source", source}};
@@ -378,11 +363,21 @@ class Conversion {
                       spec_.keys[i].name));
     }
     std::set<std::string> features;
+    std::set<std::string> beside;
     std::set<std::string> readers;
+    const json kept = request_.format == config::kZarrFormat ? Facts() : json::object();
     for (const Source& source : sources_) {
       const std::string reader = *readers.insert(catalogue.ReaderOf(source.path)).first;
+      for (const auto& [fact, values] : source.facts.items()) {
+        if (!kept.contains(fact)) beside.insert(fmt::format("{} of each episode", fact));
+      }
+      beside.merge(OtherAttributes(source.path));
       if (reader != config::kLeRobotFormat) continue;
       features.merge(FeaturesWithoutKey(source.path, *source.dataset));
+      beside.merge(OtherMetaFiles(source.path));
+    }
+    if (!beside.empty() && !request_.is_described) {
+      report_.notes.push_back(fmt::format("left out: {}", fmt::join(beside, ", ")));
     }
     // LeRobot's writer copies them, and names those that it cannot copy
     const bool is_lerobot_alone = request_.format == config::kLeRobotFormat && readers.size() == 1;
@@ -395,6 +390,20 @@ class Conversion {
           "of HDF5 files, only the keys and the rate are copied: rewards, dones, states, next_obs, "
           "mask and env_args are left out unless they are keys");
     }
+  }
+
+  // What all sources say about the episodes that are copied; see FactsOfEpisodes.
+  json Facts() const {
+    json facts = json::object();
+    for (const auto& [fact, values] : sources_[0].facts.items()) {
+      const auto says = [&name = fact](const Source& other) { return other.facts.contains(name); };
+      if (!std::ranges::all_of(sources_, says)) continue;
+      for (const Piece& piece : pieces_) {
+        facts[fact].push_back(
+            sources_[piece.source].facts[fact][static_cast<std::size_t>(piece.episode)]);
+      }
+    }
+    return facts;
   }
 
   // Whether a key is depth that is converted.

@@ -32,6 +32,7 @@ struct DatasetConversion {
   std::int64_t drop_first = 0;  // steps to leave out at the beginning of every episode
   std::int64_t drop_last = 0;   // and at its end
   const std::atomic<bool>* stop = nullptr;
+  bool is_described = false;  // the caller keeps what the sources say beside their keys: no note
 };
 
 struct ConversionProgress {

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "config/name.h"
 #include "core/errors.h"
+#include "core/json.h"
 #include "dp_bench/policy.h"
 #include "graph/graph_policy.h"
 #include "planner/create_from_checkpoint.h"
@@ -18,6 +20,8 @@ namespace dp_bench::task {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kEnsembleKey = "temporal_ensemble_coeff";
 
 // Unlike a task alone, an experiment needs a policy.
 const ExperimentOptions& RequirePolicy(const ExperimentOptions& options) {
@@ -54,6 +58,21 @@ void RequireTorch(const Config& policy) {
       policy.Where("backend"));
 }
 
+// A server that answers with chunks leaves their mean to its client, where nobody may have asked
+// for one.
+void RequireStatedEnsemble(const config::ConfigDocument& config, const Policy& policy) {
+  const nlohmann::json said =
+      nlohmann::json::parse(policy.Provenance(), nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json coeff =
+      core::ValueAt(said, fmt::format("/metadata/dp_bench/{}", kEnsembleKey));
+  if (!coeff.is_number() || config.IsGiven(fmt::format("/{}", kEnsembleKey))) return;
+  throw ConfigError(
+      "the server's policy has temporal ensembling, which its client must do; set {0}={1} and "
+      "n_action_steps={2} to play it as its checkpoint, or {0}=null to execute its plans as they "
+      "are",
+      kEnsembleKey, coeff.dump(), core::ValueAt(said, "/metadata/dp_bench/n_action_steps").dump());
+}
+
 }  // namespace
 
 Experiment::Experiment(const ExperimentOptions& options)
@@ -75,6 +94,7 @@ std::unique_ptr<Policy> Experiment::CreateWithoutWeights() const {
   if (policy->is_trainable()) {
     throw UsageError("policy plugin '{}' has weights: give --checkpoint", PolicyName(config()));
   }
+  RequireStatedEnsemble(document(), *policy);
   policy->module().to(device());
   policy->module().eval();
   return policy;

@@ -26,7 +26,8 @@ class Experiment : public Task {
   std::unique_ptr<Policy> CreatePolicy() const;
 
   /// The policy of the config if it has no weights (Policy::is_trainable), on device(). Throws
-  /// Error{kUsage} for others.
+  /// Error{kUsage} for others, and Error{kConfig} if a policy server leaves temporal ensembling to
+  /// its client and the config does not say whether to do it.
   std::unique_ptr<Policy> CreateWithoutWeights() const;
 
   /// The policy of training.teacher, on device() and without gradients; null if there is none.

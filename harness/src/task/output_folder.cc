@@ -276,18 +276,10 @@ std::string WriteRunHead(const std::filesystem::path& folder, const std::string&
 
 std::string RequireSameManifest(const std::filesystem::path& folder, const std::string& manifest) {
   std::string found = run::ReadRunManifest(folder);
-  auto begun = core::ParseJson(run::WithoutRunId(found), (folder / run::kManifestFile).string());
-  auto wanted = nlohmann::json::parse(manifest);
-  const auto leave_out = [](nlohmann::json& json, const char* key) {
-    if (json.is_object()) json.erase(key);
-  };
-  leave_out(begun, run::kDeterminismKey);
-  leave_out(begun, run::kPolicyDeterminismKey);
-  for (auto* json : {&begun, &wanted}) {
-    leave_out(*json, "seeds");    // the config has them
-    leave_out(*json, "machine");  // the outcome class says which machines give the same episodes
-    if (json->contains("checkpoint")) leave_out((*json)["checkpoint"], "folder");
-  }
+  auto begun = run::OutcomePart(
+      core::ParseJson(run::WithoutRunId(found), (folder / run::kManifestFile).string()));
+  auto wanted = run::OutcomePart(nlohmann::json::parse(manifest));
+  for (auto* json : {&begun, &wanted}) json->erase("seeds");  // the config has them
   const auto before = begun.flatten();
   const auto now = wanted.flatten();
   std::vector<std::string> places;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,15 +34,20 @@ class RemotePolicy final : public Policy {
     throw Error(ErrorCode::kUsage, "a remote policy cannot be trained; use eval --policy remote");
   }
 
-  // Padding rows have the numbers of the first row, which is asked once.
+  // Padding rows are copies of the first row, which is asked once.
   torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
-    std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> asked;
+    std::vector<std::size_t> asked;  // rows, one for each question
     std::vector<Question> questions;
     std::vector<std::size_t> question_of_row;
-    for (const NoiseKey& key : noise.rows()) {
-      const auto [found, is_new] = asked.try_emplace({SeedOf(key), key.major}, questions.size());
-      if (is_new) questions.push_back(MakeQuestion(obs, question_of_row.size(), key));
-      question_of_row.push_back(found->second);
+    for (std::size_t row = 0; row < noise.rows().size(); ++row) {
+      const NoiseKey& key = noise.rows()[row];
+      const auto found = std::ranges::find_if(asked, [&](std::size_t other) {
+        return AsksTheSame(noise.rows()[other], key) && AreEqual(obs, other, row);
+      });
+      question_of_row.push_back(static_cast<std::size_t>(found - asked.begin()));
+      if (found != asked.end()) continue;
+      asked.push_back(row);
+      questions.push_back(MakeQuestion(obs, row, key));
     }
     const std::vector<Outcome> outcomes = client_.Ask(questions);
 
@@ -66,6 +70,20 @@ class RemotePolicy final : public Policy {
   // Several samples of one plan differ in the seed that the server draws with.
   static std::uint64_t SeedOf(const NoiseKey& key) {
     return key.seed ^ (static_cast<std::uint64_t>(key.minor) << 40U);
+  }
+
+  static bool AsksTheSame(const NoiseKey& a, const NoiseKey& b) {
+    return SeedOf(a) == SeedOf(b) && a.major == b.major;
+  }
+
+  // Whether two rows have the same observation, bit for bit.
+  bool AreEqual(const TensorMap& obs, std::size_t a, std::size_t b) const {
+    return std::ranges::all_of(spec_.shape_meta.obs, [&](const KeySpec& key) {
+      const torch::Tensor& rows = obs.find(key.name)->second;
+      const torch::Tensor first = rows[static_cast<std::int64_t>(a)].to(torch::kCPU).contiguous();
+      const torch::Tensor second = rows[static_cast<std::int64_t>(b)].to(torch::kCPU).contiguous();
+      return std::memcmp(first.data_ptr(), second.data_ptr(), first.nbytes()) == 0;
+    });
   }
 
   // Images come as [B, To, C, H, W], and servers get [To, H, W, C].

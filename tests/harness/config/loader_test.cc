@@ -432,6 +432,8 @@ TEST_F(LoaderTest, KeysOfTheCommandLineAreToldFromThoseOfFiles) {
   EXPECT_THAT(unread[1], HasSubstr("sed (did you mean 'seed'?)"));
   EXPECT_TRUE(document->HasOverride("/policy"));
   EXPECT_FALSE(document->HasOverride("/seed"));
+  EXPECT_TRUE(document->IsGiven("/sed"));
+  EXPECT_FALSE(document->IsGiven("/seed"));
   EXPECT_EQ(document->DescribeUnread("/policy/params").size(), 3U);
 }
 

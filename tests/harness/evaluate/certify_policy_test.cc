@@ -195,5 +195,21 @@ TEST(PolicyCertificates, BecomeThoseOfARun) {
                         "first differs in 'action[0]'"));
 }
 
+TEST(Seeds, OfTwoSplitsAreNotSharedWhereAServerRemembersEpisodes) {
+  const std::string with_memory = R"({"metadata": {}, "stateful": true})";
+  control::EnvRunnerConfig config = {.n_train = 6, .n_test = 50, .test_start_seed = 5};
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { RequireSeedsApart(config, with_memory); }),
+              HasSubstr("the splits share seeds (train 0 to 5, test 5 to 54)"));
+  RequireSeedsApart(config, "");
+  RequireSeedsApart(config, R"({"metadata": {}})");
+  config.n_envs = 1;
+  RequireSeedsApart(config, with_memory);
+  config.n_envs = 0;
+  config.test_start_seed = 6;
+  RequireSeedsApart(config, with_memory);
+  config = {.n_train = 0, .test_start_seed = 0};
+  RequireSeedsApart(config, with_memory);
+}
+
 }  // namespace
 }  // namespace dp_bench::evaluate

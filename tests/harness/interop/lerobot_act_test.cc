@@ -133,7 +133,17 @@ TEST_F(LerobotActPolicies, WhatLerobotDoesNotHaveIsNamed) {
               HasSubstr("'a_world' is missing"));
   EXPECT_THAT(fault(ErrorCode::kUsage, "/horizon", 8, {"observation.state=gripper,joints"}),
               HasSubstr("expected the keys of policy.params.state_keys, joints, gripper"));
+  EXPECT_THAT(fault(ErrorCode::kConfig, "/n_action_steps", 4),
+              HasSubstr("n_action_steps is 4; LeRobot's policy has only 8 with temporal "
+                        "ensembling: the mean of all plans of its horizon"));
   EXPECT_FALSE(fs::exists(exported_));
+}
+
+TEST_F(LerobotActPolicies, WithoutAnEnsembleLerobotExecutesAsManyActionsOfAPlan) {
+  const run::Checkpoint chunks =
+      Changed(Imported(Request()), "/temporal_ensemble_coeff", json(nullptr));
+  Export(Changed(chunks, "/n_action_steps", 4));
+  EXPECT_EQ(ReadLerobotPolicy(exported_).config.n_action_steps, 4);
 }
 
 TEST_F(LerobotActPolicies, FieldsThatCannotBeReproducedAreNamed) {

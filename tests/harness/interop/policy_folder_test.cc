@@ -188,6 +188,25 @@ TEST_F(LerobotPolicyFiles, UnknownProcessorsAreNamed) {
   EXPECT_THAT(Fault(), HasSubstr("expected a step unnormalizer_processor"));
 }
 
+TEST_F(LerobotPolicyFiles, SettingsOfProcessorsThatChangeThePolicyAreNamed) {
+  const auto change = [&](std::size_t step, const char* setting, const json& value) {
+    ChangeJson("policy_preprocessor.json",
+               [&](json& file) { file["steps"][step]["config"][setting] = value; });
+  };
+  Copy("policy_v06");
+  change(3, "normalize_observation_keys", json::array({"observation.state"}));
+  EXPECT_THAT(Fault(), HasSubstr("steps.3.config: normalize_observation_keys: expected null, found "
+                                 R"(["observation.state"])"));
+  change(3, "normalize_observation_keys", nullptr);
+  change(2, "float_dtype", "bfloat16");
+  EXPECT_THAT(Fault(), HasSubstr("steps.2.config: float_dtype: expected float32 or null, found "
+                                 "'bfloat16'"));
+  for (const json& same : {json("float32"), json("float"), json(nullptr)}) {
+    change(2, "float_dtype", same);
+    ReadLerobotPolicy(folder_);
+  }
+}
+
 TEST_F(LerobotPolicyFiles, UnknownNormalizationIsNamed) {
   Copy("policy_v06");
   ChangeJson("policy_preprocessor.json",

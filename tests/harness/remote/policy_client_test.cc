@@ -402,6 +402,34 @@ TEST(PolicyClients, DoNotRepeatAStepForAServerThatHasForgottenTheEpisode) {
                         "forgotten the episode"));
 }
 
+TEST(PolicyClients, AnswerNoStepOfASecondEpisodeWithTheSameSeedFromTheMemoryOfTheFirst) {
+  const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2}, {2, 1}); }, kStateful);
+  const auto client = ClientOf(server);
+  std::vector<Question> question = Questions(1);
+  for (const std::uint64_t step : {0, 2, 4, 0, 4}) AskEach(client.get(), question, step);
+  for (const std::uint64_t step : {4, 2}) {
+    question[0].step = step;
+    EXPECT_THAT(client->Ask(question)[0].fault,
+                HasSubstr("two episodes with the seed 0 are played at once"))
+        << step;
+  }
+  AskEach(client.get(), question, 6);
+}
+
+TEST(PolicyClients, AskAgainAboutAStepThatAServerWithMemoryHadNoTimeFor) {
+  std::atomic<int> n = 0;
+  const ScriptedServer server(
+      [&](const wire::Map&) {
+        return ++n == 2 ? net::Outgoing{.bytes = "overloaded: 9 wait already", .is_text = true}
+                        : Chunk({1, 2}, {2, 1});
+      },
+      kStateful);
+  const auto client = ClientOf(server);
+  AskEach(client.get(), Questions(1), 0);
+  AskEach(client.get(), Questions(1), 1);
+  EXPECT_EQ(client->counts().n_retries, 1U);
+}
+
 TEST(PolicyClients, AskAsManyAtOnceAsTheServerPlans) {
   const ScriptedServer server(
       [](const wire::Map&) {

@@ -203,6 +203,21 @@ TEST_F(PolicyServerTest, TellsWhatItIs) {
   EXPECT_EQ(*own.Find("deterministic")->If<bool>(), true);
   EXPECT_EQ(*own.Find("n_obs_steps")->If<std::int64_t>(), 2);
   EXPECT_EQ(*client.metadata().Find("action_horizon")->If<std::int64_t>(), 3);
+  EXPECT_EQ(own.Find("temporal_ensemble_coeff"), nullptr);
+}
+
+TEST(Metadata, TellTheEnsembleThatIsLeftToClients) {
+  PolicyInfo info = {.name = "sum", .checkpoint_sha256 = "abc", .spec = kSpec, .micro_batch = 4};
+  info.spec.horizons.temporal_ensemble_coeff = 0.01;
+  const auto coeff_of = [&](const Protocol& protocol) -> std::optional<double> {
+    const wire::Map metadata = Metadata(info, protocol.DefaultKeys(kSpec), protocol);
+    const wire::Value* const coeff =
+        metadata.Find("dp_bench")->If<wire::Map>()->Find("temporal_ensemble_coeff");
+    return coeff == nullptr ? std::nullopt : std::optional(*coeff->If<double>());
+  };
+  EXPECT_EQ(coeff_of(*MakeOpenPi()), 0.01);
+  EXPECT_EQ(coeff_of(*MakeStarVla()), 0.01);
+  EXPECT_EQ(coeff_of(*MakeVlaEval()), std::nullopt);  // the server does it
 }
 
 TEST_F(PolicyServerTest, AnswersWithAChunk) {

@@ -12,9 +12,11 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "data/replay_writer.h"
 #include "dp_bench/error.h"
 #include "plugin/catalogue.h"
@@ -26,6 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -33,12 +36,12 @@ class DatasetConversionTest : public testing::Test {
  protected:
   // Two episodes of three steps. The second number of `state` at step 4 is `odd`.
   fs::path Write(const std::string& name, double fps, float odd = 1.0F,
-                 const data::ChannelsByKey& channels = {}) {
+                 const data::ChannelsByKey& channels = {}, const nlohmann::json& episodes = {}) {
     const fs::path path = scratch_.path() / name;
     data::ReplayDatasetWriter writer(
         path, "test",
         {.keys = {{.name = "action", .shape = {1}}, {.name = "state", .shape = {2}}}, .fps = fps},
-        channels);
+        channels, episodes);
     for (int step = 0; step < 6; ++step) {
       if (step % 3 == 0) writer.BeginEpisode({.n_steps = 3, .task = ""});
       const std::vector<float> action = {static_cast<float>(step)};
@@ -51,8 +54,11 @@ class DatasetConversionTest : public testing::Test {
     return path;
   }
 
-  void Convert(const DatasetConversion& request) {
-    ConvertDatasets(std::span(&request, 1), catalogue_, [](const ConversionProgress&) {});
+  // Returns the notes.
+  std::vector<std::string> Convert(const DatasetConversion& request) {
+    return ConvertDatasets(std::span(&request, 1), catalogue_, [](const ConversionProgress&) {})
+        .outputs[0]
+        .notes;
   }
 
   double RateIn(const fs::path& path) { return OpenDataset(path, {}, catalogue_)->spec().fps; }
@@ -260,6 +266,64 @@ TEST_F(DatasetConversionTest, CopiesKeepTheNamesOfChannels) {
               HasSubstr("channel 0 of 'state' is 'x'"));
   const std::string part = R"({"action": {}, "x": {"array": "data/state", "begin": 1}})";
   EXPECT_THAT(OpenDataset(copy, {.keys = part}, catalogue_)->ChannelNames(1), ElementsAre("y"));
+}
+
+TEST_F(DatasetConversionTest, CopiesKeepWhatAllSourcesSayAboutTheirEpisodes) {
+  const fs::path first =
+      Write("first.zarr", 10.0, 1.0F, {}, {{"seed", {3, 5}}, {"success", {true, false}}});
+  const fs::path second =
+      Write("second.zarr", 10.0, 1.0F, {}, {{"seed", {7, 8}}, {"score", {0.5, 1.0}}});
+  const auto said_by = [](const fs::path& path) {
+    return data::ReadReplayAttributes(path).value("episodes", nlohmann::json());
+  };
+  const auto copy = [&](const char* name, DatasetConversion request) {
+    request.output = scratch_.path() / name;
+    request.format = "zarr";
+    EXPECT_THAT(Convert(request), ElementsAre());
+    return said_by(request.output);
+  };
+  EXPECT_EQ(copy("turned.zarr", {.sources = {first}, .episodes = {{1, 0}}}),
+            nlohmann::json({{"seed", {5, 3}}, {"success", {false, true}}}));
+  EXPECT_EQ(copy("one.zarr", {.sources = {first}, .episodes = {{1}}, .drop_last = 1}),
+            nlohmann::json({{"seed", {5}}, {"success", {false}}}));
+
+  EXPECT_THAT(Convert({.sources = {first, second}, .output = output_, .format = "zarr"}),
+              ElementsAre("left out: score of each episode, success of each episode"));
+  EXPECT_EQ(said_by(output_), nlohmann::json({{"seed", {3, 5, 7, 8}}}));
+  EXPECT_THAT(
+      Convert({.sources = {first}, .output = scratch_.path() / "lerobot", .format = "lerobot"}),
+      Contains("left out: seed of each episode, success of each episode"));
+}
+
+TEST_F(DatasetConversionTest, AnInterruptedCopySaysAsMuchAboutItsEpisodes) {
+  const fs::path source = Write("source.zarr", 10.0, 1.0F, {}, {{"seed", {3, 5}}});
+  std::atomic<bool> stop = false;
+  const DatasetConversion request = {
+      .sources = {source}, .output = output_, .format = "zarr", .stop = &stop};
+  const auto seeds = [&] {
+    ConvertDatasets(std::span(&request, 1), catalogue_,
+                    [&stop](const ConversionProgress&) { stop = true; });
+    stop = false;
+    return data::ReadReplayAttributes(output_).at("episodes").at("seed");
+  };
+  EXPECT_EQ(seeds(), nlohmann::json::array({3}));
+  EXPECT_EQ(seeds(), nlohmann::json::array({3, 5}));
+}
+
+TEST_F(DatasetConversionTest, WhatACopyDoesNotSayIsNoted) {
+  const fs::path source = Write("source.zarr", 10.0);
+  nlohmann::json attributes = data::ReadReplayAttributes(source);
+  attributes["origin"]["env"] = {{"plugin", "pusht"}};
+  attributes["failures"] = {{{"seed", 4}, {"reason", "timeout"}}};
+  core::WriteFileAtomically(source / ".zattrs", attributes.dump());
+  EXPECT_THAT(Convert({.sources = {source}, .output = output_, .format = "zarr"}),
+              ElementsAre("left out: failures, origin.env"));
+
+  const fs::path lerobot = scratch_.path() / "lerobot";
+  Convert({.sources = {output_}, .output = lerobot, .format = "lerobot"});
+  core::WriteFileAtomically(lerobot / "meta/modality.json", std::string_view("{}"));
+  EXPECT_THAT(Convert({.sources = {lerobot}, .output = scratch_.path() / "b", .format = "lerobot"}),
+              Contains("left out: meta/modality.json"));
 }
 
 TEST_F(DatasetConversionTest, KeysAreNamedOrMapped) {

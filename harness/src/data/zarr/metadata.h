@@ -77,7 +77,8 @@ inline constexpr const char* kEpisodeEndsArray = "meta/episode_ends";
 inline constexpr const char* kAttributesFile = ".zattrs";
 inline constexpr const char* kFpsAttribute = "fps";
 inline constexpr const char* kCompleteAttribute = "complete";
-inline constexpr const char* kTasksAttribute = "tasks";  // a text per episode
+inline constexpr const char* kTasksAttribute = "tasks";        // a text per episode
+inline constexpr const char* kEpisodesAttribute = "episodes";  // lists with a value per episode
 inline constexpr std::uint64_t kMaxAttributeBytes = std::uint64_t{1}
                                                     << 30;  // of a million episodes
 
