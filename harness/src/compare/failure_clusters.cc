@@ -15,10 +15,9 @@ namespace {
 
 using Episodes = std::vector<const run::EpisodeRecord*>;
 
-constexpr double kHardlyAny = 0.1;  // share of the way to the goal
-constexpr double kNear = 0.05;      // share of the way to the goal
-constexpr double kLastPart =
-    0.2;  // share of an episode; a reward that rises here might keep rising
+constexpr double kHardlyAny = 0.1;     // share of the way to the goal
+constexpr double kNear = 0.05;         // share of the way to the goal
+constexpr double kLastPart = 0.2;      // share of an episode in which a rising reward may rise on
 constexpr double kMostEpisodes = 0.5;  // share of a cluster's episodes that must show a sign
 
 // Name and meaning.

@@ -100,11 +100,11 @@ int OpenLockFile(const fs::path& file, int flags) {
       [&] { return ::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666); });
 }
 
-// Empty if the lock is taken now; throws if another process has it.
+// Empty if the lock is taken now, else why it cannot be; throws if another process has it.
 std::error_code TryLock(const LockCalls& calls, int descriptor, const fs::path& folder) {
   if (Uninterrupted([&] { return calls.lock(descriptor, LOCK_EX | LOCK_NB); }) == 0) return {};
   const std::error_code error(errno, std::generic_category());
-  if (HasNoLocks(error)) return error;
+  if (HasNoLocks(error) || error.value() == ESTALE) return error;
   if (error != std::errc::operation_would_block) {
     ThrowSystemError("lock the folder", folder, error);
   }
@@ -151,6 +151,7 @@ void FolderLock::LockFile(const LockCalls& calls) {
     if (opened < 0) ThrowErrno("lock the folder with the file", file);
     locked_file_.emplace(opened);
     if (const auto error = TryLock(calls, opened, folder_)) {
+      if (error.value() == ESTALE) continue;  // its owner removed it meanwhile
       if (is_new) RemoveAll(file);
       LockByFile(error);
       return;

@@ -106,6 +106,11 @@ struct GroupFiles {
   const char* used;
 };
 
+GroupFiles FilesOf(bool is_version_2) {
+  if (is_version_2) return {"memory.max", "memory.current"};
+  return {"memory.limit_in_bytes", "memory.usage_in_bytes"};
+}
+
 // None if the group has no limit.
 std::optional<std::int64_t> LeftInGroup(const fs::path& group, const GroupFiles& files) {
   constexpr double kNoLimit = 0x1p60;  // version 1; "max", of version 2, is no number
@@ -197,10 +202,7 @@ Cost CostMeter::Read() {
 std::optional<std::int64_t> MemoryLeftInGroups(const fs::path& groups, const fs::path& mount) {
   std::optional<std::int64_t> left;
   ForEachGroup(groups, mount, "memory", [&](const fs::path& group, bool is_version_2) {
-    const GroupFiles files = is_version_2
-                                 ? GroupFiles{"memory.max", "memory.current"}
-                                 : GroupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes"};
-    if (const auto here = LeftInGroup(group, files)) {
+    if (const auto here = LeftInGroup(group, FilesOf(is_version_2))) {
       left = std::min(left.value_or(*here), *here);
     }
   });
@@ -218,8 +220,12 @@ std::int64_t AvailableMemory() {
 }
 
 std::int64_t MemoryOfMachine(const fs::path& groups, const fs::path& mount) {
-  const std::int64_t all = std::int64_t{sysconf(_SC_PHYS_PAGES)} * getpagesize();
-  return std::min(all, MemoryLeftInGroups(groups, mount).value_or(all));
+  auto least = static_cast<double>(std::int64_t{sysconf(_SC_PHYS_PAGES)} * getpagesize());
+  ForEachGroup(groups, mount, "memory", [&](const fs::path& group, bool is_version_2) {
+    const auto limit = ReadNumber(group / FilesOf(is_version_2).limit);
+    least = std::min(least, limit.value_or(least));
+  });
+  return static_cast<std::int64_t>(least);
 }
 
 void KeepFreedMemory() {

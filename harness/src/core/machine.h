@@ -76,7 +76,7 @@ std::int64_t AvailableMemory();
 std::optional<std::int64_t> MemoryLeftInGroups(const std::filesystem::path& groups = kOwnGroups,
                                                const std::filesystem::path& mount = kGroupFiles);
 
-/// The memory of the machine, or what the limits of control groups leave of it [bytes].
+/// The memory of the machine, or what the control groups of this process may have of it [bytes].
 std::int64_t MemoryOfMachine(const std::filesystem::path& groups = kOwnGroups,
                              const std::filesystem::path& mount = kGroupFiles);
 

@@ -215,8 +215,8 @@ class SuiteRunner {
     }
   }
 
-  // A step of a killed suite may still save its work, and the evaluation of another machine cannot
-  // be continued on this one, only begun again.
+  // A step of a killed suite may still save its work, and the evaluation of another outcome class
+  // cannot be continued on this one, only begun again.
   bool CanTryAgain(std::size_t step) {
     const SuiteStep& ended = steps_[step];
     if (!fs::exists(ended.product)) return false;

@@ -318,7 +318,8 @@ std::int64_t Workspace::WindowRows() const {
 std::optional<TrainEnd> Workspace::ReasonToStop() const {
   enum Reason { kNone, kTime, kSignal };  // the larger one takes precedence
   Reason own = kNone;
-  if (config_.max_minutes && SecondsUsed() >= *config_.max_minutes * 60.0) own = kTime;
+  const bool has_limit = config_.max_minutes && parallel_.is_root();  // checkpoints keep its time
+  if (has_limit && SecondsUsed() >= *config_.max_minutes * 60.0) own = kTime;
   if (parts_.stop != nullptr && parts_.stop->load()) own = kSignal;
   switch (parallel_.Max(own)) {
     case kSignal:

@@ -267,8 +267,10 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
         origin, state_.batch_in_epoch, config_.gradient_accumulate_every);
   }
   if (window != config_.gradient_accumulate_every) {  // the rate goes on from the same sample
-    state_.optimizer_step = state_.epoch * UpdatesPerEpoch() +
-                            state_.batch_in_epoch / config_.gradient_accumulate_every;
+    const std::int64_t of_epoch = state_.last_step
+                                      ? UpdatesPerEpoch()
+                                      : state_.batch_in_epoch / config_.gradient_accumulate_every;
+    state_.optimizer_step = state_.epoch * UpdatesPerEpoch() + of_epoch;
   }
   planner::LoadModuleState(step_->policy().module(), checkpoint.ReadTensors(run::kModelFile),
                            origin);
@@ -403,7 +405,7 @@ void Workspace::SaveSnapshotIfAsked() {
 void Workspace::CopyTo(run::CheckpointContents* contents, const CheckpointParts& parts) {
   state_.ema_step = step_->ema() != nullptr ? step_->ema()->step() : 0;
   state_.topk = schedule_.topk();
-  if (config_.max_minutes) state_.seconds = SecondsUsed();
+  if (config_.max_minutes || state_.seconds) state_.seconds = SecondsUsed();
   state_.log_position = log_->Flush();
   const auto file = [&](std::string_view name) { return &contents->tensors[std::string(name)]; };
   if (parts.model) planner::CopyModuleState(step_->policy().module(), file(run::kModelFile));

@@ -26,11 +26,15 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
+// Whatever the file system of the scratch folders.
+constexpr LockCalls kOneMachine = {.lock = &flock,
+                                   .is_shared = [](int /*descriptor*/) { return false; }};
+
 TEST(FolderLock, ASecondProcessFailsAtOnceAndLeavesNothing) {
   const ScratchFolder scratch;
-  std::optional<FolderLock> lock(scratch.path());
+  std::optional<FolderLock> lock(std::in_place, scratch.path(), kOneMachine);
   const auto second = [&] {
-    EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { FolderLock{scratch.path()}; }),
+    EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { FolderLock(scratch.path(), kOneMachine); }),
                 HasSubstr("another process writes into '" + scratch.path().string()));
   };
   EXPECT_EQ(StatusOf(StartChild(second)), 0);

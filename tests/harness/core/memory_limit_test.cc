@@ -63,7 +63,7 @@ TEST_F(MemoryLimit, IsAllThatAProcessOfTheGroupHas) {
   Write("groups", "0::/job\n");
   Write("mount/job/memory.max", "1000\n");
   Write("mount/job/memory.current", "300\n");
-  EXPECT_EQ(memory(), 700);
+  EXPECT_EQ(memory(), 1000);
   Write("mount/job/memory.max", "1000000000000000\n");
   EXPECT_EQ(memory(), all);
 }

@@ -249,7 +249,9 @@ int Answer(const CLI::App& verb, const CompareVerbOptions& options) {
   const char* const question = !options.published.empty() ? "--published"
                                : !options.real.empty()    ? "--real"
                                                           : "--allocate";
-  RequireUsed(verb, question, {"runs", question, "--json", "--force"});
+  std::vector<std::string_view> used = {"runs", question, "--json"};
+  if (options.real.empty()) used.emplace_back("--force");
+  RequireUsed(verb, question, used);
   run::RequireResultFiles({{"--json", options.json, run::kCompareAnswer}});
   const std::optional<nlohmann::json> json = !options.published.empty() ? AnswerPublished(options)
                                              : !options.real.empty()    ? AnswerReal(options)

@@ -98,8 +98,8 @@ void MemoryBudget::Hold(double bytes, const std::string& what, double scratch) {
   }
   const auto memory = static_cast<double>(core::MemoryOfMachine());
   if (bytes > memory) {
-    throw DataError("{}: {:.0f} bytes are needed; this machine or its container can give {:.0f}",
-                    what, bytes, memory);
+    throw DataError("{}: {:.0f} bytes are needed; this machine or its container has {:.0f}", what,
+                    bytes, memory);
   }
   held_ += bytes;
 }
@@ -108,7 +108,7 @@ void MemoryBudget::RequireMachineHas(double bytes) const {
   const auto memory = static_cast<double>(core::MemoryOfMachine());
   if (bytes <= memory) return;
   throw ConfigError(
-      "dataset.params.memory_limit_mb is {:.6g}; this machine or its container can give {:.0f}, "
+      "dataset.params.memory_limit_mb is {:.6g}; this machine or its container has {:.0f}, "
       "and the "
       "images need more",
       limit_ / kBytesPerMb, memory / kBytesPerMb);

@@ -244,7 +244,7 @@ TEST(LazyRead, ALimitBeyondThisMachineIsRefused) {
   files.Replace("data/img/.zarray", "1,1,3]", "20000,30000,3]");
   EXPECT_THAT(OpenLazy(files, ErrorCode::kConfig, static_cast<double>(memory) / kBytesPerMb + 1),
               AllOf(HasSubstr("dataset.params.memory_limit_mb is "),
-                    HasSubstr("; this machine or its container can give ")));
+                    HasSubstr("; this machine or its container has ")));
 }
 
 TEST(LazyRead, TheLimitIsAParamWithinARange) {
