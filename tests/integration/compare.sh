@@ -117,6 +117,9 @@ expect_exit 2 "is named twice" "${compare[@]}" result.csv ./result.csv --publish
 printf 'seed,success\n100000,1\n100001,0\n100002,1\n' >real.csv
 expect_json 'found["simulated"]["n"] == 10 and found["real_alone"]["n"] == 3 and found["low"] < found["rate"] < found["high"]' \
   "${compare[@]}" a --real real.csv
+printf 'seed,success\n7,1\n' >elsewhere.csv
+expect_exit 4 "'a' and 'elsewhere.csv' share no test seed" "${compare[@]}" a --real elsewhere.csv --json unpaired.json
+[ ! -e unpaired.json ] || fail "an answer without a shared seed"
 expect_exit 2 "--real needs one run" "${compare[@]}" a b --real real.csv
 expect_exit 2 "give one" "${compare[@]}" a --real real.csv --published 5/10
 expect_json '0 < found["n_episodes"] <= 6 and found["policies"][0]["n_more"] == found["policies"][1]["n_more"] > 0' \

@@ -58,6 +58,7 @@ grid=("${evaluate[@]}" --delays 0,2,4 --execute 2,4 --chunking naive,rtc,hard_pr
       env_runner.chunking.n_samples=2 env_runner.chunking.corrector=a2c2.safetensors
       'env_runner.chunking.followed_actions={"agent_pos":[0,1]}')
 "${grid[@]}" --output grid >out.txt 2>&1 || fail "$(cat out.txt)"
+grep -q "note: left out, because the delay is longer than execute: naive_delay_4_execute_2, rtc_delay_4" out.txt || fail "$(cat out.txt)"
 "${grid[@]}" env_runner.n_workers=1 --output grid_1 >out.txt 2>&1 || fail "$(cat out.txt)"
 python3 - <<'PYTHON' || fail "$(cat grid/delays.json)"
 import json

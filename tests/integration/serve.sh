@@ -116,6 +116,11 @@ expect_exit 3 "0 lost, 0 gained, 3 same" "$dp_bench" gate --baseline again.json 
 echo "what the server was asked and answered is what the policy in process was"
 expect_exit 2 "new or empty folder" "$dp_bench" serve --checkpoint "$model" --record served --port 0
 expect_exit 0 "no plan differs" "$dp_bench" diff own served
+python3 - <<'PYTHON' || fail "the batch check is in the record: $(cat out.txt)"
+import json
+n_steps = json.loads(open("own/episodes.jsonl").readline())["n_steps"]
+assert f"A own: {-(-n_steps // 8)} plans" in open("out.txt").read()  # each is executed for 8 steps
+PYTHON
 plan=served/plan_000000.safetensors
 printf '\x3f' | dd of=$plan bs=1 seek=$(($(stat -c %s $plan) - 1)) conv=notrunc status=none
 expect_exit 1 "first difference after 0 equal plans: seed 100000, step 0, obs.keypoint\[1, 8, 1\]" "$dp_bench" diff served own

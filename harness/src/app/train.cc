@@ -235,8 +235,9 @@ void ResolvePrecision(task::ExperimentOptions* options, core::Communicator& rank
   const char* precision = is_slow_somewhere ? "no" : "bf16";
   options->overrides.push_back(fmt::format("training.mixed_precision={}", precision));
   if (!ranks.is_root()) return;
+  const char* missing = ranks.size() == 1 ? "this device has no" : "not every device has";
   core::LogInfo(fmt::format("training.mixed_precision: {}, because {} fast bfloat16 products",
-                            precision, is_slow_somewhere ? "not every device has" : "there are"));
+                            precision, is_slow_somewhere ? missing : "there are"));
 }
 
 int Run(TrainVerbOptions options, bool with_report, core::Communicator& ranks) {

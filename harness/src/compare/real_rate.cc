@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/errors.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::compare {
 
@@ -35,14 +35,9 @@ RealRate BoundRealRate(const PairCounts& counts, int n_success, int n) {
   return result;
 }
 
-RealRate BoundRealRate(const run::RunFolder& simulated, const run::RunFolder& real) {
+std::optional<RealRate> BoundRealRate(const run::RunFolder& simulated, const run::RunFolder& real) {
   const PairedOutcomes outcomes = PairBySeed(simulated.episodes, real.episodes);
-  if (outcomes.counts.n() == 0) {
-    throw DataError(
-        "{} and {} share no test seed; the seed of a real rollout must be that of the simulated "
-        "one with the same start",
-        simulated.path.string(), real.path.string());
-  }
+  if (outcomes.counts.n() == 0) return std::nullopt;
   const run::SplitSummary test = run::Summarize(simulated.episodes, "test");
   RealRate result = BoundRealRate(outcomes.counts, test.n_success, test.n_episodes);
   result.n_unpaired = static_cast<int>(outcomes.only_in_b.size());

@@ -1,6 +1,8 @@
 // The success rate on a real robot, from few real and many simulated rollouts.
 #pragma once
 
+#include <optional>
+
 #include "compare/intervals.h"
 #include "compare/pairing.h"
 
@@ -31,8 +33,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RealRate, counts, real_alone, simulated, rate
 /// `n_success` of `n` simulated rollouts, of the seeds in `counts` and of others, are successes.
 RealRate BoundRealRate(const PairCounts& counts, int n_success, int n);
 
-/// The same for the test episodes of a run and of a real result, paired by seed. Throws
-/// Error{kData} if they share none.
-RealRate BoundRealRate(const run::RunFolder& simulated, const run::RunFolder& real);
+/// The same for the test episodes of a run and of a real result, paired by seed. None if they share
+/// no seed.
+std::optional<RealRate> BoundRealRate(const run::RunFolder& simulated, const run::RunFolder& real);
 
 }  // namespace dp_bench::compare

@@ -54,6 +54,9 @@ class ChunkPlanner {
   /// Why row `row` of the last plan has no actions: they are NaN. "": it has.
   virtual std::string FaultOf(std::size_t /*row*/) const { return ""; }
 
+  /// The planner to ask what no episode asks: its plans are in no record.
+  virtual ChunkPlanner& Unrecorded() { return *this; }
+
  protected:
   ChunkPlanner() = default;
 };

@@ -260,6 +260,8 @@ constexpr int kResets = 16;
 
 constexpr double kMaxOutsideShare = 0.005;
 constexpr double kMaxResetsOutside = 0.5;
+// n random episodes leave a share of 2 / (n + 1) of other starts outside their range
+constexpr int kMinSampledEpisodes = 10;
 constexpr double kMargin = 0.25;  // of the range of the data, on each side
 
 // The first observations of the env's episodes, by the keys that the data have too.
@@ -332,6 +334,12 @@ Finding CheckResetRange(const FirstObservations& first, const Demonstrations& da
       if (share < kMaxResetsOutside) continue;
       found.push_back(fmt::format("'{}'[{}] in {:.0f} % of the starts", name, d, 100.0 * share));
     }
+  }
+  if (!found.empty() && data.is_sample && data.n_episodes() < kMinSampledEpisodes) {
+    return LeaveOpen(kId,
+                     fmt::format("starts lie outside the range of {} sampled episodes; it takes {} "
+                                 "(collect.n_episodes={}) to decide",
+                                 data.n_episodes(), kMinSampledEpisodes, kMinSampledEpisodes));
   }
   return DecideByFaults(kId, found, "outside the data's range: ",
                         fmt::format("{} starts lie within the data's ranges", kResets));

@@ -77,7 +77,8 @@ Finding CheckImages(const Dataset& dataset, const ShapeMeta& meta);
 
 /// Recorded actions beyond the env's limits, where the env clips them; another rate than the env's;
 /// first observations of 16 test episodes far outside the data's range (other units, other order,
-/// another task). `fps`: of the data; 0 if they do not say it.
+/// another task), which fewer than 10 episodes of a sample leave open. `fps`: of the data; 0 if
+/// they do not say it.
 Findings CheckEnv(Env& env, double fps, const Demonstrations& data, const ShapeMeta& meta);
 
 }  // namespace dp_bench::diagnose

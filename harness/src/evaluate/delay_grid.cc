@@ -91,9 +91,11 @@ std::vector<std::string> OverridesOf(const compare::DelayPoint& point,
   return overrides;
 }
 
+// Adds the folders of points in which a plan takes more steps than are executed to `left_out`.
 std::vector<compare::DelayPoint> PointsOf(const DelayGrid& grid,
                                           const control::EnvRunnerConfig& config,
-                                          const Horizons& horizons) {
+                                          const Horizons& horizons,
+                                          std::vector<std::string>* left_out) {
   const bool is_ensembling =
       horizons.temporal_ensemble_coeff && config.chunking.method == control::ChunkingMethod::kNaive;
   const std::string method(is_ensembling ? kEnsembling : Name(config.chunking.method));
@@ -101,8 +103,12 @@ std::vector<compare::DelayPoint> PointsOf(const DelayGrid& grid,
   for (const std::string& name : OrOne(grid.methods, method)) {
     for (const int execute : OrOne(grid.execute, config.chunking.execute)) {
       for (const int delay : grid.delays) {
-        if (execute > 0 && execute < delay) continue;
-        points.push_back({.method = name, .delay = delay, .execute = execute});
+        compare::DelayPoint point = {.method = name, .delay = delay, .execute = execute};
+        if (execute > 0 && execute < delay) {
+          left_out->push_back(FolderOf(point));
+          continue;
+        }
+        points.push_back(std::move(point));
       }
       for (const double latency_ms : grid.latencies_ms) {
         points.push_back({.method = name, .delay_ms = latency_ms, .execute = execute});
@@ -301,7 +307,8 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
   const GridSettings settings = {
       .factor = runner.realtime > 0.0 ? runner.realtime : 1.0,
       .ensemble_coeff = horizons.temporal_ensemble_coeff.value_or(kEnsembleCoeff)};
-  AddMissing(PointsOf(grid, runner, horizons), &points);
+  std::vector<std::string> left_out;
+  AddMissing(PointsOf(grid, runner, horizons, &left_out), &points);
   const std::unique_ptr<task::OutputFolder> output = OpenGrid(options, experiment, ranks);
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
   task::RejectUnknownKeys(experiment, {.makes_policy = true, .is_of_checkpoint = true});
@@ -315,6 +322,10 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
     WriteGrid(output->path(), options, points, is_quasi_static, nlohmann::json::array());
   }
 
+  if (!left_out.empty() && ranks.is_root()) {
+    core::PrintResult("note: left out, because the delay is longer than execute: {}\n",
+                      fmt::join(left_out, ", "));
+  }
   if (ranks.is_root()) NoteLatePoints(late, horizons);
   if (is_quasi_static && ranks.is_root()) {
     core::PrintResult("note: env '{}' does not move without actions, so delays cost little there\n",

@@ -25,6 +25,7 @@ class RecordingPlanner final : public control::ChunkPlanner {
   void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
             std::span<float> actions) override;
   std::string FaultOf(std::size_t row) const override { return planner_->FaultOf(row); }
+  control::ChunkPlanner& Unrecorded() override { return *planner_; }
 
  private:
   std::shared_ptr<control::ChunkPlanner> planner_;

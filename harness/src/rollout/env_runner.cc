@@ -265,7 +265,7 @@ class RolloutLoop {
       return;
     }
     if (std::exchange(check_batch_invariance_, false)) {
-      CheckBatchInvariance(planner_, obs_, rows_, actions_);
+      CheckBatchInvariance(planner_.Unrecorded(), obs_, rows_, actions_);
     }
     for (std::size_t row = 0; row < batch_.size(); ++row) {
       HandOut(batch_[row], row);

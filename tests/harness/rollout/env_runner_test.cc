@@ -164,6 +164,35 @@ TEST_F(RolloutTest, WindowEndsAtTheCurrentStep) {
   EXPECT_EQ(windows.size(), 8U * 4U);  // 30 steps are four chunks of 8
 }
 
+// Records which rows it was asked for.
+class RecordedPlanner final : public FakePlanner {
+ public:
+  using FakePlanner::FakePlanner;
+
+  void Plan(const control::ObsBatch& obs, std::span<const control::PlanRow> rows,
+            std::span<float> actions) override {
+    for (const control::PlanRow& row : rows) asked.emplace_back(row.seed, row.env_step);
+    FakePlanner::Plan(obs, rows, actions);
+  }
+  ChunkPlanner& Unrecorded() override { return unrecorded_; }
+
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> asked;
+
+ private:
+  FakePlanner unrecorded_{4};
+};
+
+TEST_F(RolloutTest, PlansOfTheBatchCheckAreNotRecorded) {
+  RecordedPlanner planner(4);
+  EnvRunner runner = MakeRunner();
+  runner.Run(planner);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> wanted;
+  for (const run::EpisodeJob& job : runner.jobs()) {
+    for (const std::uint64_t step : {0U, 8U, 16U, 24U}) wanted.emplace_back(job.seed, step);
+  }
+  EXPECT_THAT(planner.asked, testing::UnorderedElementsAreArray(wanted));
+}
+
 TEST_F(RolloutTest, WindowsOfImagesKeepTheirBytes) {
   std::map<std::uint64_t, std::vector<std::uint8_t>> pixels;  // of seed 1, by env step
   Run([&](const control::ObsBatch& obs, std::size_t row, const control::PlanRow& name,

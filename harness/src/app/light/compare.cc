@@ -131,14 +131,23 @@ std::optional<nlohmann::json> AnswerPublished(const CompareVerbOptions& options)
   return ToJson(check);
 }
 
-nlohmann::json AnswerReal(const CompareVerbOptions& options) {
+// None if the runs share no test seed.
+std::optional<nlohmann::json> AnswerReal(const CompareVerbOptions& options) {
   if (options.folders.size() != 1) {
     throw UsageError("--real needs one run, the simulated one; found {}", options.folders.size());
   }
-  const compare::RealRate rate = compare::BoundRealRate(
-      ReadRuns(options.folders).front(), compare::RequireComparable(run::ReadResult(options.real)));
-  core::PrintResult("{}", report::RealRateText(rate));
-  nlohmann::json json = rate;
+  const run::RunFolder simulated = ReadRuns(options.folders).front();
+  const run::RunFolder real = compare::RequireComparable(run::ReadResult(options.real));
+  const std::optional<compare::RealRate> rate = compare::BoundRealRate(simulated, real);
+  if (!rate) {
+    core::PrintStatus(
+        "not comparable: '{}' and '{}' share no test seed; give a real rollout the seed of the "
+        "simulated one with the same start\n",
+        simulated.path.string(), real.path.string());
+    return std::nullopt;
+  }
+  core::PrintResult("{}", report::RealRateText(*rate));
+  nlohmann::json json = *rate;
   json["format"] = "dp_bench.compare.real.v1";
   return json;
 }

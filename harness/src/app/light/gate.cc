@@ -351,8 +351,9 @@ Verb AddGate(CLI::App* app, std::shared_ptr<GateRollouts> rollouts) {
                   "Largest probability of a false PASS (default: 0.05)");
   app->add_option("--max-pairs", options->asked.max_pairs,
                   "INCONCLUSIVE after this many seeds (default: 400)");
-  AddNumber(app, "--look-every", &options->look_every, 1, 1 << 24,
-            "Seeds between two looks at the evidence; 1 if each episode is dear, as on a robot")
+  AddNumber(
+      app, "--look-every", &options->look_every, 1, 1 << 24,
+      "Seeds between two looks at the evidence; 1 if each episode is expensive, as on a robot")
       ->excludes(continued);
   app->add_option("--json", options->json, "Write the result, with the tests' state, to this file");
   app->add_option("--junit", options->junit, "Write JUnit XML to this file");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/random_streams.h"
+#include "diagnose/data_checks.h"
 #include "harness/diagnose/faults/planted_fault.h"
 
 namespace dp_bench::diagnose {
@@ -78,6 +79,24 @@ const std::vector<Case> kDataFaults = {
 class DataFault : public testing::TestWithParam<Case> {};
 
 TEST_P(DataFault, IsNamed) { ExpectNamed(GetParam()); }
+
+// `env.observations_outside_data` of n episodes whose observations have other units.
+Judgement StartsOfShrunkenData(int n_episodes, bool is_sample) {
+  ReachDataset dataset(/*has_images=*/false, n_episodes);
+  ShrinkObservations(dataset);
+  Demonstrations data = ReadDemonstrations(dataset, {"action", "agent_pos", "goal"});
+  data.is_sample = is_sample;
+  const ReachEnvParams params;
+  ReachEnv env(params);
+  const Findings findings = CheckEnv(env, dataset.spec().fps, data, env.spec().shape_meta);
+  return Find(findings, "env.observations_outside_data")->verdict;
+}
+
+TEST(StartsOutsideTheData, AreLeftOpenByAFewEpisodesOfASample) {
+  EXPECT_EQ(StartsOfShrunkenData(9, /*is_sample=*/true), Judgement::kInconclusive);
+  EXPECT_EQ(StartsOfShrunkenData(10, /*is_sample=*/true), Judgement::kConfirmed);
+  EXPECT_EQ(StartsOfShrunkenData(2, /*is_sample=*/false), Judgement::kConfirmed);
+}
 
 INSTANTIATE_TEST_SUITE_P(Planted, DataFault, testing::ValuesIn(kDataFaults), NameOf);
 
