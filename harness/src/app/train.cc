@@ -1,6 +1,7 @@
 // dp_bench train and dp_bench run: train or resume a policy; run then evaluates, records videos and
 // reports.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/json.h"
+#include "core/progress.h"
 #include "core/stop_signal.h"
 #include "evaluate/predicted_cost.h"
 #include "policy/device.h"

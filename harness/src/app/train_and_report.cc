@@ -16,6 +16,8 @@
 #include "core/errors.h"
 #include "core/exit_code.h"
 #include "core/json.h"
+#include "core/machine.h"
+#include "core/progress.h"
 #include "core/shell.h"
 #include "core/stop_signal.h"
 #include "evaluate/evaluation.h"
