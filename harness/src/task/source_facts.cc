@@ -14,13 +14,13 @@
 namespace dp_bench::task {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Json = nlohmann::json;
 
-json FactsOfEpisodes(const fs::path& folder, std::size_t n_episodes) {
-  const json attributes = data::ReadReplayAttributes(folder);
-  json facts = json::object();
+Json FactsOfEpisodes(const fs::path& folder, std::size_t n_episodes) {
+  const Json attributes = data::ReadReplayAttributes(folder);
+  Json facts = Json::object();
   if (attributes.is_null()) return facts;
-  const json said = core::ValueAt(attributes, fmt::format("/{}", zarr::kEpisodesAttribute));
+  const Json said = core::ValueAt(attributes, fmt::format("/{}", zarr::kEpisodesAttribute));
   for (const auto& [property, values] : said.items()) {
     // an interrupted commit leaves more
     if (values.is_array() && values.size() >= n_episodes) facts[property] = values;
@@ -36,7 +36,7 @@ std::set<std::string> OtherAttributes(const fs::path& folder) {
                                                      zarr::kEpisodesAttribute,
                                                      "n_steps",
                                                      "dp_bench"};
-  const json attributes = data::ReadReplayAttributes(folder);
+  const Json attributes = data::ReadReplayAttributes(folder);
   std::set<std::string> others;
   for (const auto& [name, value] : attributes.items()) {
     if (name == "origin" && value.is_object()) {
@@ -65,8 +65,8 @@ std::set<std::string> OtherMetaFiles(const fs::path& folder) {
 
 std::set<std::string> FeaturesWithoutKey(const fs::path& path, const Dataset& dataset) {
   constexpr std::size_t kMaxInfo = std::size_t{64} << 20;
-  const json info = core::ReadJsonFile(path / "meta/info.json", kMaxInfo);
-  const json entries = core::ValueAt(info, "/features");
+  const Json info = core::ReadJsonFile(path / "meta/info.json", kMaxInfo);
+  const Json entries = core::ValueAt(info, "/features");
   std::set<std::string> features;
   for (const auto& [name, entry] : entries.items()) features.insert(name);
   for (const char* const own :

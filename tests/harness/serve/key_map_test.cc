@@ -33,7 +33,7 @@ KeyMap FromText(const std::string& text, const std::string& protocol = "openpi")
 ClientRequest ReadBy(const std::string& protocol, const wire::Message& message) {
   const auto speaks = MakeProtocol(protocol, "");
   ClientRequest request;
-  speaks->Read(message, Metadata({.spec = kNamed}, speaks->DefaultKeys(kNamed)), &request);
+  speaks->Read(message, Metadata({.spec = kNamed}, speaks->DefaultKeys(kNamed), *speaks), &request);
   return request;
 }
 
@@ -150,9 +150,9 @@ TEST(Protocols, GrootNamesTheArraysThatItReads) {
       "grip": {"key": "state/arm", "first": 2}, "joints": {"key": "state/arm", "first": 0}}})",
                                "groot");
   ClientRequest request;
-  MakeProtocol("groot", "")
-      ->Read({.value = wire::Map{{"endpoint", "get_modality_config"}}},
-             Metadata({.spec = kNamed}, keys), &request);
+  const auto speaks = MakeProtocol("groot", "");
+  speaks->Read({.value = wire::Map{{"endpoint", "get_modality_config"}}},
+               Metadata({.spec = kNamed}, keys, *speaks), &request);
   const wire::Message said = wire::Read(std::make_shared<const std::string>(request.said.bytes));
   const auto names = [&](const std::string& modality) {
     const auto& config = *said.value.If<wire::Map>()->Find(modality)->If<wire::Map>();
@@ -170,7 +170,8 @@ TEST(Protocols, SayWhichRequestTheyRefuse) {
   const auto refusal = [](const std::string& protocol, const wire::Map& asked) {
     const auto speaks = MakeProtocol(protocol, "");
     ClientRequest request;
-    EXPECT_THROW(speaks->Read({.value = asked}, Metadata({.spec = kNamed}, {}), &request), Error);
+    EXPECT_THROW(speaks->Read({.value = asked}, Metadata({.spec = kNamed}, {}, *speaks), &request),
+                 Error);
     const net::Outgoing sent = speaks->Refuse(request, Refusal::kBadRequest, "why");
     return *wire::Read(std::make_shared<const std::string>(sent.bytes)).value.If<wire::Map>();
   };
