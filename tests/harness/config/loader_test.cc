@@ -433,7 +433,9 @@ TEST_F(LoaderTest, KeysOfTheCommandLineAreToldFromThoseOfFiles) {
   EXPECT_TRUE(document->HasOverride("/policy"));
   EXPECT_FALSE(document->HasOverride("/seed"));
   EXPECT_TRUE(document->IsGiven("/sed"));
-  EXPECT_FALSE(document->IsGiven("/seed"));
+  EXPECT_TRUE(document->IsGiven("/seed"));
+  Config(document).Get("horizon", 16);
+  EXPECT_FALSE(document->IsGiven("/horizon"));  // a default
   EXPECT_EQ(document->DescribeUnread("/policy/params").size(), 3U);
 }
 

@@ -52,13 +52,13 @@ TEST_F(RunCheckpointTest, ARunStandsForItsBestElseItsLatest) {
 }
 
 TEST_F(RunCheckpointTest, TheBestIsFoundByAllDigitsOfItsMetric) {
-  SetRanking(R"({"monitor_key": "val_loss", "mode": "min"})");
   const auto add = [this](const std::string& name, const std::string& value) {
     std::ofstream(AddCheckpoint(name) / "state.json")
         << R"({"topk": {"epoch=0000-val_loss=0.900": 0.9, ")" << name << "\": " << value << "}}";
   };
   add("epoch=0001-val_loss=0.024", "0.0236");
   add("epoch=0002-val_loss=0.024", "0.0244");
+  SetRanking(R"({"monitor_key": "val_loss", "mode": "min"})");
   EXPECT_EQ(Found(), "epoch=0001-val_loss=0.024");
   AddCheckpoint("epoch=0003-val_loss=0.023");  // without a state, its name counts
   EXPECT_EQ(Found(), "epoch=0003-val_loss=0.023");
