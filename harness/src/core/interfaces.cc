@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <algorithm>
 #include <array>
 #include <vector>
 
