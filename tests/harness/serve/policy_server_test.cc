@@ -170,7 +170,8 @@ std::vector<float> Actions(const wire::Map& answer) {
 
 class PolicyServerTest : public testing::Test {
  protected:
-  void Start(PolicyServerOptions options = {}, const std::vector<std::string>& ignored = {}) {
+  void Start(const PolicyServerOptions& options = {},
+             const std::vector<std::string>& ignored = {}) {
     auto protocol = MakeOpenPi();
     KeyMap keys = protocol->DefaultKeys(kSpec);
     keys.ignored = ignored;

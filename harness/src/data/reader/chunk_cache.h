@@ -85,7 +85,7 @@ class ChunkCache {
     const void* source;  // the array or camera: an identity only
     std::int64_t chunk;
 
-    auto operator<=>(const Key&) const = default;
+    auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): not ours
   };
 
   /// A decoded chunk. Its memory counts until the last owner releases it.
