@@ -25,7 +25,7 @@ using PredictRollouts =
 /// checkpoint, one short rollout, report. Then prints the disk space and memory that the whole run
 /// needs and what is available, and predicts from some more steps and episodes what it costs: the
 /// training with its rollouts, and the evaluation if there is an env. `parent`: the folder of run
-/// folders; `n_seeds`: how many trainings the run has, of which one is tried. Returns the exit
+/// folders; `n_seeds`: the number of trainings in the run; one is tried. Returns the exit
 /// code. Throws what the parts throw, and Error{kIo} if the checkpoints will not fit.
 int DryRun(const ExperimentOptions& options, const std::filesystem::path& parent,
            std::size_t n_seeds, const TrainOnce& train_once,

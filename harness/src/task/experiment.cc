@@ -58,8 +58,8 @@ void RequireTorch(const Config& policy) {
       policy.Where("backend"));
 }
 
-// A server that answers with chunks leaves their mean to its client, where nobody may have asked
-// for one.
+// A server that answers with chunks leaves temporal ensembling to its client. The user must say
+// whether to do it, because without it the policy is another one.
 void RequireStatedEnsemble(const config::ConfigDocument& config, const Policy& policy) {
   const nlohmann::json said =
       nlohmann::json::parse(policy.Provenance(), nullptr, /*allow_exceptions=*/false);

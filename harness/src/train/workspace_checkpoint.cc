@@ -266,7 +266,8 @@ void Workspace::Restore(const run::Checkpoint& checkpoint) {
         "does not fit training.gradient_accumulate_every {}",
         origin, state_.batch_in_epoch, config_.gradient_accumulate_every);
   }
-  if (window != config_.gradient_accumulate_every) {  // the rate goes on from the same sample
+  // keeps the place in the schedule of the learning rate
+  if (window != config_.gradient_accumulate_every) {
     const std::int64_t of_epoch = state_.last_step
                                       ? UpdatesPerEpoch()
                                       : state_.batch_in_epoch / config_.gradient_accumulate_every;
