@@ -43,8 +43,8 @@ std::vector<Served> AllServed() {
         served.keys.obs[0].size = {2, 3};
         served.keys.obs[0].is_channels_first = true;
       }
-      served.metadata =
-          serve::Metadata({.name = "fuzz", .spec = ServedSpec(), .micro_batch = 1}, served.keys);
+      served.metadata = serve::Metadata({.name = "fuzz", .spec = ServedSpec(), .micro_batch = 1},
+                                        served.keys, *served.protocol);
       all.push_back(std::move(served));
     }
   }
