@@ -145,6 +145,11 @@ done
 expect_exit 0 "is the baseline now" "$dp_bench" gate --baseline planned.json --update-baseline --candidate a
 expect_exit 2 "gate --plan does not use --junit" "$dp_bench" gate --baseline planned.json --plan --junit refused.xml
 expect_exit 2 "gate --plan does not use --output" "$dp_bench" gate --baseline planned.json --plan --output refused
+for option in "--output refused" --overwrite "--weights ema" "--device cpu"; do
+  # shellcheck disable=SC2086
+  expect_exit 2 "${option%% *} is for rollouts of a checkpoint, but no --candidate is a checkpoint" \
+    "$dp_bench" gate --baseline planned.json --candidate a $option
+done
 ! ls -d refused* >out.txt 2>/dev/null || fail "a refused command wrote $(cat out.txt)"
 
 echo "bad input gives a message and its exit code"

@@ -141,6 +141,7 @@ def names_settings_and_weights_that_do_not_fit(folder):
     changed("policy.dropout is unknown", setting("policy.dropout", 0.1))
     changed("policy.model.attention is unknown", setting("policy.model.attention", True))
     changed("expected numbers and + - * /", setting("policy.n_action_steps", "${eval:'__import__(1)'}"))
+    changed("expected numbers and + - * /", setting("policy.n_action_steps", "${eval:'1//0'}"))
     changed("lead in a circle", setting("horizon", "${policy.horizon}"))
     changed("the config has no 'horizon'", lambda config, _: config.pop("horizon"))
     changed("columns; the config makes", setting("n_obs_steps", 3))

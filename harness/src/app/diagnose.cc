@@ -235,8 +235,8 @@ Verb AddDiagnose(CLI::App* app) {
   CLI::Option* run = AddFolder(app, "--run", &options->run,
                                "Run folder, with its latest checkpoint; --run may be omitted");
   AddFolder(app, "--checkpoint", &options->checkpoint, "Checkpoint folder")->excludes(run);
-  AddNumber(app, "--rollouts", &options->n_rollouts, 0, 1000,
-            "Episodes to roll out a checkpoint; 0: none");
+  CLI::Option* rollouts = AddNumber(app, "--rollouts", &options->n_rollouts, 0, 1000,
+                                    "Episodes to roll out a checkpoint; 0: none");
   app->add_flag("--json", options->as_json, "Print JSON");
   CLI::Option* html = app->add_option("--html", options->html,
                                       "Write a report with evidence tables and plots to this file");
@@ -245,7 +245,8 @@ Verb AddDiagnose(CLI::App* app) {
   app->add_flag("--sampling", options->is_of_sampling,
                 "Only what sampling with a checkpoint does, in a few seconds")
       ->excludes(html)
-      ->excludes(markdown);
+      ->excludes(markdown)
+      ->excludes(rollouts);
   return [options] { return RunDiagnosis(*options); };
 }
 

@@ -154,8 +154,10 @@ Verb AddView(CLI::App* app) {
   app->footer(kViewExamples);
   AddTaskOptions(app, &options->experiment);
   app->add_option("--device", options->experiment.device, "Device of the policy (training.device)");
-  AddFolder(app, "--checkpoint", &options->checkpoint, "Watch a policy: checkpoint or run folder");
-  AddWeightsOption(app, &options->weights);
+  CLI::Option* checkpoint = AddFolder(app, "--checkpoint", &options->checkpoint,
+                                      "Watch a policy: checkpoint or run folder")
+                                ->excludes("--config");
+  AddWeightsOption(app, &options->weights)->needs(checkpoint);
   app->add_option("--policy", options->experiment.policy,
                   "Watch a policy without weights, such as remote");
   app->add_flag("--expert", options->expert, "Watch the env's expert");

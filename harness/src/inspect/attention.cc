@@ -14,6 +14,7 @@
 
 #include "core/errors.h"
 #include "core/output_file.h"
+#include "data/loader.h"
 #include "planner/policy_planner.h"
 #include "policy/stage_recorder.h"
 #include "report/render.h"
@@ -411,6 +412,11 @@ control::RecordedObs ObsOfDemonstration(const Dataset& dataset, const PolicySpec
       const std::int64_t from = begin + std::max<std::int64_t>(0, step - n_obs_steps + 1 + i);
       dataset.Read(index, from, from + 1,
                    window.bytes().subspan(static_cast<std::size_t>(i) * n_bytes, n_bytes));
+    }
+    if (key.type == KeyType::kLowDim && stored.dtype != DType::kFloat32) {
+      Array numbers(DType::kFloat32, shape);
+      data::ConvertElements(stored.dtype, window.bytes(), numbers.as<float>());
+      window = std::move(numbers);
     }
     recorded.obs.emplace(key.name, std::move(window));
   }

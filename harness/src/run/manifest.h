@@ -106,14 +106,14 @@ std::string DemonstrationText(const SeedUse& use);
 inline constexpr const char* kOutcomeClassKey = "outcome_class";
 
 struct OutcomeConditions {
-  std::string device;  // of the policy: "cpu", "cuda:0", or a backend: "openvino"
+  std::string device;  // of the policy: "cpu", "NVIDIA H200", or a backend: "openvino"
   std::string cpu;     // model
   bool has_avx2_and_fma = false;
   bool has_images = false;  // the policy observes some
 };
 
-/// "no pictures, x86-64 with AVX2 and FMA", "pictures, AMD EPYC", "no pictures, cuda:0, AMD EPYC".
-/// It holds for policies built on dp_bench_policy; others may use operators of LibTorch that round
+/// "no pictures, x86-64 with AVX2 and FMA", "pictures, AMD EPYC", "no pictures, NVIDIA H200, AMD
+/// EPYC". It holds for policies built on dp_bench_policy; others may use operators of LibTorch that round
 /// differently from processor to processor.
 std::string OutcomeClass(const OutcomeConditions& conditions);
 

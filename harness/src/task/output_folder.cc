@@ -17,6 +17,7 @@
 #include "control/env_runner_config.h"
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/gpu_name.h"
 #include "core/json.h"
 #include "core/machine.h"
 #include "core/stop_signal.h"
@@ -41,11 +42,14 @@ bool HasImages(const ShapeMeta& shapes) {
   return std::ranges::any_of(shapes.obs, [](const KeySpec& key) { return key.is_image(); });
 }
 
-// Of the policy: that of LibTorch, or the name of another backend.
+// Of the policy: "cpu", the model of LibTorch's GPU, or the name of another backend.
 std::string PlanningDevice(const Experiment& experiment) {
   const graph::Backend backend = graph::ReadBackend(experiment.config().Sub("policy"));
-  return backend == graph::Backend::kTorch ? experiment.device().str()
-                                           : std::string(graph::Name(backend));
+  if (backend != graph::Backend::kTorch) return std::string(graph::Name(backend));
+  const c10::Device device = experiment.device();
+  const std::optional<std::string> gpu =
+      device.is_cuda() ? core::GpuName(std::max<int>(0, device.index())) : std::nullopt;
+  return gpu.value_or(device.str());
 }
 
 // "version 1.0.0, sha256 973b6ec0eaa4".

@@ -136,7 +136,7 @@ void Workspace::CreateLoaders() {
   if (of_val.size() > 0) {
     evaluation.val_loader = std::make_unique<data::BatchLoader>(parts_.dataset, std::move(of_val),
                                                                 options_of(val_config));
-  } else if (n_val > 0) {
+  } else {
     TellNoValLoss(n_val);
   }
 
@@ -151,14 +151,16 @@ void Workspace::CreateLoaders() {
 }
 
 void Workspace::TellNoValLoss(std::int64_t n_val) const {
-  const std::string text = fmt::format(
-      "no val_loss: all {} validation episodes are shorter than a training sequence. Choose "
-      "others with dataset.seed, or more with dataset.val_ratio",
-      n_val);
+  const std::string text =
+      n_val == 0 ? "no val_loss: dataset.val_ratio leaves no validation episode"
+                 : fmt::format(
+                       "no val_loss: all {} validation episodes are shorter than a training "
+                       "sequence. Choose others with dataset.seed, or more with dataset.val_ratio",
+                       n_val);
   if (schedule_.IsRankedBy("val_loss") && !store_.HasCheckpoints()) {
     throw ConfigError("checkpoint.topk.monitor_key is val_loss, but there is {}", text);
   }
-  if (parallel_.is_root()) core::LogWarning(text);
+  if (n_val > 0 && parallel_.is_root()) core::LogWarning(text);
 }
 
 TrainReport Workspace::Run(const EvalFn& evaluate) {

@@ -10,9 +10,9 @@
 #include <numeric>
 #include <set>
 #include <string_view>
-#include <thread>
 #include <utility>
 
+#include "core/thread_pool.h"
 #include "data/lerobot/statistics.h"
 #include "data/reader/chunk_grid.h"
 #include "dp_bench/config_keys.h"
@@ -399,7 +399,7 @@ void LeRobotDataset::OpenCameras() {
     largest = std::max(largest, bytes);
   }
   if (largest == 0.0) return;
-  const double n_threads = std::max(1U, std::thread::hardware_concurrency());
+  const double n_threads = core::ResolveThreadCount(0);
   const double max_idle = std::floor(
       std::clamp(room * kStreamShare / stream_bytes, 1.0, std::min(kMaxStreams, 2.0 * n_threads)));
   const double cache_bytes = std::min(room - max_idle * stream_bytes, image_bytes);

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <set>
-#include <thread>
 #include <utility>
 
+#include "core/thread_pool.h"
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
@@ -208,7 +208,7 @@ void ZarrReplayDataset::Load(const zarr::ZarrArray& array, DType target,
   memory_.Hold(bytes, array.Describe(), scratch);
   *buffer = reader::PageBuffer(static_cast<std::size_t>(bytes));
   const double room = memory_.all() - memory_.held();
-  const double n_threads = std::max(1U, std::thread::hardware_concurrency());
+  const double n_threads = core::ResolveThreadCount(0);
   array.Load(target, static_cast<int>(std::clamp(room / std::max(1.0, scratch), 1.0, n_threads)),
              buffer->bytes());
 }

@@ -150,7 +150,7 @@ def _calculate(text: str) -> Any:
 
     try:
         return value(ast.parse(text, mode="eval").body)
-    except SyntaxError as error:
+    except (SyntaxError, ArithmeticError) as error:
         raise ConversionError(f"the config says '{text}'; expected numbers and + - * /") from error
 
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/gpu_energy.h"
+#include "core/gpu_name.h"
 #include "core/machine.h"
 #include "support/scratch_folder.h"
 
@@ -77,7 +78,7 @@ TEST(CostMeter, EnergyIsOfWholeProcessorsAndCountersMayBeginAgain) {
 
 TEST(CostMeter, EnergyOfGpusIsAddedForThoseThatHaveACounter) {
   const ScratchFolder scratch;
-  CostMeter meter(scratch.path() / "none", GpuEnergy(DPB_NVML_STUB));
+  CostMeter meter(scratch.path() / "none", GpuEnergy(DPB_GPU_STUB));
   EXPECT_NEAR(meter.Read().energy_j.value(), 3.0, 1e-9);
   EXPECT_NEAR(meter.Read().energy_j.value(), 6.0, 1e-9);
 }
@@ -85,6 +86,17 @@ TEST(CostMeter, EnergyOfGpusIsAddedForThoseThatHaveACounter) {
 TEST(GpuEnergy, WithoutTheLibraryOrItsFunctionsThereIsNothingToRead) {
   EXPECT_FALSE(GpuEnergy("libnothing_of_that_name.so").Read().has_value());
   EXPECT_FALSE(GpuEnergy("libm.so.6").Read().has_value());
+}
+
+TEST(GpuName, IsThatOfTheDriver) {
+  EXPECT_EQ(GpuName(0, DPB_GPU_STUB), "Model 0");
+  EXPECT_EQ(GpuName(2, DPB_GPU_STUB), "Model 20");
+}
+
+TEST(GpuName, WithoutTheLibraryItsFunctionsOrTheGpuThereIsNone) {
+  EXPECT_FALSE(GpuName(3, DPB_GPU_STUB).has_value());
+  EXPECT_FALSE(GpuName(0, "libnothing_of_that_name.so").has_value());
+  EXPECT_FALSE(GpuName(0, "libm.so.6").has_value());
 }
 
 }  // namespace

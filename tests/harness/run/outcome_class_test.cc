@@ -18,8 +18,8 @@ TEST(OutcomeClass, WithImagesOnADeviceOrOnOldProcessorsIsThatOfOneProcessor) {
       OutcomeClass({.device = "cpu", .cpu = "a", .has_avx2_and_fma = true, .has_images = true}),
       "pictures, a");
   EXPECT_EQ(OutcomeClass({.device = "cpu", .cpu = "a"}), "no pictures, a");
-  EXPECT_EQ(OutcomeClass({.device = "cuda:0", .cpu = "a", .has_avx2_and_fma = true}),
-            "no pictures, cuda:0, a");
+  EXPECT_EQ(OutcomeClass({.device = "NVIDIA H200", .cpu = "a", .has_avx2_and_fma = true}),
+            "no pictures, NVIDIA H200, a");
 }
 
 TEST(OutcomeClass, OfAManifestWithoutOneIsEmpty) {

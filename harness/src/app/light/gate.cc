@@ -168,6 +168,19 @@ fs::path OutputFor(const GateVerbOptions& options, std::size_t index) {
              : output / fmt::format("task_{}", index + 1);
 }
 
+// Throws Error{kUsage} for options of rollouts if all candidates are finished evaluations.
+void RequireRollouts(const CLI::App& verb, const GateVerbOptions& options) {
+  if (options.rollouts == nullptr || options.candidates.empty() ||
+      std::ranges::any_of(options.candidates, run::IsCheckpointFolder)) {
+    return;
+  }
+  for (const char* const name : {"--output", "--overwrite", "--weights", "--device"}) {
+    if (verb.get_option(name)->empty()) continue;
+    throw UsageError("{} is for rollouts of a checkpoint, but no --candidate is a checkpoint",
+                     name);
+  }
+}
+
 // Checks all tasks before the first rollouts.
 void RequireFreeOutputs(const GateVerbOptions& options,
                         const std::vector<compare::TaskPair>& pairs) {
@@ -266,12 +279,7 @@ int Gate(const CLI::App& verb, const GateVerbOptions& options) {
   run::RequireResultFiles({{"--json", options.json, run::kGateJson},
                            {"--junit", options.junit, run::kGateJUnit},
                            {"--markdown", options.markdown, run::kGateMarkdown}});
-  if (options.rollouts != nullptr && !options.rollouts->output.empty() &&
-      !options.candidates.empty() &&
-      std::ranges::none_of(options.candidates, run::IsCheckpointFolder)) {
-    throw UsageError(
-        "--output is for rollouts of a checkpoint, but no --candidate is a checkpoint");
-  }
+  RequireRollouts(verb, options);
   const std::vector<compare::TaskPair> pairs = ReadPairs(options);
   RequireFreeOutputs(options, pairs);
   compare::SequentialTestConfig config = NewConfig(options);

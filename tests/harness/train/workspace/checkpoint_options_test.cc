@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <span>
@@ -263,6 +264,19 @@ TEST(TopK, AValidationLossThatNoEpisodeGivesIsRefusedBeforeTheTraining) {
   testing::internal::CaptureStderr();
   make("train_loss");
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("no val_loss: all 1 "));
+}
+
+TEST(TopK, AValidationLossWithoutValidationEpisodesIsRefusedToo) {
+  const ScratchFolder scratch;
+  const FakeDataset dataset;
+  auto json = nlohmann::json::parse(ConfigOf(R"("topk": {"monitor_key": "val_loss"})").ToJson());
+  json["dataset"]["val_ratio"] = 0.0;
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] {
+                          const Workspace workspace(FakeParts(Config::FromJson(json.dump()),
+                                                              dataset, scratch.path()));
+                        }),
+              HasSubstr("dataset.val_ratio leaves no validation episode"));
 }
 
 std::map<std::string, ArrayMap, std::less<>> TensorsOf(const run::Checkpoint& checkpoint) {

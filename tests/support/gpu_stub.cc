@@ -1,6 +1,21 @@
-// In place of NVIDIA's library: three GPUs, of which the last has no counter. The others' grow by 1
-// J and 2 J with each reading.
+// In place of NVIDIA's libraries (NVML and CUDA's driver): three GPUs, of which the last has no
+// counter. The others' grow by 1 J and 2 J with each reading.
+#include <cstdio>
+
 extern "C" {
+
+int cuInit(unsigned /*flags*/) { return 0; }
+
+int cuDeviceGet(int* device, int index) {
+  constexpr int kInvalidDevice = 101;
+  *device = 10 * index;
+  return index < 3 ? 0 : kInvalidDevice;
+}
+
+int cuDeviceGetName(char* name, int n_bytes, int device) {
+  std::snprintf(name, static_cast<unsigned>(n_bytes), "Model %d", device);
+  return 0;
+}
 
 int nvmlInit_v2() { return 0; }
 int nvmlShutdown() { return 0; }
