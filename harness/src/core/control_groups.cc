@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -66,8 +67,10 @@ std::optional<int> ProcessorsInGroups(const fs::path& groups, const fs::path& mo
     if (quota) least = std::min(least.value_or(*quota), *quota);
   });
   if (!least) return std::nullopt;
+  const char* const shares = std::getenv(kQuotaShares);
+  const double n_shares = shares != nullptr ? std::max(1, std::atoi(shares)) : 1.0;
   constexpr double kMost = std::numeric_limits<int>::max();
-  return static_cast<int>(std::clamp(std::ceil(*least), 1.0, kMost));
+  return static_cast<int>(std::clamp(std::ceil(*least / n_shares), 1.0, kMost));
 }
 
 }  // namespace dp_bench::core

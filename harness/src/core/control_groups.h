@@ -19,7 +19,11 @@ void ForEachGroup(
     std::string_view controller,
     const std::function<void(const std::filesystem::path& folder, bool is_version_2)>& visit);
 
-/// How many processors the quotas of control groups allow, rounded up; none without a quota.
+/// In this variable, the number of processes that share the quotas, such as the jobs of a suite.
+inline constexpr const char* kQuotaShares = "DP_BENCH_QUOTA_SHARES";
+
+/// How many processors the quotas of control groups allow this process, rounded up; none without a
+/// quota.
 std::optional<int> ProcessorsInGroups(const std::filesystem::path& groups = kOwnGroups,
                                       const std::filesystem::path& mount = kGroupFiles);
 

@@ -11,12 +11,14 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <span>
 #include <thread>
 
 #include "core/console.h"
+#include "core/control_groups.h"
 #include "core/errors.h"
 #include "core/system_error.h"
 #include "core/thread_pool.h"
@@ -63,6 +65,7 @@ void NoteSignal(int signal, const std::filesystem::path& output) {
 
 ChildProcesses::ChildProcesses(int n_at_once) : places_(static_cast<std::size_t>(n_at_once)) {
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, no process can be waited for
+  setenv(core::kQuotaShares, std::to_string(n_at_once).c_str(), /*replace=*/1);
   std::vector<int> processors = core::UsableProcessors();
   if (processors.empty()) processors = {0};
   for (std::size_t i = 0; i < places_.size(); ++i) {

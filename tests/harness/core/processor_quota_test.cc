@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "core/atomic_file.h"
 #include "core/control_groups.h"
@@ -36,6 +38,17 @@ TEST_F(ProcessorQuota, IsRoundedUpAndAtLeastOne) {
   EXPECT_EQ(Processors(), 2);
   Write("mount/job/cpu.max", "1000 100000\n");
   EXPECT_EQ(Processors(), 1);
+}
+
+TEST_F(ProcessorQuota, IsDividedAmongTheProcessesThatShareIt) {
+  Write("groups", "0::/job\n");
+  Write("mount/job/cpu.max", "800000 100000\n");
+  for (const auto& [shares, n] : {std::pair("2", 4), {"3", 3}, {"20", 1}, {"none", 8}}) {
+    setenv(kQuotaShares, shares, /*replace=*/1);
+    EXPECT_EQ(Processors(), n) << shares;
+  }
+  unsetenv(kQuotaShares);
+  EXPECT_EQ(Processors(), 8);
 }
 
 TEST_F(ProcessorQuota, OfAGroupAboveHoldsToo) {
