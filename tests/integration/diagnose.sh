@@ -82,7 +82,7 @@ assert steps[0]["n_clipped"] > 0 and steps[-1]["x_0_max"] <= 1.0 and steps[-1]["
 ids = {f["id"] for f in sampling["findings"]}
 assert {"sampling.out_of_range", "sampling.many_clipped", "sampling.clip_range_wide"} <= ids, ids
 PYTHON
-expect_exit 2 "--sampling excludes --rollouts" "$dp_bench" diagnose --sampling run --rollouts 2
+expect_exit 2 "--rollouts excludes --sampling" "$dp_bench" diagnose --sampling run --rollouts 2
 expect_exit 2 "with its own config; found --config run/config.json" "$dp_bench" diagnose --sampling run --config run/config.json
 expect_exit 2 "with its own config" "$dp_bench" diagnose --run run --config run/config.json
 expect_exit 2 "needs a checkpoint" "$dp_bench" diagnose --sampling --policy unet_hybrid --env point_mass

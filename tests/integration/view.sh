@@ -64,7 +64,7 @@ echo "a checkpoint plays the episode that was evaluated"
 score_of() { printf %.3f "$(sed -E 's/.*"score":([0-9.]+).*/\1/' "$1/episodes.jsonl")"; }
 expect_exit 0 "seed 100000: 100 steps, score $(score_of evaluated)" \
   "${view[@]}" --checkpoint trained/checkpoints/latest --steps 100
-expect_exit 2 "--checkpoint excludes --config" \
+expect_exit 2 "--config excludes --checkpoint" \
   "${view[@]}" --checkpoint trained/checkpoints/latest --config trained/config.json
 expect_exit 2 "--weights requires --checkpoint" "${view[@]}" --env point_mass --expert --weights ema
 
