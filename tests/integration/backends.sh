@@ -25,6 +25,11 @@ grep -q Verification "$work/graphs_verification/report.html" || fail "the report
 expect_exit 2 "$work/graphs" \
   "$dp_bench" export --checkpoint "$policy" --format torchscript --output "$work/graphs" --verify 8
 
+# what graphs lack is told
+(cd "$work" && train_briefly "$dp_bench" "$2" mean temporal_ensemble_coeff=0.01)
+expect_exit 0 "not in the graphs: your program must plan at every step and average what up to 8 plans" \
+  "$dp_bench" export --checkpoint "$work/mean" --format torchscript --output "$work/mean_graphs"
+
 if [ ! -e "$(dirname "$dp_bench")/../lib/libdp_bench_openvino.so" ]; then
   expect_exit 2 "libdp_bench_openvino.so" \
     "$dp_bench" eval --checkpoint "$policy" --output "$work/missing" "${few[@]}" policy.backend=openvino

@@ -41,10 +41,10 @@ build_project() {  # build_project PREFIX SOURCE BUILD OPTIONS...: against the i
   ! grep -q "warning:" build.txt || fail "warnings: $(cat build.txt)"
 }
 
-train_briefly() {  # train_briefly PROGRAM CONFIGS OUTPUT: a small policy for point_mass that acts, if badly
+train_briefly() {  # train_briefly PROGRAM CONFIGS OUTPUT [OVERRIDE...]: a small policy for point_mass that acts, if badly
   "$1" train --config-dir "$2" --policy unet_hybrid --env point_mass "policy.params.down_dims=[16,32]" \
     policy.params.n_groups=4 collect.n_episodes=4 training.num_epochs=1 training.lr_warmup_steps=2 \
-    training.rollout_every=0 dataloader.batch_size=32 --output "$3" >train.txt 2>&1 || fail "$(cat train.txt)"
+    training.rollout_every=0 dataloader.batch_size=32 --output "$3" "${@:4}" >train.txt 2>&1 || fail "$(cat train.txt)"
 }
 
 network_calls_per_chunk() {  # network_calls_per_chunk RUN

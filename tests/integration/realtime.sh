@@ -41,6 +41,12 @@ cmp plain/episodes.jsonl mean/naive_delay_0/episodes.jsonl || fail "naive averag
 "${evaluate[@]}" --output mean_too --delays 0 temporal_ensemble_coeff=0.01 >out.txt 2>&1 || fail "$(cat out.txt)"
 [ -d mean_too/temporal_ensembling_delay_0 ] || fail "a grid of an ensembling policy is not called so: $(ls mean_too)"
 
+for other in realtime=false:env_runner.realtime=true,--delays chunking.delay=0:env_runner.chunking.delay=3,--latencies \
+  chunking.latency.distribution=none:env_runner.chunking.latency.distribution=long_tail,--delays; do
+  IFS=, read -r given list <<<"${other#*:}"
+  expect_exit 2 "and so does the config: set env_runner.${other%%:*}" "${evaluate[@]}" --output refused_grid "$list" 0 "$given"
+done
+
 echo "interrupted, it continues, and has the curve of one that was not"
 expect_stopped stopped "repeat the command with --resume stopped" "${evaluate[@]}" env_runner.n_test=60 --latencies 0,150
 expect_exit 0 "stopped/delays.html" "$dp_bench" eval --resume stopped --latencies 0,150

@@ -70,6 +70,12 @@ expect_exit 2 "set temporal_ensemble_coeff=0.01 and n_action_steps=8" "$dp_bench
   --output act_eval "policy.params.url=$address" n_obs_steps=1 "${runner[@]}"
 stop_server
 
+echo "and so is how eval joins chunks"
+train_briefly "$dp_bench" "$2" often env_runner.chunking.execute=4
+start_server --checkpoint often
+grep -q "executes 4 of the 8 actions of a plan.*serve does neither: answers are plans" serve.txt || fail "$(cat serve.txt)"
+stop_server
+
 echo "delays of a remote policy: repeatable, and those of its checkpoint if no samples are drawn"
 grid=("${runner[@]}" env_runner.max_steps=60 --delays 0,2 --execute 4 --chunking naive,bid,state_roll_forward
       env_runner.chunking.n_samples=3 'env_runner.chunking.followed_actions={"agent_pos":[0,1]}')

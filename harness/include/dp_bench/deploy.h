@@ -62,7 +62,8 @@ struct ControllerOptions {
   /// by then, Act returns the next action of the previous chunk, or its last one.
   double deadline_s = 0.0;
   /// How a chunk follows the actions that are executed while it is computed: the section
-  /// env_runner.chunking of a config without its delay, R"({"method": "rtc", "execute": 8})".
+  /// env_runner.chunking of a config without its delay, R"({"method": "rtc", "execute": 8})". That
+  /// of the checkpoint's config, which its evaluations have, is not read.
   std::string chunking = "{}";
   /// Rows of the policy's batch, whose number decides the low bits of actions. 1: the fastest
   /// plans. 0: that of the checkpoint's evaluations (env_runner.micro_batch).
@@ -88,7 +89,8 @@ struct ActCounts {
 
 /// Runs a policy in a control loop: `Reset` at the beginning of each episode, then `Act` once per
 /// control step. It keeps the last To observations, plans chunks and hands out their Ta actions. If
-/// no plan is late, they are those of `dp_bench eval` with this seed, latency and micro_batch.
+/// no plan is late, they are those of `dp_bench eval` with this seed, latency, chunking and
+/// micro_batch.
 ///
 /// Used by one thread at a time. Act allocates memory only to plan a chunk itself, or to throw.
 class DPB_API Controller {

@@ -82,6 +82,18 @@ void ExportForLerobot(const run::Checkpoint& checkpoint, const ExportVerbOptions
   PrintBindings(bindings);
 }
 
+// A program that executes the plans as they are runs another policy than `eval`.
+void WarnOfEnsemble(const run::Checkpoint& checkpoint) {
+  const auto horizons =
+      Horizons::FromConfig(Config::FromJson(checkpoint.config(), checkpoint.folder().string()));
+  if (!horizons.temporal_ensemble_coeff) return;
+  core::LogWarning(
+      "the policy has temporal ensembling, which is not in the graphs: your program must plan at "
+      "every step and average what up to {} plans have for it, as eval does with "
+      "temporal_ensemble_coeff={}",
+      horizons.n_action_steps, *horizons.temporal_ensemble_coeff);
+}
+
 void ExportAsGraphs(const run::Checkpoint& checkpoint, const ExportVerbOptions& options) {
   plugin::PluginCatalogue catalogue = OpenCatalogue(options.plugin_dirs);
   const auto format = options.format == kOnnxFormat ? interop::GraphFormat::kOnnx
@@ -92,6 +104,7 @@ void ExportAsGraphs(const run::Checkpoint& checkpoint, const ExportVerbOptions& 
       "{}: encoder, denoiser and sampler.json. Plans of the graphs equal those of the "
       "policy to {:.1e} of half the range of the actions\n",
       options.output.string(), difference);
+  WarnOfEnsemble(checkpoint);
 }
 
 // What plans as the export does.

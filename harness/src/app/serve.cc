@@ -11,6 +11,7 @@
 #include "app/process.h"
 #include "app/verbs.h"
 #include "config/loader.h"
+#include "control/env_runner_config.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/stop_signal.h"
@@ -55,6 +56,7 @@ struct ServeVerbOptions {
 struct ServedPolicy {
   std::shared_ptr<control::ChunkPlanner> planner;
   serve::PolicyInfo info;
+  Config config;  // of the training
 };
 
 // Plans once, so that the first client waits no longer than others.
@@ -82,7 +84,8 @@ ServedPolicy LoadServed(const ServeVerbOptions& options) {
                          .info = {.name = planner->policy_name(),
                                   .checkpoint_sha256 = run::CheckpointHash(folder),
                                   .spec = planner->spec(),
-                                  .micro_batch = planner->batch_size()}};
+                                  .micro_batch = planner->batch_size()},
+                         .config = planner->config()};
   if (options.record != nullptr) {
     served.planner =
         std::make_shared<planner::RecordingPlanner>(planner, options.record, planner->spec());
@@ -99,6 +102,23 @@ void WarnOfEnsemble(const Horizons& horizons, const serve::Protocol& protocol) {
       "and average what up to {} plans have for it, as eval does with temporal_ensemble_coeff={}; "
       "with --protocol vla_eval, the server does it",
       horizons.n_action_steps, *horizons.temporal_ensemble_coeff);
+}
+
+// Nor does one that joins chunks in another way.
+void WarnOfChunking(const Config& config, const Horizons& horizons,
+                    const serve::Protocol& protocol) {
+  const control::ChunkingConfig chunking =
+      control::EnvRunnerConfig::FromConfig(config.Sub("env_runner")).chunking;
+  const int n = horizons.n_action_steps;
+  const int n_executed = chunking.execute > 0 ? chunking.execute : n;
+  if (chunking.method == control::ChunkingMethod::kNaive && n_executed == n) return;
+  core::LogWarning(
+      "eval of this checkpoint has env_runner.chunking.method={} and executes {} of the {} actions "
+      "of a plan, as its config says; serve does neither: {}",
+      control::Name(chunking.method), n_executed, n,
+      protocol.gives_single_actions()
+          ? "it hands out all actions of each plan"
+          : "answers are plans as they are, and clients choose what they execute");
 }
 
 // The clients stay, so the new policy must observe and act as the old one.
@@ -149,6 +169,7 @@ int Serve(ServeVerbOptions options) {
   }
   const serve::PolicyInfo info = served.info;
   WarnOfEnsemble(info.spec.horizons, *protocol);
+  WarnOfChunking(served.config, info.spec.horizons, *protocol);
   serve::PolicyServer server(std::move(served.planner), info, std::move(protocol), keys,
                              options.server);
   core::PrintResult("{}\n", server.address());

@@ -39,6 +39,7 @@ void ActionQueue::Ask(int n_steps) {
   std::swap(n_plans_, previous_n_plans_);
   next_of_previous_ = end_of_chunk_;
   n_from_previous_ = has_previous_ ? n_steps : 0;
+  n_expected_ = n_from_previous_;
   n_from_chunk_ = 0;
 }
 
@@ -50,7 +51,7 @@ std::span<const float> ActionQueue::committed() const {
 }
 
 void ActionQueue::Take() {
-  const int n_passed = starts_on_arrival_ ? 0 : n_from_previous_;
+  const int n_passed = n_from_previous_ - (starts_on_arrival_ ? n_expected_ : 0);
   const int first = std::min(n_passed, n_action_steps_);
   if (is_ensembling()) {
     AverageWithPrevious();
@@ -67,7 +68,7 @@ void ActionQueue::AverageWithPrevious() {
   std::ranges::fill(n_plans_, std::size_t{1});
   if (!has_previous_) return;
   const auto n_passed =
-      static_cast<std::size_t>(next_of_previous_ + (starts_on_arrival_ ? n_from_previous_ : 0));
+      static_cast<std::size_t>(next_of_previous_ + (starts_on_arrival_ ? n_expected_ : 0));
   for (std::size_t i = 0; n_passed + i < n_plans_.size(); ++i) {
     n_plans_[i] += previous_n_plans_[n_passed + i];
     const double share = shares_[n_plans_[i] - 1];
@@ -82,7 +83,7 @@ void ActionQueue::AverageWithPrevious() {
 void ActionQueue::Abandon() {
   std::swap(chunk_, previous_);
   std::swap(n_plans_, previous_n_plans_);
-  end_of_chunk_ = std::min(next_of_previous_ + n_from_previous_, n_action_steps_);
+  end_of_chunk_ = std::min(next_of_previous_ + n_from_previous_ + 1, n_action_steps_);
   n_from_previous_ = 0;
   n_from_chunk_ = 0;
 }

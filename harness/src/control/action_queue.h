@@ -26,8 +26,8 @@ namespace dp_bench::control {
 class ActionQueue {
  public:
   /// `n_execute` is at least 1. `ensemble_coeff`: none for no ensembling.
-  /// `starts_on_arrival`: action 0 of a chunk is meant for the step in which it is there, not for
-  /// that of its observation (state roll-forward).
+  /// `starts_on_arrival`: action 0 of a chunk is meant for the step in which it should be there,
+  /// not for that of its observation (state roll-forward).
   ActionQueue(int n_action_steps, std::size_t action_dim, int n_execute,
               std::optional<double> ensemble_coeff = std::nullopt, bool starts_on_arrival = false);
 
@@ -52,7 +52,8 @@ class ActionQueue {
   /// Afterwards there is at least one step.
   void Take();
 
-  /// The plan failed. The steps so far were executed; a new plan can be asked for.
+  /// The plan failed. The steps so far were executed, and one more passed without an action; a new
+  /// plan can be asked for.
   void Abandon();
 
   /// The buffer for the plan that was asked for, [Ta, Da].
@@ -84,6 +85,7 @@ class ActionQueue {
   std::vector<double> shares_;  // of the n-th plan in a mean of n plans; empty: no ensembling
   bool has_previous_ = false;
   int next_of_previous_ = 0;  // the action to execute in step 0
+  int n_expected_ = 0;        // steps that the plan should take
   int n_from_previous_ = 0;
   int n_from_chunk_ = 0;
   int end_of_chunk_ = 0;  // the action after the last one that is executed

@@ -57,6 +57,19 @@ void RequireMethods(const std::vector<std::string>& methods) {
   }
 }
 
+// A point of no delay would have that of the config.
+void RequireNoOtherLatency(const DelayGrid& grid, const control::EnvRunnerConfig& runner) {
+  const char* setting = nullptr;
+  if (!grid.delays.empty() && runner.realtime > 0.0) setting = "realtime=false";
+  if (!grid.latencies_ms.empty() && runner.chunking.delay > 0) setting = "chunking.delay=0";
+  if (runner.chunking.latency.is_random()) setting = "chunking.latency.distribution=none";
+  if (setting == nullptr) return;
+  throw UsageError(
+      "the points of --delays and --latencies say how long a plan takes, and so does the config: "
+      "set env_runner.{}",
+      setting);
+}
+
 // The folder of a point is named by what differs.
 std::string FolderOf(const compare::DelayPoint& point) {
   std::string name = point.delay ? fmt::format("{}_delay_{}", point.method, *point.delay)
@@ -303,6 +316,7 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
   if (!options.resume.empty()) points = TakeSubject(options.resume, &options);
   const task::Experiment experiment(WithConfig(options));
   const control::EnvRunnerConfig runner = RunnerOf(experiment);
+  RequireNoOtherLatency(grid, runner);
   const Horizons& horizons = experiment.spec().horizons;
   const GridSettings settings = {
       .factor = runner.realtime > 0.0 ? runner.realtime : 1.0,

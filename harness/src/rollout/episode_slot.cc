@@ -143,8 +143,14 @@ void EpisodeSlot::AskForPlan() {
     const auto step = static_cast<std::uint64_t>(record_.n_steps);
     delay = control::ControlSteps(latency.DrawMs(record_.seed, step), plan_.env.control_hz);
   }
-  actions_.Ask(delay);
   expected_delay_ = delays_.empty() ? plan_.delay : std::ranges::max(delays_);
+  if (plan_.config.chunking.method == control::ChunkingMethod::kStateRollForward) {
+    // made for a time: an early plan waits for it
+    actions_.Ask(expected_delay_);
+    for (int i = expected_delay_; i < delay; ++i) actions_.Hold();
+  } else {
+    actions_.Ask(delay);
+  }
   const bool takes_time = plan_.delay > 0 || latency.is_random();
   if (record_.n_steps == 0 || !takes_time) return;  // nothing moves before the first plan
   record_.n_late_plans += delay > actions_.n_left() ? 1 : 0;

@@ -149,7 +149,8 @@ def load_policy(
 ) -> Policy:
     """Loads a policy to act with. docs/deploying.md explains the options.
 
-    The actions are those of `dp_bench eval` with this seed, latency and micro_batch, bit for bit.
+    The actions are those of `dp_bench eval` with this seed, latency and micro_batch, bit for bit, if the evaluation joins
+    chunks as by default: `env_runner.chunking` of the checkpoint is not read.
 
     Args:
         checkpoint: Its folder, or a run.

@@ -108,6 +108,18 @@ TEST(ActionQueue, AUsedUpChunkHasTheHeldActionForAChunkThatStartsOnArrival) {
   EXPECT_EQ(queue.n_left(), 0);
 }
 
+TEST(ActionQueue, ALateChunkForItsArrivalContinuesWhereItsTimeIs) {
+  ActionQueue queue(kActionSteps, /*action_dim=*/1, /*n_execute=*/5, std::nullopt,
+                    /*starts_on_arrival=*/true);
+  for (const float plan : {10.0F, 20.0F}) {
+    queue.Ask(3);
+    std::iota(queue.chunk().begin(), queue.chunk().end(), plan);
+    if (plan == 20.0F) queue.Hold();
+    queue.Take();
+  }
+  EXPECT_THAT(queue.steps(), ElementsAre(15, 16, 17, 17, 21));  // 20 was meant for the fourth step
+}
+
 // A queue that executes the actions 10, 11, ... and has asked for the next plan, 20, 21, ...
 ActionQueue QueueAtItsSecondPlan(int n_stale) {
   ActionQueue queue(kActionSteps, /*action_dim=*/1, std::max(1, kActionSteps - n_stale));
@@ -149,6 +161,17 @@ TEST(ActionQueue, AFailedPlanLeavesThePreviousChunk) {
   EXPECT_EQ(queue.n_steps(), 0);
   queue.Ask(3);
   EXPECT_THAT(queue.steps(), ElementsAre(17, 17, 17));
+}
+
+TEST(ActionQueue, TheStepOfAFailedPlanPasses) {
+  ActionQueue queue(kActionSteps, /*action_dim=*/1, /*n_execute=*/4);
+  queue.Ask(0);
+  std::iota(queue.chunk().begin(), queue.chunk().end(), 10.0F);
+  queue.Take();  // 10 to 13
+  queue.Ask(0);
+  queue.Abandon();  // in step 4
+  queue.Ask(0);     // in step 5
+  EXPECT_THAT(queue.committed(), ElementsAre(15, 16, 17));
 }
 
 TEST(ActionQueue, AnEpisodeBeginsWithItsFirstChunk) {

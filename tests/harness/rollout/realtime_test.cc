@@ -66,6 +66,52 @@ TEST_F(RealtimeTest, PlansFromWhatWasSeenWhenTheyWereAskedFor) {
   EXPECT_EQ(last_seen, (std::vector<float>{0, 1, 8, 15, 22, 29}));
 }
 
+// Keeps the first number of each action that it executes.
+class KeepingEnv : public FakeEnv {
+ public:
+  KeepingEnv(FakeWorld& world, std::vector<float>* actions) : FakeEnv(world), actions_(actions) {}
+
+  StepResult DoStep(std::span<const float> action) override {
+    actions_->push_back(action[0]);
+    return FakeEnv::DoStep(action);
+  }
+
+ private:
+  std::vector<float>* actions_;
+};
+
+// Of state_roll_forward: a plan that is earlier or later than expected too.
+TEST_F(RealtimeTest, APlanForALaterTimeIsExecutedAtThatTime) {
+  config_.n_train = 0;
+  config_.n_envs = 1;
+  config_.check_batch_invariance = false;
+  config_.chunking.method = control::ChunkingMethod::kStateRollForward;
+  config_.chunking.followed = {{"pos", {0, 1}}};
+  config_.chunking.execute = 4;
+  control::LatencyModel& latency = config_.chunking.latency;
+  latency.distribution = control::LatencyDistribution::kLongTail;
+  latency.median_ms = 100.0;  // a step
+  latency.sigma = 0.0;
+  latency.tail_share = 0.4;
+  latency.tail_factor = 3.0;
+  std::vector<float> executed;
+  EnvRunner runner(
+      config_, [&] { return std::make_unique<KeepingEnv>(world_, &executed); }, meta_, horizons_,
+      scratch_.path());
+  FakePlanner planner(/*batch_size=*/1, [](const control::ObsBatch&, std::size_t,
+                                           const control::PlanRow& plan, std::span<float> chunk) {
+    const auto passed = plan.env_step == 0 ? 0 : static_cast<std::size_t>(plan.delay);
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      chunk[i] = static_cast<float>(plan.env_step + passed + i / 2);  // the step it is meant for
+    }
+  });
+  runner.Run(planner);
+  ASSERT_EQ(executed.size(), 6U * 30U);
+  for (std::size_t i = 0; i < executed.size(); ++i) {
+    ASSERT_EQ(executed[i], static_cast<float>(i % 30)) << "episode " << i / 30;
+  }
+}
+
 TEST_F(RealtimeTest, WantsALatency) {
   config_.realtime = 1.0;
   EXPECT_THAT(ErrorText(ErrorCode::kConfig, [this] { MakeRunner(); }),
