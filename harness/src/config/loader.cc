@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -291,6 +292,28 @@ void SetDatasetPath(const ConfigRequest& request, JsonSource* merged) {
   MergeJsonSource(std::move(source), merged);
 }
 
+// The config of a run has all keys of the choices that it made. With another choice, some of them
+// mean something else or are unknown.
+void DropKeysOfOtherChoices(const Json& run, JsonSource* merged) {
+  constexpr std::array<std::array<const char*, 3>, 5> kKeysOfChoices = {
+      {{"training", "lr_scheduler", "lr_num_cycles"},
+       {"training", "lr_scheduler", "lr_power"},
+       {"training", "lr_scheduler", "lr_end"},
+       {"optimizer", "name", "momentum"},
+       {"optimizer", "name", "nesterov"}}};
+  for (const auto& [section, choice, key] : kKeysOfChoices) {
+    const std::string place = fmt::format("/{}/{}", section, choice);
+    const std::string before = core::TextAt(run, place);
+    const auto object = merged->value.find(section);
+    if (before.empty() || before == core::TextAt(merged->value, place)) continue;
+    if (object == merged->value.end() || !object->is_object()) continue;
+    const std::string pointer = fmt::format("/{}/{}", section, key);
+    if (fs::path(FileOf(OriginOf(*merged, pointer))).filename() != kFolderConfig) continue;
+    object->erase(key);
+    merged->origins.erase(pointer);
+  }
+}
+
 constexpr std::string_view kOverrideOrigin = "command line: ";
 constexpr std::string_view kOptionOrigin = "command line: --";  // as in "--dataset"
 
@@ -352,6 +375,7 @@ std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request)
   const auto add_file = [&add](const fs::path& file) { add(IncludeLoader().Load(file)); };
 
   if (!request.config.empty()) add_file(request.config);
+  const Json of_run = request.config.filename() == kFolderConfig ? merged.value : Json();
   if (!request.env.empty()) {
     JsonSource own = merged;
     JsonSource task = LoadTask(request);
@@ -376,6 +400,7 @@ std::shared_ptr<ConfigDocument> LoadConfigDocument(const ConfigRequest& request)
   }
   if (!request.task.empty()) SetTask(request, &merged);
   for (const std::string& override_text : request.overrides) ApplyOverride(override_text, &merged);
+  DropKeysOfOtherChoices(of_run, &merged);
   ResolveReferences(&merged, request.defaults);
   return std::make_shared<ConfigDocument>(std::move(merged));
 }

@@ -50,18 +50,19 @@ void Shuffle(RandomStream stream, std::vector<std::int64_t>* order) {
   }
 }
 
-// How many of `n` visits each pool has: its share rounded down, and one more for those that lose
-// most by that.
+// How many of `n` visits each pool has: its share rounded down, but at least one, and one more for
+// those that lose most by that.
 std::vector<std::int64_t> VisitsOf(std::span<const SamplePool> pools, std::int64_t n) {
   std::vector<std::int64_t> visits;
   std::vector<std::pair<double, std::size_t>> lost;
   for (const SamplePool& pool : pools) {
     const double wanted = pool.share * static_cast<double>(n);
-    visits.push_back(static_cast<std::int64_t>(wanted));
+    visits.push_back(std::max<std::int64_t>(1, static_cast<std::int64_t>(wanted)));
     lost.emplace_back(static_cast<double>(visits.back()) - wanted, lost.size());
   }
   std::ranges::sort(lost);
   std::int64_t n_left = n - std::reduce(visits.begin(), visits.end());
+  for (; n_left < 0; ++n_left) --*std::ranges::max_element(visits);
   for (std::size_t i = 0; n_left > 0; i = (i + 1) % lost.size(), --n_left) {
     ++visits[lost[i].second];
   }

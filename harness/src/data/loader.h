@@ -130,9 +130,10 @@ class BatchLoader {
 /// n of 2^32 or more.
 std::vector<std::int64_t> EpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n);
 
-/// An epoch of `n` visits, of which each pool has its share (rounded so that it is n in all). Over
-/// the epochs, a pool visits all its sequences equally often, give or take one. Depends only on the
-/// arguments. Throws Error{kData} as EpochOrder does.
+/// An epoch of `n` visits, at least as many as pools. Each pool has its share, but at least one;
+/// the shares are rounded so that they are n in all. Over the epochs, a pool visits all its
+/// sequences equally often, give or take one. Depends only on the arguments. Throws Error{kData} as
+/// EpochOrder does.
 std::vector<std::int64_t> MixedEpochOrder(std::uint64_t seed, std::uint64_t epoch, std::int64_t n,
                                           std::span<const SamplePool> pools);
 

@@ -103,7 +103,7 @@ std::optional<Shape> CropOf(const Json& settings, const Shape& whole) {
   Shape crop;
   for (std::size_t i = 0; i < 2; ++i) {
     const auto value = asked.at(i).get<double>();
-    crop.push_back(std::llround(value < 1.0 ? value * static_cast<double>(whole[i]) : value));
+    crop.push_back(std::llround(value <= 1.0 ? value * static_cast<double>(whole[i]) : value));
   }
   return crop;
 }

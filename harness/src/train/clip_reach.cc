@@ -53,17 +53,18 @@ std::optional<ClipReach> ActionReach(const Normalizer& normalizer,
   return reach;
 }
 
-std::optional<NoiseSchedulerConfig> SchedulerOf(const Config& config) {
+std::optional<NoiseSchedulerConfig> SchedulerOf(const Config& config,
+                                                const std::set<std::string>& objectives) {
   if (!config.Has("policy")) return std::nullopt;
   const Config params = config.Sub("policy").Sub("params");
-  const bool is_diffusion =
-      !params.Has("objective") || params.Get<std::string>("objective") == "diffusion";
-  if (!is_diffusion || !params.Has("noise_scheduler")) return std::nullopt;
+  const std::string objective =
+      params.Has("objective") ? params.Get<std::string>("objective") : "diffusion";
+  if (!objectives.contains(objective) || !params.Has("noise_scheduler")) return std::nullopt;
   return NoiseSchedulerConfig::FromConfig(params.Sub("noise_scheduler"));
 }
 
 void WarnOfCutActions(const Normalizer& normalizer, const Config& config) {
-  const auto scheduler = SchedulerOf(config);
+  const auto scheduler = SchedulerOf(config, {"diffusion", "consistency"});  // those that clip
   if (!scheduler) return;
   const auto reach = ActionReach(normalizer, *scheduler);
   if (!reach || reach->n_cut == 0) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "dp_bench/config.h"
@@ -30,8 +31,10 @@ std::optional<ClipReach> ActionReach(const Normalizer& normalizer,
                                      const NoiseSchedulerConfig& scheduler);
 
 /// policy.params.noise_scheduler of the config of a run; none if the policy has no such section or
-/// another objective than diffusion.
-std::optional<NoiseSchedulerConfig> SchedulerOf(const Config& config);
+/// another objective.
+std::optional<NoiseSchedulerConfig> SchedulerOf(const Config& config,
+                                                const std::set<std::string>& objectives = {
+                                                    "diffusion"});
 
 /// Warns if sampling cannot reach all actions of the training data.
 void WarnOfCutActions(const Normalizer& normalizer, const Config& config);

@@ -119,7 +119,7 @@ TrainingConfig TrainingConfig::FromConfig(const Config& config) {
   const std::optional<MixedPrecision> precision = GetPrecision(config);
   c.mixed_precision = precision ? *precision : BestPrecision(c.device);
   keys("gradient_accumulate_every", &c.gradient_accumulate_every, 1, kMaxCount,
-       "batches whose gradients are summed for one update");
+       "batches whose gradients are averaged for one update, in which each sample counts the same");
   keys("max_grad_norm", &c.max_grad_norm, 0.0, 1e30,
        "longer gradients are scaled to this norm; 0 = off");
   keys("use_ema", &c.use_ema, "average the weights and evaluate the average");

@@ -466,6 +466,25 @@ TEST_F(LoaderTest, ARunOfAnEarlierVersionLoadsWithoutItsRetiredKeys) {
   EXPECT_TRUE(LoadFile(Write("mine.json", text)).Sub("training").Has("early_stop"));
 }
 
+TEST_F(LoaderTest, AnotherChoiceThanThatOfARunLeavesOutTheKeysOfItsOwn) {
+  const std::string text = R"({"training": {"lr_scheduler": "polynomial", "lr_power": 1.0,
+      "lr_end": 1e-7, "lr_num_cycles": 0.5, "lr_warmup_steps": 3},
+      "optimizer": {"name": "sgd", "momentum": 0.9, "nesterov": false, "lr": 0.1}})";
+  const fs::path run = Write("run/config.json", text);
+  const Config other = LoadFile(run, {"training.lr_end=1e-3", "optimizer.name=adam",
+                                      "training.lr_scheduler=cosine_with_restarts"});
+  EXPECT_THAT(other.Sub("training").Keys(),
+              testing::UnorderedElementsAre("lr_scheduler", "lr_end", "lr_warmup_steps"))
+      << "the command line keeps its keys";
+  EXPECT_THAT(other.Sub("optimizer").Keys(), testing::UnorderedElementsAre("name", "lr"));
+
+  const Config same = LoadFile(run, {"training.lr_scheduler=polynomial", "training.lr_power=2"});
+  EXPECT_TRUE(same.Sub("training").Has("lr_end"));
+  EXPECT_TRUE(same.Sub("optimizer").Has("momentum"));
+  const Config own = LoadFile(Write("mine.json", text), {"training.lr_scheduler=cosine"});
+  EXPECT_TRUE(own.Sub("training").Has("lr_power")) << "written by hand";
+}
+
 TEST_F(LoaderTest, TheResolvedConfigLoadsToItself) {
   Write("base.json", R"({"lr": 1e-4, "seed": 18446744073709551615, "third": 0.1})");
   const Config config =

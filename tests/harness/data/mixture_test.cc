@@ -250,6 +250,21 @@ TEST(MixedEpochOrderTest, SharesThatAreNoWholeNumbersAreRoundedToTheWholeEpoch) 
   EXPECT_THAT(visits, ElementsAre(std::pair(0, 3), std::pair(1, 3), std::pair(2, 2)));
 }
 
+TEST(MixedEpochOrderTest, AShareOfLessThanAVisitIsOne) {
+  std::vector<SamplePool> pools = TwoPools();
+  pools.push_back({.sequences = {12}, .share = 0.01});
+  pools[0].share = 0.98;
+  pools[1].share = 0.01;
+  std::map<std::int64_t, int> visits;
+  for (std::uint64_t epoch = 0; epoch < 7; ++epoch) {
+    const std::vector<std::int64_t> order = MixedEpochOrder(1, epoch, 13, pools);
+    ASSERT_EQ(order.size(), 13);
+    for (const std::int64_t i : order) ++visits[i];
+  }
+  EXPECT_EQ(visits[12], 7);
+  for (std::int64_t i = 5; i < 12; ++i) EXPECT_EQ(visits[i], 1) << i;
+}
+
 std::optional<MixtureConfig> ReadConfig(const std::string& dataset) {
   const Config config = Config::FromJson(dataset, "a.json");
   return MixtureConfig::Find(config);

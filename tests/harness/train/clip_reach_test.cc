@@ -59,6 +59,9 @@ TEST(ClipReach, ATrainingThatCannotReachItsActionsIsWarnedOf) {
   EXPECT_NE(WarningFor(NormalizeMode::kGaussian, clipped).find("+-4 cuts none"), std::string::npos);
   EXPECT_EQ(WarningFor(NormalizeMode::kLimits, clipped), "");
   EXPECT_EQ(WarningFor(NormalizeMode::kGaussian, "{}"), "") << "no diffusion policy";
+  const std::string jumps =
+      R"({"policy": {"params": {"objective": "consistency", "noise_scheduler": {}}}})";
+  EXPECT_NE(WarningFor(NormalizeMode::kGaussian, jumps).find("+-4 cuts none"), std::string::npos);
   const std::string flow =
       R"({"policy": {"params": {"objective": "flow_matching", "noise_scheduler": {}}}})";
   EXPECT_EQ(WarningFor(NormalizeMode::kGaussian, flow), "") << "flow matching does not clip";

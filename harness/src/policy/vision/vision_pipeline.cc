@@ -75,12 +75,12 @@ void RequireOneShape(const std::vector<Camera>& cameras) {
   }
 }
 
-// The crop of images of size `whole`. A value below 1 is a fraction of the image.
+// The crop of images of size `whole`. A value up to 1 is a fraction of the image.
 Shape ReadCrop(const Config& params, const Shape& whole) {
   constexpr const char* kKey = "crop_shape";
   const auto asked = params.GetOptional<std::vector<double>>(
       kKey,
-      "[height, width] of the part that is seen, the same for colour and depth: pixels, or below 1 "
+      "[height, width] of the part that is seen, the same for colour and depth: pixels, or up to 1 "
       "a fraction of the image; none for the whole image");
   if (!asked) return whole;
   if (asked->size() != 2) {
@@ -94,7 +94,7 @@ Shape ReadCrop(const Config& params, const Shape& whole) {
       throw ConfigError("{}: expected whole pixels, or fractions between 0 and 1, found [{}]",
                         params.Where(kKey), fmt::join(*asked, ", "));
     }
-    const double pixels = value < 1.0 ? value * static_cast<double>(whole[i]) : value;
+    const double pixels = value <= 1.0 ? value * static_cast<double>(whole[i]) : value;
     crop.push_back(std::max(std::llround(pixels), 1LL));
   }
   return crop;

@@ -200,6 +200,7 @@ TEST(UnetHybridPolicy, CropsInPixelsOrFractionsOfTheImage) {
   EXPECT_TRUE(torch::equal(in_pixels, features("[0.88, 45]")));
   EXPECT_FALSE(torch::equal(in_pixels, features("[0.875, 0.64]")));
   EXPECT_TRUE(torch::equal(features("[72, 72]"), features("null")));
+  EXPECT_TRUE(torch::equal(features("[1.0, 1]"), features("null"))) << "all of it, not a pixel";
 }
 
 TEST(UnetHybridPolicy, BatchNormKeepsItsStatisticsDuringPrediction) {
