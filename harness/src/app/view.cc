@@ -94,8 +94,7 @@ int ViewPolicy(ViewVerbOptions options) {
     throw UsageError(
         "view shows plans that take env_runner.chunking.delay steps; found chunking.latency or "
         "realtime. Set env_runner.realtime=0 env_runner.chunking.latency.distribution=none, and "
-        "the "
-        "delay");
+        "the delay");
   }
   const std::unique_ptr<control::ChunkPlanner> planner =
       planner::MakePlanner(*policy, experiment.device(), runner.micro_batch, chunking);

@@ -158,8 +158,7 @@ void CheckpointEvaluation::OpenFolder() {
     if (options_.overwrites && fs::exists(options_.output / run::kManifestFile)) {
       throw UsageError(
           "--overwrite: '{}' has what `dp_bench merge` made of the old shards; remove its files, "
-          "or "
-          "give another --output",
+          "or give another --output",
           options_.output.string());
     }
     // rank 0 looks while no rank writes there

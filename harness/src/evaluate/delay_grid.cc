@@ -163,8 +163,7 @@ void NoteLatePoints(const std::vector<std::string>& late, const Horizons& horizo
   if (late.empty()) return;
   core::PrintResult(
       "note: plans are late at {}: a chunk has {} actions, fewer than execute + delay, and its "
-      "last "
-      "one is held until the next plan is there; n_action_steps may be up to {}\n",
+      "last one is held until the next plan is there; n_action_steps may be up to {}\n",
       fmt::join(late, ", "), horizons.n_action_steps, horizons.horizon - horizons.n_obs_steps + 1);
 }
 
@@ -202,8 +201,7 @@ void RequireNamedAsItPlans(const compare::DelayPoint& point) {
   const nlohmann::json config = core::ReadJsonFile(file, kMaxGridBytes);
   if (!core::ValueAt(config, "/temporal_ensemble_coeff").is_number()) return;
   throw UsageError(
-      "--resume: '{}' is of a version whose row {} averages plans; begin again in another "
-      "--output",
+      "--resume: '{}' is of a version whose row {} averages plans; begin again in another --output",
       point.folder.parent_path().string(), point.method);
 }
 
