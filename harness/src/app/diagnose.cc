@@ -114,7 +114,7 @@ void WriteReports(const diagnose::Diagnosis& diagnosis, const std::string& title
                   const DiagnoseVerbOptions& options) {
   if (!options.html.empty()) diagnose::WriteDiagnosisPage(diagnosis, title, options.html);
   if (options.markdown.empty()) return;
-  core::WriteOutput(options.markdown, std::string_view(diagnose::ToMarkdown(diagnosis, title)));
+  core::WriteOutput(options.markdown, diagnose::ToMarkdown(diagnosis, title));
 }
 
 // A checkpoint's own demonstrations are often not on this machine, and a few dozen show as much of

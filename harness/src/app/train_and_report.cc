@@ -91,7 +91,7 @@ void Certify(const task::Experiment& experiment, const fs::path& folder) {
   if (core::TryParseJson(manifest).contains(run::kDeterminismKey)) return;
   const std::string certified = task::WithCertificate(experiment, manifest);
   if (certified == manifest) return;
-  core::WriteFileAtomically(folder / run::kManifestFile, std::string_view(certified));
+  core::WriteFileAtomically(folder / run::kManifestFile, certified);
 }
 
 // The first changes to the run folder, after all checks. Rank 0 makes them; the others wait in

@@ -246,7 +246,7 @@ std::string CheckpointEvaluation::ContinueHead(const std::string& manifest) {
     rows += run::EpisodeRow(record, runner().metric_names()) + "\n";
   }
   const fs::path journal = folder() / run::kJournalFile;
-  core::WriteFileAtomically(journal, std::string_view(rows));
+  core::WriteFileAtomically(journal, rows);
   for (const fs::path& other : run::JournalsIn(folder())) {
     if (other != journal) core::RemoveAll(other);
   }
@@ -255,9 +255,9 @@ std::string CheckpointEvaluation::ContinueHead(const std::string& manifest) {
     core::RemoveAll(folder() / stale);
   }
   core::FsyncFolder(folder());
-  core::WriteFileAtomically(folder() / run::kManifestFile, std::string_view(anonymous));
-  core::WriteFileAtomically(folder() / run::kConfigFile, std::string_view(config));
-  core::WriteFileAtomically(folder() / run::kManifestFile, std::string_view(with_id));
+  core::WriteFileAtomically(folder() / run::kManifestFile, anonymous);
+  core::WriteFileAtomically(folder() / run::kConfigFile, config);
+  core::WriteFileAtomically(folder() / run::kManifestFile, with_id);
   return with_id;
 }
 

@@ -245,7 +245,7 @@ void WriteGrid(const fs::path& folder, const CheckpointEvaluationOptions& option
   for (const compare::DelayPoint& point : points) {
     grid["points"].push_back(compare::ToJson(point, folder));
   }
-  core::WriteFileAtomically(folder / run::kDelaysFile, std::string_view(grid.dump(2) + "\n"));
+  core::WriteFileAtomically(folder / run::kDelaysFile, grid.dump(2) + "\n");
 }
 
 // A resumed grid keeps the points that are done, and continues one that was begun.

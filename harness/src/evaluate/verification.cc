@@ -105,8 +105,7 @@ int EvaluateVerified(const CheckpointEvaluationOptions& options,
   const compare::GateReport report = compare::JudgeTasks(config, {*std::move(result)});
   const run::RunFolder candidate = run::ReadRunFolder(options.output);
   const Json verdict = VerificationJson(report, reference, candidate, verification.margin);
-  core::WriteFileAtomically(options.output / run::kVerificationFile,
-                            std::string_view(verdict.dump(2) + "\n"));
+  core::WriteFileAtomically(options.output / run::kVerificationFile, verdict.dump(2) + "\n");
   report::WriteHtmlReport(candidate);
   core::PrintResult("{}", report::GateText(report));
   if (verdict.contains("speedup")) {

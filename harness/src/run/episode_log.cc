@@ -231,9 +231,8 @@ void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& resul
     hash.Update(std::as_bytes(std::span(text)));
   }
   episodes.Commit();
-  core::WriteFileAtomically(
-      folder / kEvalLogFile,
-      std::string_view(EvalLogJson(result, n_selection_seeds, run_id, hash.HexDigest())));
+  core::WriteFileAtomically(folder / kEvalLogFile,
+                            EvalLogJson(result, n_selection_seeds, run_id, hash.HexDigest()));
 }
 
 void WriteResults(const std::filesystem::path& folder, const RunResult& result,

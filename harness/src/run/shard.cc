@@ -94,7 +94,7 @@ std::uint64_t Mixed(std::uint64_t x) {
 
 void WriteShard(const std::filesystem::path& folder, const SeedShard& shard) {
   const nlohmann::json json = {{"index", shard.index}, {"n", shard.n}};
-  core::WriteFileAtomically(folder / kShardFile, std::string_view(json.dump() + "\n"));
+  core::WriteFileAtomically(folder / kShardFile, json.dump() + "\n");
 }
 
 std::optional<SeedShard> ShardOf(const std::filesystem::path& folder) {

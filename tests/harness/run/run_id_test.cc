@@ -101,7 +101,7 @@ TEST(RunId, TheJournalRefusesEpisodesOfAnotherRun) {
 TEST(RunId, TheJournalCountsItsFirstLineInMessages) {
   const ScratchFolder scratch;
   const auto file = scratch.path() / "journal";
-  core::WriteFileAtomically(file, std::string_view("{\"run_id\":\"aaaa\"}\n{\"episode\": 1}\n"));
+  core::WriteFileAtomically(file, "{\"run_id\":\"aaaa\"}\n{\"episode\": 1}\n");
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { EpisodeJournal(file, {}, "aaaa"); }),
               HasSubstr("journal:2: not an episode's row"));
 }
