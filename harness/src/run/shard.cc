@@ -123,10 +123,9 @@ SeedShard ReadShard(std::string_view text, const Getenv& getenv) {
                    text);
 }
 
-bool IsMpiRank(const Getenv& getenv) {
-  const Getenv& get = getenv ? getenv : Environment;
+bool IsMpiRank() {
   return std::any_of(kEngines.begin(), kEngines.begin() + kMpiEngines,
-                     [&](const Engine& engine) { return get(engine.index).has_value(); });
+                     [](const Engine& engine) { return Environment(engine.index).has_value(); });
 }
 
 int CountOf(const SeedShard& shard, int n_episodes) {
