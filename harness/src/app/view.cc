@@ -88,7 +88,7 @@ int ViewPolicy(ViewVerbOptions options) {
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
 
   // the micro-batch of the evaluation, which affects the bits of an action
-  const auto runner = control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+  const control::EnvRunnerConfig runner = experiment.runner();
   const control::ChunkingConfig& chunking = runner.chunking;
   if (chunking.latency.is_random() || runner.realtime != 0.0) {
     throw UsageError(

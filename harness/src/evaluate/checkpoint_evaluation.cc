@@ -274,8 +274,8 @@ std::string CheckpointEvaluation::CertifiedPolicy(const std::string& manifest) {
         "the policy has no certificate, because the env of the first episodes could not be reset");
     return manifest;
   }
-  const auto config = control::EnvRunnerConfig::FromConfig(experiment_->config().Sub("env_runner"));
-  planner::PolicyPlanner planner(*policy_, experiment_->device(), config.micro_batch);
+  planner::PolicyPlanner planner(*policy_, experiment_->device(),
+                                 experiment_->runner().micro_batch);
   run::DeterminismCertificate certificate;
   try {
     certificate =

@@ -12,7 +12,6 @@
 #include "compare/delay_curves.h"
 #include "control/chunking_config.h"
 #include "control/control_loop.h"
-#include "control/env_runner_config.h"
 #include "control/latency_model.h"
 #include "control/roll_forward.h"
 #include "core/atomic_file.h"
@@ -38,10 +37,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxGridBytes = std::size_t{64} << 20;
 constexpr std::string_view kEnsembling = "temporal_ensembling";
 constexpr double kEnsembleCoeff = 0.01;  // of Zhao et al. 2023
-
-control::EnvRunnerConfig RunnerOf(const task::Experiment& experiment) {
-  return control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
-}
 
 template <class T>
 std::vector<T> OrOne(const std::vector<T>& values, T value) {
@@ -141,7 +136,7 @@ std::vector<std::string> RequireValid(const std::vector<compare::DelayPoint>& po
   std::vector<std::string> late;
   for (const compare::DelayPoint& point : points) {
     const task::Experiment experiment(WithConfig(OptionsAt(point, options, settings)));
-    control::ChunkingConfig chunking = RunnerOf(experiment).chunking;
+    control::ChunkingConfig chunking = experiment.runner().chunking;
     if (point.delay_ms) {
       chunking.delay = control::ControlSteps(*point.delay_ms * settings.factor, control_hz);
     }
@@ -300,7 +295,7 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
   std::vector<compare::DelayPoint> points;
   if (!options.resume.empty()) points = TakeSubject(options.resume, &options);
   const task::Experiment experiment(WithConfig(options));
-  const control::EnvRunnerConfig runner = RunnerOf(experiment);
+  const control::EnvRunnerConfig runner = experiment.runner();
   const Horizons& horizons = experiment.spec().horizons;
   const GridSettings settings = {
       .factor = runner.realtime > 0.0 ? runner.realtime : 1.0,
