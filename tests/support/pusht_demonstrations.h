@@ -8,8 +8,7 @@ namespace dp_bench {
 
 inline constexpr const char* kNoPushtDemonstrations =
     "no demonstrations: `scripts/get_data.sh pusht` fetches them, or DPB_PUSHT_DATA names the "
-    "folder "
-    "pusht_cchi_v7_replay.zarr";
+    "folder pusht_cchi_v7_replay.zarr";
 
 /// The zarr folder: the environment variable DPB_PUSHT_DATA, or else the folder that
 /// `scripts/get_data.sh pusht` fetched. Empty if neither exists; then skip with

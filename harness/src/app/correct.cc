@@ -110,8 +110,7 @@ int Correct(CorrectVerbOptions options) {
   }
   run::WriteSafetensors(options.output, tensors);
   core::PrintResult(
-      "{}\nevaluate with env_runner.chunking.method=a2c2 "
-      "env_runner.chunking.corrector={}\n",
+      "{}\nevaluate with env_runner.chunking.method=a2c2 env_runner.chunking.corrector={}\n",
       options.output.string(), options.output.string());
   return 0;
 }

@@ -65,8 +65,7 @@ void TakePath(DiagnoseVerbOptions* options) {
   }
   if (!fs::is_directory(*path)) {
     throw UsageError(
-        "'{}' is neither the folder of a run or checkpoint "
-        "nor a config value (key.key=value)",
+        "'{}' is neither the folder of a run or checkpoint nor a config value (key.key=value)",
         *path);
   }
   options->run = *path;
@@ -115,7 +114,7 @@ void WriteReports(const diagnose::Diagnosis& diagnosis, const std::string& title
                   const DiagnoseVerbOptions& options) {
   if (!options.html.empty()) diagnose::WriteDiagnosisPage(diagnosis, title, options.html);
   if (options.markdown.empty()) return;
-  core::WriteOutput(options.markdown, std::string_view(diagnose::ToMarkdown(diagnosis, title)));
+  core::WriteOutput(options.markdown, diagnose::ToMarkdown(diagnosis, title));
 }
 
 // A checkpoint's own demonstrations are often not on this machine, and a few dozen show as much of
@@ -139,8 +138,7 @@ bool TakeSample(const fs::path& checkpoint, task::ExperimentOptions* asked) {
   asked->overrides.push_back(fmt::format("collect.n_episodes={}", kEpisodes));
   core::PrintStatus(
       "{} of the {} episodes that it was trained on are enough here; collect.n_episodes={} "
-      "collects "
-      "all\n",
+      "collects all\n",
       kEpisodes, n_trained, n_trained);
   return kEpisodes < n_trained;
 }

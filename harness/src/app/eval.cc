@@ -89,8 +89,7 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
     if (!options.grid.empty()) {
       throw UsageError(
           "--verify-against judges a single evaluation; instead of the lists --delays, "
-          "--latencies, "
-          "--execute and --chunking, set the keys of env_runner.chunking");
+          "--latencies, --execute and --chunking, set the keys of env_runner.chunking");
     }
     ChooseCheckpoint(&options.verification.reference);
     return evaluate::EvaluateVerified(options.evaluation, options.verification);

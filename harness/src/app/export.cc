@@ -176,9 +176,8 @@ int Export(ExportVerbOptions options) {
 void RequireFolder(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path)) return;
   throw UsageError(
-      "'{0}' is a file; expected the folder of a LeRobot policy. Convert a "
-      "checkpoint of diffusion_policy first: python -m "
-      "dp_bench.convert_diffusion_policy '{0}' converted",
+      "'{0}' is a file; expected the folder of a LeRobot policy. Convert a checkpoint of "
+      "diffusion_policy first: python -m dp_bench.convert_diffusion_policy '{0}' converted",
       path.string());
 }
 
@@ -219,9 +218,8 @@ Verb AddExport(CLI::App* app) {
   CLI::Option* verify = app->add_option(
       "--verify", options->n_verified,
       "Then roll out the export and the checkpoint on up to this many test seeds, until it is "
-      "shown "
-      "that the success rate of the export is not below; the verdict is kept in the export, the "
-      "rollouts in OUTPUT_verification and OUTPUT_verification_reference. ONNX graphs run in "
+      "shown that the success rate of the export is not below; the verdict is kept in the export, "
+      "the rollouts in OUTPUT_verification and OUTPUT_verification_reference. ONNX graphs run in "
       "OpenVINO. Exits like dp_bench gate");
   verify->check(CLI::Range(1, 1'000'000));
   AddNumber(app, "--margin", &options->margin, 0.001, 0.5,

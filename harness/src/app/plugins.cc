@@ -100,8 +100,7 @@ std::string MakePluginProject(const std::string& kind, const std::string& name,
     if (!entry.is_regular_file()) continue;
     const fs::path to = folder / adapt(fs::relative(entry.path(), from).string());
     fs::create_directories(to.parent_path());
-    core::WriteFileAtomically(
-        to, std::string_view(adapt(core::ReadTextFile(entry.path(), kMaxTemplateBytes))));
+    core::WriteFileAtomically(to, adapt(core::ReadTextFile(entry.path(), kMaxTemplateBytes)));
   }
   const std::string package =
       fs::exists(PackageFolder()) ? PackageFolder().string() : "PREFIX/lib/cmake/dp_bench";

@@ -22,7 +22,7 @@
 #include "suite/suite_run.h"
 #include "suite/suite_steps.h"
 #include "suite/suite_trial.h"
-#include "task/task.h"
+#include "task/dry_run.h"
 
 namespace dp_bench::app {
 namespace {
@@ -85,39 +85,8 @@ suite::SuiteOptions StepOptions(const SuiteVerbOptions& options) {
           .resolve = resolve};
 }
 
-double BytesBelow(const fs::path& folder) {
-  double bytes = 0.0;
-  std::error_code gone;  // another process may work there
-  for (auto entry = fs::recursive_directory_iterator(folder, gone);
-       !gone && entry != fs::recursive_directory_iterator(); entry.increment(gone)) {
-    const std::uintmax_t size = entry->is_regular_file(gone) ? entry->file_size(gone) : 0;
-    if (!gone) bytes += static_cast<double>(size);
-  }
-  return bytes;
-}
-
-// What some steps took, or will take.
-struct StepCosts {
-  double wall_s = 0.0;
-  double cpu_s = 0.0;
-  double most_memory = 0.0;  // of one, [bytes]
-  double bytes = 0.0;
-  int n = 0;
-
-  // Those of one more.
-  void Add(const StepCosts& one) {
-    wall_s += one.wall_s;
-    cpu_s += one.cpu_s;
-    most_memory = std::max(most_memory, one.most_memory);
-    bytes += one.bytes;
-    ++n;
-  }
-
-  StepCosts Mean() const {
-    return {
-        .wall_s = wall_s / n, .cpu_s = cpu_s / n, .most_memory = most_memory, .bytes = bytes / n};
-  }
-};
+// What each of some steps took, or will take, by its folder.
+using StepCosts = run::CostPredictions;
 
 // Of the finished cells, by policy.
 std::map<std::string, StepCosts> CostsOf(const std::vector<suite::SuiteStep>& steps,
@@ -127,12 +96,20 @@ std::map<std::string, StepCosts> CostsOf(const std::vector<suite::SuiteStep>& st
     if (!step.cell) continue;
     const auto cost = extras.costs.find(step.cell->folder);
     if (cost == extras.costs.end()) continue;
-    costs[step.cell->policy].Add({.wall_s = cost->second.wall_s,
-                                  .cpu_s = cost->second.cpu_s,
-                                  .most_memory = static_cast<double>(cost->second.peak_bytes),
-                                  .bytes = BytesBelow(step.folder)});
+    run::CostPrediction& taken = costs[step.cell->policy][step.folder.string()];
+    taken = run::PredictionFrom(cost->second, /*factor=*/1.0, /*tried=*/"");
+    taken.disk_bytes = static_cast<double>(task::BytesBelow(step.folder));
   }
   return costs;
+}
+
+run::CostPrediction MeanOf(const StepCosts& costs) {
+  run::CostPrediction mean = run::Sum(costs);
+  const auto n = static_cast<double>(costs.size());
+  mean.wall_s /= n;
+  mean.cpu_s /= n;
+  mean.disk_bytes /= n;
+  return mean;
 }
 
 // Cells without results, and what they need that is not done.
@@ -150,11 +127,14 @@ std::vector<std::size_t> StepsToDo(const std::vector<suite::SuiteStep>& steps,
 }
 
 void PrintCosts(std::string_view what, const StepCosts& costs, int n_jobs) {
+  const run::CostPrediction sum = run::Sum(costs);
   core::PrintResult(
       "{} to do{}: about {} with --jobs {}, processor time {}, {:.2f} GiB on disk, {:.0f} MiB of "
       "memory for each job\n",
-      costs.n, what, core::FormatDuration(costs.wall_s / std::min(n_jobs, costs.n)), n_jobs,
-      core::FormatDuration(costs.cpu_s), costs.bytes / (1 << 30), costs.most_memory / (1 << 20));
+      costs.size(), what,
+      core::FormatDuration(sum.wall_s / std::min(n_jobs, static_cast<int>(costs.size()))), n_jobs,
+      core::FormatDuration(sum.cpu_s), sum.disk_bytes / (1 << 30),
+      static_cast<double>(sum.peak_bytes) / (1 << 20));
 }
 
 // What is missing will take what the finished cells of the same policy took, or else what a trial
@@ -175,9 +155,10 @@ int PrintPlan(const SuiteVerbOptions& options, const std::vector<suite::SuiteSte
   std::map<std::string, StepCosts> by_source;
   StepCosts all;
   std::vector<std::size_t> to_try;
-  const auto add = [&](const std::string& source, const StepCosts& costs) {
-    by_source[source].Add(costs);
-    all.Add(costs);
+  const auto add = [&](std::size_t step, const std::string& source,
+                       const run::CostPrediction& cost) {
+    by_source[source][steps[step].folder.string()] = cost;
+    all[steps[step].folder.string()] = cost;
   };
   for (const std::size_t i : StepsToDo(steps, known)) {
     const auto of_policy = finished.find(steps[i].cell ? steps[i].cell->policy : "");
@@ -185,8 +166,8 @@ int PrintPlan(const SuiteVerbOptions& options, const std::vector<suite::SuiteSte
       to_try.push_back(i);
       continue;
     }
-    add(fmt::format(" of {}, from {} finished", of_policy->first, of_policy->second.n),
-        of_policy->second.Mean());
+    add(i, fmt::format(" of {}, from {} finished", of_policy->first, of_policy->second.size()),
+        MeanOf(of_policy->second));
   }
   const std::vector<suite::StepTrial> trials = suite::TrySteps(steps, to_try, n_jobs, stop);
   if (stop) return core::kExitInterrupted;
@@ -200,13 +181,9 @@ int PrintPlan(const SuiteVerbOptions& options, const std::vector<suite::SuiteSte
       core::PrintResult("no estimate of {}: {}\n", step.title, failure);
       continue;
     }
-    add(fmt::format(" of {}, from {}", whose, cost->tried),
-        {.wall_s = cost->wall_s,
-         .cpu_s = cost->cpu_s,
-         .most_memory = static_cast<double>(cost->peak_bytes),
-         .bytes = cost->disk_bytes});
+    add(to_try[i], fmt::format(" of {}, from {}", whose, cost->tried), *cost);
   }
-  if (all.n > 0) core::PrintResult("\n");
+  if (!all.empty()) core::PrintResult("\n");
   for (const auto& [source, costs] : by_source) PrintCosts(source, costs, n_jobs);
   if (by_source.size() > 1) PrintCosts("", all, n_jobs);
   return 0;

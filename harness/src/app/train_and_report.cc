@@ -65,9 +65,9 @@ void LogWithoutEnv(const task::Experiment& experiment) {
     keys += (keys.empty() ? "" : ", ") + key.name;
   }
   core::LogInfo(
-      fmt::format("no env, so no rollouts; the policy observes {} (shape_meta.obs chooses). "
-                  "Evaluate it with dp_bench eval --checkpoint RUN --env ENV",
-                  keys));
+      "no env, so no rollouts; the policy observes {} (shape_meta.obs chooses). Evaluate it with "
+      "dp_bench eval --checkpoint RUN --env ENV",
+      keys);
 }
 
 // With the certificate of the env that the run has, if it is of the same plugins.
@@ -91,7 +91,7 @@ void Certify(const task::Experiment& experiment, const fs::path& folder) {
   if (core::TryParseJson(manifest).contains(run::kDeterminismKey)) return;
   const std::string certified = task::WithCertificate(experiment, manifest);
   if (certified == manifest) return;
-  core::WriteFileAtomically(folder / run::kManifestFile, std::string_view(certified));
+  core::WriteFileAtomically(folder / run::kManifestFile, certified);
 }
 
 // The first changes to the run folder, after all checks. Rank 0 makes them; the others wait in
@@ -112,8 +112,7 @@ void BeginRun(const TrainPlan& plan, const task::Experiment& experiment, task::O
 // What a run had evaluated before it trained on is of other weights.
 void SetEvaluationAside(const fs::path& folder) {
   if (const auto aside = train::SetEvaluationAside(folder)) {
-    core::LogInfo(
-        fmt::format("the evaluation of the earlier weights is set aside in '{}'", aside->string()));
+    core::LogInfo("the evaluation of the earlier weights is set aside in '{}'", aside->string());
   }
 }
 

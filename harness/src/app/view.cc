@@ -88,14 +88,13 @@ int ViewPolicy(ViewVerbOptions options) {
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
 
   // the micro-batch of the evaluation, which affects the bits of an action
-  const auto runner = control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+  const control::EnvRunnerConfig runner = experiment.runner();
   const control::ChunkingConfig& chunking = runner.chunking;
   if (chunking.latency.is_random() || runner.realtime != 0.0) {
     throw UsageError(
         "view shows plans that take env_runner.chunking.delay steps; found chunking.latency or "
         "realtime. Set env_runner.realtime=0 env_runner.chunking.latency.distribution=none, and "
-        "the "
-        "delay");
+        "the delay");
   }
   const std::unique_ptr<control::ChunkPlanner> planner =
       planner::MakePlanner(*policy, experiment.device(), runner.micro_batch, chunking);

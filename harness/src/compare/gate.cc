@@ -482,8 +482,7 @@ GateResult RunGate(const run::RunFolder& baseline, const run::RunFolder& candida
           ? ExplainDifference(baseline, candidate, result.n_shared - n_identical, result.n_shared)
           : fmt::format(
                 "unpaired: {}. Episodes are taken in their order, tasks in turns; the error rates "
-                "hold, but "
-                "a verdict takes more of them",
+                "hold, but a verdict takes more of them",
                 why_unpaired);
   for (const std::string& note :
        {FaultNote("baseline", old_episodes), FaultNote("candidate", new_episodes)}) {

@@ -260,12 +260,12 @@ std::uint64_t TaskOf(const run::RunFolder& run, const run::EpisodeRecord& record
   return run.tasks.size() > 1 ? record.seed / run::kSeedsPerTask : 0;
 }
 
-std::vector<run::EpisodeRecord> InTurns(const run::RunFolder& run, std::string_view split) {
+std::vector<run::EpisodeRecord> InTurns(const run::RunFolder& run) {
   std::vector<run::EpisodeRecord> episodes;
   std::map<std::uint64_t, std::uint64_t> n_seen;  // by task
   std::vector<std::pair<std::uint64_t, std::size_t>> order;
   for (const run::EpisodeRecord& record : run.episodes) {
-    if (record.split != split) continue;
+    if (record.split != "test") continue;
     order.emplace_back(n_seen[TaskOf(run, record)]++, episodes.size());
     episodes.push_back(record);
   }
@@ -275,11 +275,10 @@ std::vector<run::EpisodeRecord> InTurns(const run::RunFolder& run, std::string_v
   return in_turns;
 }
 
-PairedOutcomes PairInOrder(const run::RunFolder& a, const run::RunFolder& b,
-                           std::string_view split) {
+PairedOutcomes PairInOrder(const run::RunFolder& a, const run::RunFolder& b) {
   const bool is_by_task = a.tasks == b.tasks;
   const auto numbered = [&](const run::RunFolder& run) {
-    std::vector<run::EpisodeRecord> episodes = InTurns(run, split);
+    std::vector<run::EpisodeRecord> episodes = InTurns(run);
     std::map<std::uint64_t, std::uint64_t> n_seen;  // by task
     for (run::EpisodeRecord& record : episodes) {
       const std::uint64_t task = is_by_task ? TaskOf(run, record) : 0;
@@ -287,7 +286,7 @@ PairedOutcomes PairInOrder(const run::RunFolder& a, const run::RunFolder& b,
     }
     return episodes;
   };
-  return PairBySeed(numbered(a), numbered(b), split);
+  return PairBySeed(numbered(a), numbered(b));
 }
 
 std::vector<double> ScoreDifferences(const PairedOutcomes& outcomes) {

@@ -84,16 +84,15 @@ PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
 /// The number of the task of an episode; 0 for a run of one task.
 std::uint64_t TaskOf(const run::RunFolder& run, const run::EpisodeRecord& record);
 
-/// The episodes of a split. Those of several tasks (RunFolder::tasks) come in turns: the first of
+/// The test episodes. Those of several tasks (RunFolder::tasks) come in turns: the first of
 /// each task, then the second of each. A test that stops early has then seen all tasks.
-std::vector<run::EpisodeRecord> InTurns(const run::RunFolder& run, std::string_view split = "test");
+std::vector<run::EpisodeRecord> InTurns(const run::RunFolder& run);
 
 /// Pairs the k-th episode of each task of one run with the k-th of the other, for runs whose seeds
 /// are unknown; the pairs are in turns. Runs of different tasks are paired as one list each. Tests
 /// on independent pairs stay valid; they lose power only if the outcomes on equal seeds would have
 /// been correlated.
-PairedOutcomes PairInOrder(const run::RunFolder& a, const run::RunFolder& b,
-                           std::string_view split = "test");
+PairedOutcomes PairInOrder(const run::RunFolder& a, const run::RunFolder& b);
 
 /// Score of B minus score of A, one per pair.
 std::vector<double> ScoreDifferences(const PairedOutcomes& outcomes);

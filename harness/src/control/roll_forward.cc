@@ -12,8 +12,7 @@ FollowedActions ReadFollowedActions(const Config& section) {
   for (const std::string& key : section.Keys()) {
     const auto indices = section.Require<std::vector<std::int64_t>>(
         key,
-        "state_roll_forward: the action that each element of this observation follows; -1: "
-        "none");
+        "state_roll_forward: the action that each element of this observation follows; -1: none");
     followed[key].assign(indices.begin(), indices.end());
   }
   return followed;

@@ -209,6 +209,10 @@ void WriteNewFile(const fs::path& path, std::span<const std::byte> bytes) {
   WriteAll(descriptor.value(), bytes, path);
 }
 
+void WriteNewFile(const fs::path& path, std::string_view text) {
+  WriteNewFile(path, std::as_bytes(std::span(text)));
+}
+
 void FsyncFile(const fs::path& path) { Fsync(path, O_RDONLY); }
 
 void FsyncFolder(const fs::path& folder) {

@@ -90,6 +90,7 @@ class AtomicFolder {
 
 /// Neither atomic nor durable: for a file that nothing refers to yet.
 void WriteNewFile(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void WriteNewFile(const std::filesystem::path& path, std::string_view text);
 
 /// A temporary path next to `path`, for content that RenameDurably later moves to `path`.
 /// IsTemporaryName recognizes it.

@@ -158,8 +158,7 @@ void CheckpointEvaluation::OpenFolder() {
     if (options_.overwrites && fs::exists(options_.output / run::kManifestFile)) {
       throw UsageError(
           "--overwrite: '{}' has what `dp_bench merge` made of the old shards; remove its files, "
-          "or "
-          "give another --output",
+          "or give another --output",
           options_.output.string());
     }
     // rank 0 looks while no rank writes there
@@ -247,7 +246,7 @@ std::string CheckpointEvaluation::ContinueHead(const std::string& manifest) {
     rows += run::EpisodeRow(record, runner().metric_names()) + "\n";
   }
   const fs::path journal = folder() / run::kJournalFile;
-  core::WriteFileAtomically(journal, std::string_view(rows));
+  core::WriteFileAtomically(journal, rows);
   for (const fs::path& other : run::JournalsIn(folder())) {
     if (other != journal) core::RemoveAll(other);
   }
@@ -256,9 +255,9 @@ std::string CheckpointEvaluation::ContinueHead(const std::string& manifest) {
     core::RemoveAll(folder() / stale);
   }
   core::FsyncFolder(folder());
-  core::WriteFileAtomically(folder() / run::kManifestFile, std::string_view(anonymous));
-  core::WriteFileAtomically(folder() / run::kConfigFile, std::string_view(config));
-  core::WriteFileAtomically(folder() / run::kManifestFile, std::string_view(with_id));
+  core::WriteFileAtomically(folder() / run::kManifestFile, anonymous);
+  core::WriteFileAtomically(folder() / run::kConfigFile, config);
+  core::WriteFileAtomically(folder() / run::kManifestFile, with_id);
   return with_id;
 }
 
@@ -275,8 +274,8 @@ std::string CheckpointEvaluation::CertifiedPolicy(const std::string& manifest) {
         "the policy has no certificate, because the env of the first episodes could not be reset");
     return manifest;
   }
-  const auto config = control::EnvRunnerConfig::FromConfig(experiment_->config().Sub("env_runner"));
-  planner::PolicyPlanner planner(*policy_, experiment_->device(), config.micro_batch);
+  planner::PolicyPlanner planner(*policy_, experiment_->device(),
+                                 experiment_->runner().micro_batch);
   run::DeterminismCertificate certificate;
   try {
     certificate =

@@ -12,7 +12,6 @@
 #include "compare/delay_curves.h"
 #include "control/chunking_config.h"
 #include "control/control_loop.h"
-#include "control/env_runner_config.h"
 #include "control/latency_model.h"
 #include "control/roll_forward.h"
 #include "core/atomic_file.h"
@@ -38,10 +37,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxGridBytes = std::size_t{64} << 20;
 constexpr std::string_view kEnsembling = "temporal_ensembling";
 constexpr double kEnsembleCoeff = 0.01;  // of Zhao et al. 2023
-
-control::EnvRunnerConfig RunnerOf(const task::Experiment& experiment) {
-  return control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
-}
 
 template <class T>
 std::vector<T> OrOne(const std::vector<T>& values, T value) {
@@ -154,7 +149,7 @@ std::vector<std::string> RequireValid(const std::vector<compare::DelayPoint>& po
   std::vector<std::string> late;
   for (const compare::DelayPoint& point : points) {
     const task::Experiment experiment(WithConfig(OptionsAt(point, options, settings)));
-    control::ChunkingConfig chunking = RunnerOf(experiment).chunking;
+    control::ChunkingConfig chunking = experiment.runner().chunking;
     if (point.delay_ms) {
       chunking.delay = control::ControlSteps(*point.delay_ms * settings.factor, control_hz);
     }
@@ -176,8 +171,7 @@ void NoteLatePoints(const std::vector<std::string>& late, const Horizons& horizo
   if (late.empty()) return;
   core::PrintResult(
       "note: plans are late at {}: a chunk has {} actions, fewer than execute + delay, and its "
-      "last "
-      "one is held until the next plan is there; n_action_steps may be up to {}\n",
+      "last one is held until the next plan is there; n_action_steps may be up to {}\n",
       fmt::join(late, ", "), horizons.n_action_steps, horizons.horizon - horizons.n_obs_steps + 1);
 }
 
@@ -215,8 +209,7 @@ void RequireNamedAsItPlans(const compare::DelayPoint& point) {
   const nlohmann::json config = core::ReadJsonFile(file, kMaxGridBytes);
   if (!core::ValueAt(config, "/temporal_ensemble_coeff").is_number()) return;
   throw UsageError(
-      "--resume: '{}' is of a version whose row {} averages plans; begin again in another "
-      "--output",
+      "--resume: '{}' is of a version whose row {} averages plans; begin again in another --output",
       point.folder.parent_path().string(), point.method);
 }
 
@@ -260,7 +253,7 @@ void WriteGrid(const fs::path& folder, const CheckpointEvaluationOptions& option
   for (const compare::DelayPoint& point : points) {
     grid["points"].push_back(compare::ToJson(point, folder));
   }
-  core::WriteFileAtomically(folder / run::kDelaysFile, std::string_view(grid.dump(2) + "\n"));
+  core::WriteFileAtomically(folder / run::kDelaysFile, grid.dump(2) + "\n");
 }
 
 // A resumed grid keeps the points that are done, and continues one that was begun.
@@ -315,7 +308,7 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
   std::vector<compare::DelayPoint> points;
   if (!options.resume.empty()) points = TakeSubject(options.resume, &options);
   const task::Experiment experiment(WithConfig(options));
-  const control::EnvRunnerConfig runner = RunnerOf(experiment);
+  const control::EnvRunnerConfig runner = experiment.runner();
   RequireNoOtherLatency(grid, runner);
   const Horizons& horizons = experiment.spec().horizons;
   const GridSettings settings = {

@@ -37,8 +37,7 @@ constexpr int kFramesInStrip = 6;
 
 control::EnvRunnerConfig ReadConfig(const task::Experiment& experiment, std::optional<int> n_videos,
                                     TestSeeds test_seeds) {
-  control::EnvRunnerConfig config =
-      control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+  control::EnvRunnerConfig config = experiment.runner();
   config.n_videos = n_videos.value_or(config.n_videos);
   if (test_seeds == TestSeeds::kSelection) {
     config.test_start_seed = config.selection_start_seed;

@@ -312,10 +312,6 @@ bool ArmsEvaluation::ReportEffects(const std::vector<PerturbationArm>& arms,
   });
 }
 
-control::EnvRunnerConfig RunnerConfig(const task::Experiment& experiment) {
-  return control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
-}
-
 // Two micro-batches: the default number of envs.
 constexpr int kEpisodesPerBlock = 32;
 
@@ -376,7 +372,7 @@ int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std:
 
 void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communicator& ranks) {
   const task::Experiment experiment(WithConfig(*options));
-  const control::EnvRunnerConfig runner = RunnerConfig(experiment);
+  const control::EnvRunnerConfig runner = experiment.runner();
   if (const auto& file = runner.chunking.corrector; file && !runner.chunking.corrector_sha256) {
     options->experiment.overrides.push_back("env_runner.chunking.corrector_sha256=" +
                                             planner::CorrectionHash(*file));

@@ -10,7 +10,6 @@
 
 #include "compare/gate.h"
 #include "compare/gate_report.h"
-#include "control/env_runner_config.h"
 #include "core/atomic_file.h"
 #include "core/communicator.h"
 #include "core/console.h"
@@ -46,8 +45,7 @@ CheckpointEvaluationOptions ReferenceOptions(const CheckpointEvaluationOptions& 
 }
 
 void RequireKnownLatency(const CheckpointEvaluationOptions& options) {
-  const auto runner = control::EnvRunnerConfig::FromConfig(
-      task::Experiment(WithConfig(options)).config().Sub("env_runner"));
+  const control::EnvRunnerConfig runner = task::Experiment(WithConfig(options)).runner();
   if (runner.realtime == 0.0 || runner.realtime_latency_ms > 0.0) return;
   throw UsageError(
       "--verify-against with env_runner.realtime: give env_runner.realtime_latency_ms, because "
@@ -105,8 +103,7 @@ int EvaluateVerified(const CheckpointEvaluationOptions& options,
   const compare::GateReport report = compare::JudgeTasks(config, {*std::move(result)});
   const run::RunFolder candidate = run::ReadRunFolder(options.output);
   const Json verdict = VerificationJson(report, reference, candidate, verification.margin);
-  core::WriteFileAtomically(options.output / run::kVerificationFile,
-                            std::string_view(verdict.dump(2) + "\n"));
+  core::WriteFileAtomically(options.output / run::kVerificationFile, verdict.dump(2) + "\n");
   report::WriteHtmlReport(candidate);
   core::PrintResult("{}", report::GateText(report));
   if (verdict.contains("speedup")) {

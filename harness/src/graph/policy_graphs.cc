@@ -5,7 +5,6 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -83,20 +82,16 @@ TracedGraph TraceDenoiser(policy::DiffusionPolicy& policy) {
   });
 }
 
-void WriteText(const std::filesystem::path& path, const std::string& bytes) {
-  core::WriteNewFile(path, std::as_bytes(std::span(bytes)));
-}
-
 // Returns the name of the file.
 std::string WriteGraph(const std::filesystem::path& folder, const std::string& name,
                        const TracedGraph& graph, const std::string& output, FileFormat format) {
   if (format == FileFormat::kOnnx) {
-    WriteText(folder / (name + ".onnx"), ToOnnx(graph, output));
+    core::WriteNewFile(folder / (name + ".onnx"), ToOnnx(graph, output));
     return name + ".onnx";
   }
   std::ostringstream bytes;
   graph.module.save(bytes);
-  WriteText(folder / (name + ".pt"), bytes.str());
+  core::WriteNewFile(folder / (name + ".pt"), bytes.str());
   return name + ".pt";
 }
 
@@ -190,7 +185,7 @@ void WriteExportedPolicy(const std::filesystem::path& folder, const PolicyGraphs
       {"file", WriteGraph(folder, "denoiser", graphs.denoiser, kPrediction, format)},
       {"inputs", InputNames(graphs.denoiser)},
       {"output", kPrediction}};
-  WriteText(folder / "sampler.json", sampler.dump(2) + "\n");
+  core::WriteNewFile(folder / "sampler.json", sampler.dump(2) + "\n");
 }
 
 }  // namespace dp_bench::graph

@@ -56,7 +56,7 @@ std::string EncodeGreyPng(int width, int height, std::span<const std::uint16_t> 
 }
 
 void WritePng(const std::filesystem::path& path, const RgbImage& image) {
-  core::WriteFileAtomically(path, std::string_view(EncodePng(image)));
+  core::WriteFileAtomically(path, EncodePng(image));
 }
 
 }  // namespace dp_bench::media

@@ -233,7 +233,7 @@ Json ProfileExperiment(const task::Experiment& experiment, const Dataset& datase
                        const ProfileOptions& options, std::unique_ptr<Policy> trained,
                        std::vector<OpEvent>* events) {
   const Config& config = experiment.config();
-  const auto runner = control::EnvRunnerConfig::FromConfig(config.Sub("env_runner"));
+  const control::EnvRunnerConfig runner = experiment.runner();
   task::TrainingRig rig(experiment, dataset);
   const MachineLimits limits = MeasureMachineLimits(experiment.device());
   Json profile = {{"policy", config.Sub("policy").Get<std::string>("plugin")},

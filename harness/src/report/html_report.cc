@@ -418,12 +418,11 @@ std::string MultiRunTable(const compare::MultiRun& multi_run) {
 void WriteMultiRunReport(const compare::MultiRun& multi_run) {
   Json page = ShownJson(multi_run);
   page["plots"] = SeedCurves(multi_run);
-  core::WriteFileAtomically(multi_run.report_file(),
-                            std::string_view(Render("multi_run.html", page)));
+  core::WriteFileAtomically(multi_run.report_file(), Render("multi_run.html", page));
 }
 
 void WriteHtmlReport(const run::RunFolder& run) {
-  core::WriteFileAtomically(run.report_file(), std::string_view(RunPage(run).Render()));
+  core::WriteFileAtomically(run.report_file(), RunPage(run).Render());
 }
 
 }  // namespace dp_bench::report

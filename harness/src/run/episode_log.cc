@@ -142,25 +142,6 @@ std::string Rows(std::span<const EpisodeRecord> records, const RunResult& result
   return text;
 }
 
-// `episodes_hash`: of EpisodesJsonl.
-std::string LogOf(const RunResult& result, int n_selection_seeds, const std::string& run_id,
-                  const std::string& episodes_hash) {
-  Json summary = SummaryLog(result, n_selection_seeds);
-  if (!run_id.empty()) {
-    summary[kRunIdKey] = run_id;
-    summary[kEpisodesHashKey] = episodes_hash;
-  }
-  std::vector<LogEntry> log;
-  for (const auto& [key, value] : summary.items()) log.emplace_back(key, Dump(value, -1));
-  AppendEpisodes(result, &log);
-  std::ranges::sort(log);
-  std::string text = "{";
-  for (const auto& [key, value] : log) {
-    text += fmt::format("{}\n  {}: {}", text.size() > 1 ? "," : "", Dump(Json(key), -1), value);
-  }
-  return text + (log.empty() ? "}\n" : "\n}\n");
-}
-
 }  // namespace
 
 std::string EpisodeRow(const EpisodeRecord& record, std::span<const std::string> metric_names) {
@@ -199,8 +180,22 @@ Json SummaryLog(const RunResult& result, int n_selection_seeds) {
   return log;
 }
 
-std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const std::string& run_id) {
-  return LogOf(result, n_selection_seeds, run_id, core::Sha256Hex(EpisodesJsonl(result)));
+std::string EvalLogJson(const RunResult& result, int n_selection_seeds, const std::string& run_id,
+                        const std::string& episodes_hash) {
+  Json summary = SummaryLog(result, n_selection_seeds);
+  if (!run_id.empty()) {
+    summary[kRunIdKey] = run_id;
+    summary[kEpisodesHashKey] = episodes_hash;
+  }
+  std::vector<LogEntry> log;
+  for (const auto& [key, value] : summary.items()) log.emplace_back(key, Dump(value, -1));
+  AppendEpisodes(result, &log);
+  std::ranges::sort(log);
+  std::string text = "{";
+  for (const auto& [key, value] : log) {
+    text += fmt::format("{}\n  {}: {}", text.size() > 1 ? "," : "", Dump(Json(key), -1), value);
+  }
+  return text + (log.empty() ? "}\n" : "\n}\n");
 }
 
 std::vector<std::string> MissingVideos(std::span<const EpisodeRecord> records) {
@@ -236,9 +231,8 @@ void WriteEpisodeLog(const std::filesystem::path& folder, const RunResult& resul
     hash.Update(std::as_bytes(std::span(text)));
   }
   episodes.Commit();
-  core::WriteFileAtomically(
-      folder / kEvalLogFile,
-      std::string_view(LogOf(result, n_selection_seeds, run_id, hash.HexDigest())));
+  core::WriteFileAtomically(folder / kEvalLogFile,
+                            EvalLogJson(result, n_selection_seeds, run_id, hash.HexDigest()));
 }
 
 void WriteResults(const std::filesystem::path& folder, const RunResult& result,

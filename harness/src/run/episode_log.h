@@ -42,9 +42,9 @@ nlohmann::json SummaryLog(const RunResult& result, int n_selection_seeds);
 /// n_policy_faults and n_stale_steps if not 0, <split>/mean_<metric> over the episodes that have
 /// the metric, and per seed <split>/sim_max_reward_<seed> and <split>/sim_video_<seed>. Keys are
 /// sorted. test/n_selection_seeds: test seeds on which the training was evaluated, if any. With a
-/// `run_id` (run/manifest.h) also the id and the SHA-256 of EpisodesJsonl.
+/// `run_id` (run/manifest.h) also the id and `episodes_hash`, the SHA-256 of EpisodesJsonl.
 std::string EvalLogJson(const RunResult& result, int n_selection_seeds = 0,
-                        const std::string& run_id = "");
+                        const std::string& run_id = "", const std::string& episodes_hash = "");
 
 /// Creates `folder` and writes both files, eval_log.json last: it marks the evaluation as finished.
 /// Throws Error{kIo}.

@@ -107,8 +107,8 @@ Json OutcomePart(Json manifest) {
 
 void WriteRunHead(const std::filesystem::path& folder, const std::string& manifest,
                   const std::string& config) {
-  core::WriteFileAtomically(folder / kManifestFile, std::string_view(manifest));
-  core::WriteFileAtomically(folder / kConfigFile, std::string_view(config));
+  core::WriteFileAtomically(folder / kManifestFile, manifest);
+  core::WriteFileAtomically(folder / kConfigFile, config);
 }
 
 std::string ReadRunManifest(const std::filesystem::path& folder) {

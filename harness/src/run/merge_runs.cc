@@ -140,8 +140,7 @@ void CopyLatency(const MergedRun& merged, const fs::path& folder) {
   for (const MergedPart& part : merged.parts) {
     const fs::path file = part.folder / kLatencyFile;
     if (!fs::exists(file)) continue;
-    core::WriteFileAtomically(folder / kLatencyFile,
-                              std::string_view(core::ReadTextFile(file, kMaxFileOfHead)));
+    core::WriteFileAtomically(folder / kLatencyFile, core::ReadTextFile(file, kMaxFileOfHead));
     return;
   }
 }
@@ -321,7 +320,7 @@ void WriteMerged(const MergedRun& merged, const fs::path& folder) {
     for (const EpisodeRecord& record : merged.result.records) {
       rows += EpisodeRow(record, merged.result.metric_names) + "\n";
     }
-    core::WriteFileAtomically(folder / kJournalFile, std::string_view(rows));
+    core::WriteFileAtomically(folder / kJournalFile, rows);
     return;
   }
   CopyLatency(merged, folder);

@@ -52,7 +52,7 @@ void WriteEffects(const std::filesystem::path& folder, const PerturbationEffects
   Json control = core::ToFields(effects.control, VisitResult);
   control["folder"] = ".";
   const Json json = {{"confidence", 0.95}, {"control", control}, {"arms", arms}};
-  core::WriteFileAtomically(folder / kEffectsFile, std::string_view(json.dump(2) + "\n"));
+  core::WriteFileAtomically(folder / kEffectsFile, json.dump(2) + "\n");
 }
 
 PerturbationEffects ParseEffects(std::string_view text, const std::string& origin) {

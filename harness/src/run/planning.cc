@@ -156,7 +156,7 @@ std::vector<double> ReadLatencySamples(const std::filesystem::path& file) {
 void WriteLatency(const std::filesystem::path& folder, const PolicyLatencySummary& latency) {
   const std::filesystem::path file = folder / kLatencyFile;
   if (!latency.in_rollouts && std::filesystem::exists(file)) return;
-  core::WriteFileAtomically(file, std::string_view(ToJson(latency).dump(2) + "\n"));
+  core::WriteFileAtomically(file, ToJson(latency).dump(2) + "\n");
 }
 
 }  // namespace dp_bench::run

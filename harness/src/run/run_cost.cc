@@ -53,7 +53,7 @@ Json EntriesIn(const std::filesystem::path& file) {
 }
 
 void WriteEntries(const std::filesystem::path& file, const Json& entries) {
-  core::WriteFileAtomically(file, std::string_view(Json{{kProcesses, entries}}.dump(2) + "\n"));
+  core::WriteFileAtomically(file, Json{{kProcesses, entries}}.dump(2) + "\n");
 }
 
 }  // namespace

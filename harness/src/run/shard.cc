@@ -94,7 +94,7 @@ std::uint64_t Mixed(std::uint64_t x) {
 
 void WriteShard(const std::filesystem::path& folder, const SeedShard& shard) {
   const nlohmann::json json = {{"index", shard.index}, {"n", shard.n}};
-  core::WriteFileAtomically(folder / kShardFile, std::string_view(json.dump() + "\n"));
+  core::WriteFileAtomically(folder / kShardFile, json.dump() + "\n");
 }
 
 std::optional<SeedShard> ShardOf(const std::filesystem::path& folder) {
@@ -123,10 +123,9 @@ SeedShard ReadShard(std::string_view text, const Getenv& getenv) {
                    text);
 }
 
-bool IsMpiRank(const Getenv& getenv) {
-  const Getenv& get = getenv ? getenv : Environment;
+bool IsMpiRank() {
   return std::any_of(kEngines.begin(), kEngines.begin() + kMpiEngines,
-                     [&](const Engine& engine) { return get(engine.index).has_value(); });
+                     [](const Engine& engine) { return Environment(engine.index).has_value(); });
 }
 
 int CountOf(const SeedShard& shard, int n_episodes) {

@@ -30,7 +30,7 @@ using Getenv = std::function<std::optional<std::string>(const char* name)>;
 SeedShard ReadShard(std::string_view text, const Getenv& getenv = {});
 
 /// Whether "auto" would mean the rank of an MPI program, which then must not be one.
-bool IsMpiRank(const Getenv& getenv = {});
+bool IsMpiRank();
 
 /// The places in a seed list of `n_episodes` that belong to a shard, in order. Episodes are dealt
 /// by a fixed permutation, so that no shard's difficulty follows from its number; all shards of any

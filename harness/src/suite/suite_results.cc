@@ -257,7 +257,7 @@ void SuiteResults::Write(const std::vector<StepState>& states) {
   nlohmann::json json = compare::ToJson(table);
   json["ranking"] = compare::ToJson(table, compare::RankingOf(table));
   if (round_) json["budget"] = compare::ToJson(*round_, table);
-  core::WriteFileAtomically(folder_ / kSuiteFile, std::string_view(json.dump(1) + "\n"));
+  core::WriteFileAtomically(folder_ / kSuiteFile, json.dump(1) + "\n");
   report::WriteSuitePages(table, Extras(states), folder_);
 }
 

@@ -200,7 +200,7 @@ class SuiteRunner {
       const int code =
           WIFEXITED(ended->status) ? WEXITSTATUS(ended->status) : 128 + WTERMSIG(ended->status);
       if (step.kind == StepKind::kTrain && code == 0) {
-        core::WriteFileAtomically(step.folder / kTrainedFile, std::string_view("\n"));
+        core::WriteFileAtomically(step.folder / kTrainedFile, "\n");
       }
       locks_.erase(ended->id);
       if (IsDone(step)) {  // also with failed episodes, which the result tells

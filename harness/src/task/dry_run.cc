@@ -102,14 +102,6 @@ std::optional<double> CollectSome(const Experiment& asked, const fs::path& folde
   return n_wanted / n_there;
 }
 
-std::uintmax_t BytesBelow(const fs::path& folder) {
-  std::uintmax_t bytes = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) bytes += entry.file_size();
-  }
-  return bytes;
-}
-
 // Counts the k best, those that are kept permanently, the latest, and one that is being written, of
 // each seed.
 std::uintmax_t ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& parent,
@@ -244,6 +236,17 @@ std::optional<run::CostPredictions> PredictRun(const Experiment& asked, Experime
 }
 
 }  // namespace
+
+std::uintmax_t BytesBelow(const fs::path& folder) {
+  std::uintmax_t bytes = 0;
+  std::error_code gone;  // another process may work there
+  for (auto entry = fs::recursive_directory_iterator(folder, gone);
+       !gone && entry != fs::recursive_directory_iterator(); entry.increment(gone)) {
+    const std::uintmax_t size = entry->is_regular_file(gone) ? entry->file_size(gone) : 0;
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
 
 int DryRun(const ExperimentOptions& options, const fs::path& parent, std::size_t n_seeds,
            const TrainOnce& train_once, const PredictRollouts& predict_rollouts,

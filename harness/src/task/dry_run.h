@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -30,6 +31,9 @@ using PredictRollouts =
 int DryRun(const ExperimentOptions& options, const std::filesystem::path& parent,
            std::size_t n_seeds, const TrainOnce& train_once,
            const PredictRollouts& predict_rollouts, run::CostPredictions* costs);
+
+/// The size of the files below the folder.
+std::uintmax_t BytesBelow(const std::filesystem::path& folder);
 
 /// What the rest of a collection costs, from two episodes in a temporary folder. None after a stop
 /// signal. Throws what RunCollection throws.

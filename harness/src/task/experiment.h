@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "control/env_runner_config.h"
 #include "dp_bench/spec.h"
 #include "run/checkpoint.h"
 #include "task/task.h"
@@ -32,6 +33,11 @@ class Experiment : public Task {
 
   /// The policy of training.teacher, on device() and without gradients; null if there is none.
   std::unique_ptr<Policy> LoadTeacher() const;
+
+  /// The section env_runner.
+  control::EnvRunnerConfig runner() const {
+    return control::EnvRunnerConfig::FromConfig(config().Sub("env_runner"));
+  }
 
   /// training.device, cpu by default. Throws Error{kConfig} if this machine does not have it.
   c10::Device device() const;

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "control/env_runner_config.h"
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/gpu_name.h"
@@ -228,7 +227,7 @@ std::string WithDemonstrations(const Experiment& experiment, const std::string& 
 }
 
 std::string WithCertificate(const Experiment& experiment, const std::string& manifest) {
-  const auto config = control::EnvRunnerConfig::FromConfig(experiment.config().Sub("env_runner"));
+  const control::EnvRunnerConfig config = experiment.runner();
   if (!config.certify) return manifest;
   core::ReleaseStopSignals();  // it may take minutes, and there is nothing yet that could be
                                // resumed

@@ -48,7 +48,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxSummaryBytes = std::size_t{1} << 20;
 
 void WriteSummary(const fs::path& folder, const nlohmann::json& summary) {
-  core::WriteFileAtomically(folder / run::kMultiRunFile, std::string_view(summary.dump(2) + "\n"));
+  core::WriteFileAtomically(folder / run::kMultiRunFile, summary.dump(2) + "\n");
 }
 
 void RequireDistinct(std::vector<std::uint64_t> seeds) {

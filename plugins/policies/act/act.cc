@@ -55,8 +55,7 @@ NumberKeys ReadNumberKeys(const Config& params, const PolicySpec& spec) {
   using Names = std::vector<std::string>;
   const auto env_state = params.Get<Names>("env_state_keys", {},
                                            "low_dim keys of the state of the env, which has a "
-                                           "token of its own that the VAE encoder does "
-                                           "not see");
+                                           "token of its own that the VAE encoder does not see");
   const auto state = params.GetOptional<Names>(
       "state_keys",
       "low_dim keys of the state of the robot, in this order; none: all but env_state_keys, in "

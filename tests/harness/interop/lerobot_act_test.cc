@@ -43,7 +43,7 @@ class LerobotActPolicies : public testing::Test {
  protected:
   task::LerobotImport Request() {
     const fs::path task = scratch_.path() / "task.json";
-    core::WriteFileAtomically(task, std::string_view(kActTask));
+    core::WriteFileAtomically(task, kActTask);
     return {.folder = kLerobotAct06,
             .output = scratch_.path() / "imported",
             .experiment = {{.config = task}, "", {}, {DPB_PLUGIN_DIR}},

@@ -36,7 +36,7 @@ class LerobotPolicies : public testing::TestWithParam<const char*> {
  protected:
   task::LerobotImport Request() {
     const fs::path task = scratch_.path() / "task.json";
-    core::WriteFileAtomically(task, std::string_view(kTask));
+    core::WriteFileAtomically(task, kTask);
     return {.folder = kTests / "data/lerobot" / (std::string("policy_") + GetParam()),
             .output = scratch_.path() / "imported",
             .experiment = {{.config = task}, "", {}, {DPB_PLUGIN_DIR}}};

@@ -132,9 +132,8 @@ TEST(Schedule, RejectsSettingsThatCannotWork) {
        .beta_start = 0.9,
        .beta_end = 0.999,
        .beta_schedule = BetaSchedule::kLinear},
-      "noise_scheduler: alphas_cumprod runs from 0.10000002384185791 to 0, beyond what "
-      "float32 resolves between 1 and 0; change beta_start, beta_end or "
-      "num_train_timesteps");
+      "noise_scheduler: alphas_cumprod runs from 0.10000002384185791 to 0, beyond what float32 "
+      "resolves between 1 and 0; change beta_start, beta_end or num_train_timesteps");
 }
 
 TEST(Schedule, ReadsTheDefaultsOfDiffusionPolicyFromAnEmptyConfig) {

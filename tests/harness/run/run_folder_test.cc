@@ -86,14 +86,14 @@ TEST_F(RunFolderTest, OfAVersionWithoutIdsIsReadAsItIs) {
   core::WriteFileAtomically(folder / "manifest.json",
                             WithoutRunId(core::ReadTextFile(folder / "manifest.json", 1000)));
   fs::remove(folder / "eval_log.json");
-  core::WriteFileAtomically(folder / "config.json", std::string_view("{}"));
+  core::WriteFileAtomically(folder / "config.json", "{}");
   EXPECT_EQ(ReadRunFolder(folder).unfinished, "");
 }
 
 TEST_F(RunFolderTest, ALogThatIsTooLargeCostsOnlyTheCurves) {
   const fs::path folder = Evaluation("a", 8);
   const fs::path log = folder / "logs.json.txt";
-  core::WriteFileAtomically(log, std::string_view("{\"epoch\": 0, \"train_loss\": 0.5}\n"));
+  core::WriteFileAtomically(log, "{\"epoch\": 0, \"train_loss\": 0.5}\n");
   EXPECT_EQ(ReadRunFolder(folder).curves.size(), 1U);
   fs::resize_file(log, kMaxLogBytes + 1);  // sparse
   const RunFolder run = ReadRunFolder(folder);

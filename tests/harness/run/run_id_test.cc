@@ -71,11 +71,12 @@ TEST(RunId, OfAnOldVersionOrNoJsonIsEmpty) {
 }
 
 TEST(RunId, TheEvaluationsResultNamesRunAndEpisodes) {
+  const ScratchFolder scratch;
   const RunResult result = {.records = {{.episode = 0, .split = "test", .seed = 7}}};
-  const json log = json::parse(EvalLogJson(result, 0, "0123456789abcdef"));
-  const std::string episodes = EpisodesJsonl(result);
+  WriteEpisodeLog(scratch.path(), result, 0, "0123456789abcdef");
+  const json log = json::parse(core::ReadTextFile(scratch.path() / "eval_log.json", 10000));
   EXPECT_EQ(log.at("run_id"), "0123456789abcdef");
-  EXPECT_EQ(log.at("episodes_sha256"), core::Sha256Hex(std::as_bytes(std::span(episodes))));
+  EXPECT_EQ(log.at("episodes_sha256"), core::Sha256Hex(EpisodesJsonl(result)));
   EXPECT_FALSE(json::parse(EvalLogJson(result)).contains("run_id"));
 }
 
@@ -100,7 +101,7 @@ TEST(RunId, TheJournalRefusesEpisodesOfAnotherRun) {
 TEST(RunId, TheJournalCountsItsFirstLineInMessages) {
   const ScratchFolder scratch;
   const auto file = scratch.path() / "journal";
-  core::WriteFileAtomically(file, std::string_view("{\"run_id\":\"aaaa\"}\n{\"episode\": 1}\n"));
+  core::WriteFileAtomically(file, "{\"run_id\":\"aaaa\"}\n{\"episode\": 1}\n");
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { EpisodeJournal(file, {}, "aaaa"); }),
               HasSubstr("journal:2: not an episode's row"));
 }

@@ -321,7 +321,7 @@ TEST_F(DatasetConversionTest, WhatACopyDoesNotSayIsNoted) {
 
   const fs::path lerobot = scratch_.path() / "lerobot";
   Convert({.sources = {output_}, .output = lerobot, .format = "lerobot"});
-  core::WriteFileAtomically(lerobot / "meta/modality.json", std::string_view("{}"));
+  core::WriteFileAtomically(lerobot / "meta/modality.json", "{}");
   EXPECT_THAT(Convert({.sources = {lerobot}, .output = scratch_.path() / "b", .format = "lerobot"}),
               Contains("left out: meta/modality.json"));
 }

@@ -40,8 +40,7 @@ Writer OfRun(const char* name, const char* file,
 TEST(ReportFaults, ABaselineIsTheOldOneOrTheNewOne) {
   FailEachCallOnce(
       OfRun("baseline", "baseline.json", [](const fs::path& run, const fs::path& file) {
-        core::WriteFileAtomically(file,
-                                  std::string_view(compare::BaselineJson(run::ReadRunFolder(run))));
+        core::WriteFileAtomically(file, compare::BaselineJson(run::ReadRunFolder(run)));
       }));
 }
 

@@ -170,8 +170,7 @@ std::optional<nlohmann::json> AnswerAllocation(const CompareVerbOptions& options
   const compare::SuiteRanking ranking = compare::RankingOf(table);
   if (ranking.places.empty() || !ranking.places.front().task.empty()) {  // over all tasks first
     throw DataError(
-        "{}: expected two policies or more with all cells; finish the suite, or give "
-        "several runs",
+        "{}: expected two policies or more with all cells; finish the suite, or give several runs",
         options.folders.front().string());
   }
   const auto budgets = compare::Allocate(table, ranking, options.n_allocated);

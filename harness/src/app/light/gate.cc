@@ -78,7 +78,7 @@ bool IsRolledOut(const fs::path& candidate) {
 }
 
 void WriteIfAsked(const fs::path& file, const std::string& text) {
-  if (!file.empty()) core::WriteOutput(file, std::string_view(text));
+  if (!file.empty()) core::WriteOutput(file, text);
 }
 
 // A report without a verdict must not overwrite the state that the gate should continue.
@@ -120,7 +120,7 @@ int UpdateBaselines(const GateVerbOptions& options) {
     texts.push_back(text);
   }
   for (std::size_t i = 0; i < options.baselines.size(); ++i) {
-    core::WriteOutput(options.baselines[i], std::string_view(texts[i]));
+    core::WriteOutput(options.baselines[i], texts[i]);
     const run::SplitSummary summary = run::Summarize(baselines[i].episodes, "test");
     core::PrintResult("{}: {} is the baseline now, {} episodes\n", options.baselines[i].string(),
                       options.candidates[i].string(), summary.n_episodes);

@@ -62,8 +62,7 @@ std::vector<media::GridVideo> ChooseVideos(const VideoVerbOptions& options) {
   }
   if (videos.empty()) {
     throw DataError(
-        "'{}' has no video of this kind ({}); evaluate with a larger "
-        "env_runner.n_videos",
+        "'{}' has no video of this kind ({}); evaluate with a larger env_runner.n_videos",
         options.run.string(), options.only);
   }
   return videos;

@@ -108,10 +108,6 @@ ordered_json InfoOf(const WrittenDataset& dataset) {
   return info;
 }
 
-void WriteText(const fs::path& path, const std::string& text) {
-  core::WriteNewFile(path, std::as_bytes(std::span(text)));
-}
-
 template <class Json>
 std::string Line(const Json& object) {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -236,7 +232,8 @@ void WriteEpisodesV30(const fs::path& path, const WrittenDataset& dataset) {
 }
 
 void WriteV30(const fs::path& meta, const WrittenDataset& dataset) {
-  WriteText(meta / "stats.json", StatisticsOf(dataset, PooledStatistics(dataset)).dump(4) + "\n");
+  core::WriteNewFile(meta / "stats.json",
+                     StatisticsOf(dataset, PooledStatistics(dataset)).dump(4) + "\n");
   WriteTasksV30(meta / "tasks.parquet", dataset.Tasks());
   const fs::path episodes = meta / "episodes" / "chunk-000" / "file-000.parquet";
   core::CreateFolders(episodes.parent_path());
@@ -258,9 +255,9 @@ void WriteV21(const fs::path& meta, const WrittenDataset& dataset) {
     statistics += Line(
         ordered_json{{"episode_index", i}, {"stats", StatisticsOf(dataset, episode.statistics)}});
   }
-  WriteText(meta / "tasks.jsonl", tasks);
-  WriteText(meta / "episodes.jsonl", episodes);
-  WriteText(meta / "episodes_stats.jsonl", statistics);
+  core::WriteNewFile(meta / "tasks.jsonl", tasks);
+  core::WriteNewFile(meta / "episodes.jsonl", episodes);
+  core::WriteNewFile(meta / "episodes_stats.jsonl", statistics);
 }
 
 using FileOf = std::function<fs::path(std::int64_t)>;
@@ -398,8 +395,8 @@ void WriteMeta(const fs::path& root, const WrittenDataset& dataset) {
   DPB_ASSERT(!dataset.episodes.empty());
   const fs::path meta = root / "meta";
   core::CreateFolders(meta);
-  WriteText(meta / "info.json",
-            InfoOf(dataset).dump(4, ' ', false, json::error_handler_t::replace) + "\n");
+  core::WriteNewFile(meta / "info.json",
+                     InfoOf(dataset).dump(4, ' ', false, json::error_handler_t::replace) + "\n");
   if (dataset.version == Version::kV30) {
     WriteV30(meta, dataset);
   } else {

@@ -532,8 +532,7 @@ void LeRobotWriter::Finish() {
     WriteVideoFiles(folder.temporary(), feature.name, file_of, &dataset_);
   }
   WriteMeta(folder.temporary(), dataset_);
-  const std::string sources = Dump({{"keys", KeySources()}});
-  core::WriteNewFile(folder.temporary() / kKeySourcesFile, std::as_bytes(std::span(sources)));
+  core::WriteNewFile(folder.temporary() / kKeySourcesFile, Dump({{"keys", KeySources()}}));
   unfinished_->Publish([&] { folder.Commit(); });
 }
 

@@ -108,8 +108,7 @@ void MemoryBudget::RequireMachineHas(double bytes) const {
   const auto memory = static_cast<double>(core::MemoryOfMachine());
   if (bytes <= memory) return;
   throw ConfigError(
-      "dataset.params.memory_limit_mb is {:.6g}; this machine or its container has {:.0f}, "
-      "and the "
+      "dataset.params.memory_limit_mb is {:.6g}; this machine or its container has {:.0f}, and the "
       "images need more",
       limit_ / kBytesPerMb, memory / kBytesPerMb);
 }

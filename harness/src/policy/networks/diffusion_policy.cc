@@ -33,9 +33,8 @@ DenoiserChannels DenoiserChannels::FromConfig(const Config& params, const Policy
   int max_prefix = 0;
   const ConfigKeys keys(params);
   keys("max_prefix", &max_prefix, 0, spec.horizons.n_action_steps - 1,
-       "train with up to this many first actions of the chunk given, so that a plan "
-       "can continue the actions that are executed while it is computed "
-       "(training-time RTC); 0 = off");
+       "train with up to this many first actions of the chunk given, so that a plan can continue "
+       "the actions that are executed while it is computed (training-time RTC); 0 = off");
   const std::int64_t action_dim = spec.shape_meta.action_dim();
   if (!is_global) {
     if (max_prefix == 0) return {.inpaints_obs = true, .sample = action_dim + obs_feature_dim};

@@ -48,7 +48,7 @@ void RunViewer(PlayerThreadOptions options, const std::filesystem::path& screens
     if (status.is_over && !was_over) PrintEnded(status);
   }
   if (screenshot.empty()) return;
-  core::WriteOutput(screenshot, std::string_view(media::EncodePng(window.Capture())));
+  core::WriteOutput(screenshot, media::EncodePng(window.Capture()));
 }
 
 }  // namespace dp_bench::view

@@ -247,8 +247,7 @@ TEST(Workspace, NumberOfLoaderThreadsChangesNothing) {
     Workspace(FakeParts(config, dataset, scratch.path() / n)).Run({});
   }
   EXPECT_EQ(DifferingFiles(scratch.path() / "0", scratch.path() / "3"),
-            "checkpoints/latest/config.json "
-            "checkpoints/latest/manifest.json ");
+            "checkpoints/latest/config.json checkpoints/latest/manifest.json ");
 }
 
 TEST(Workspace, KeepsTheBestCheckpointsAndTheLatest) {
