@@ -28,9 +28,14 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
 /// That version; empty if the folder does not say it. Throws as FindTaskMismatches.
 std::string EnvVersionOf(const run::RunFolder& folder);
 
+/// Why the episodes of two results of other programs are not of the same tasks; empty if they are,
+/// or if each is of one task at most. The seeds of several tasks count on from task to task, so
+/// equal ones would be of different tasks.
+std::string WhyOtherTasks(const run::RunFolder& a, const run::RunFolder& b);
+
 /// Why equal seeds of the two need not mean equal starts; empty if they do. Seeds that different
 /// programs numbered are not the same, and some programs write none. Outcomes that are not a
-/// function of the seed (run/manifest.h) cannot be paired either.
+/// function of the seed (run/manifest.h) cannot be paired either, nor those of WhyOtherTasks.
 std::string WhyUnpaired(const run::RunFolder& a, const run::RunFolder& b);
 
 /// For a user who knows that equal seeds mean equal starts, or equal places where a file has none.
