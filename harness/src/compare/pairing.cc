@@ -267,6 +267,16 @@ PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
   return outcomes;
 }
 
+void RequireDistinctSeeds(const run::RunFolder& run) {
+  try {
+    IndexSplit(run.episodes, "test", "first");
+  } catch (Error& fault) {
+    const bool is_ours = run.seed_origin.empty();
+    fault.AddContext("in " + (is_ours ? run.path / run::kEpisodesFile : run.path).string());
+    throw;
+  }
+}
+
 std::uint64_t TaskOf(const run::RunFolder& run, const run::EpisodeRecord& record) {
   return run.tasks.size() > 1 ? record.seed / run::kSeedsPerTask : 0;
 }

@@ -86,6 +86,9 @@ struct PairedOutcomes {
 PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
                           std::span<const run::EpisodeRecord> b, std::string_view split = "test");
 
+/// Throws Error{kData} naming the file if a run has two test episodes with the same seed.
+void RequireDistinctSeeds(const run::RunFolder& run);
+
 /// The number of the task of an episode; 0 for a run of one task.
 std::uint64_t TaskOf(const run::RunFolder& run, const run::EpisodeRecord& record);
 
