@@ -180,7 +180,7 @@ std::optional<nlohmann::json> AnswerAllocation(const CompareVerbOptions& options
   }
   const auto budgets = compare::Allocate(table, ranking, options.n_allocated);
   nlohmann::json json = compare::ToJson(table, budgets);
-  core::PrintResult("{}", report::AllocationText(json, ranking));
+  core::PrintResult("{}", report::AllocationText(json, table, ranking));
   return json;
 }
 
