@@ -120,6 +120,9 @@ expect_json 'found["simulated"]["n"] == 10 and found["real_alone"]["n"] == 3 and
 printf 'seed,success\n7,1\n' >elsewhere.csv
 expect_exit 4 "'a' and 'elsewhere.csv' share no test seed" "${compare[@]}" a --real elsewhere.csv --json unpaired.json
 [ ! -e unpaired.json ] || fail "an answer without a shared seed"
+printf 'seed,success,task\n0,0,lift\n0,1,push\n' >tasks.csv
+expect_exit 4 "tasks.csv has the tasks lift, push, result.csv has no names of tasks" "${compare[@]}" tasks.csv --real result.csv
+expect_exit 0 "unpaired: tasks.csv has the tasks lift, push" "${compare[@]}" tasks.csv result.csv
 expect_exit 2 "--real needs one run" "${compare[@]}" a b --real real.csv
 expect_exit 2 "give one" "${compare[@]}" a --real real.csv --published 5/10
 expect_json '0 < found["n_episodes"] <= 6 and found["policies"][0]["n_more"] == found["policies"][1]["n_more"] > 0' \

@@ -75,6 +75,7 @@ void RequireOutcomes(const run::RunFolder& run) {
         "or evaluation (dp_bench eval).",
         run.path.string());
   }
+  RequireDistinctSeeds(run);
   if (summary.n_failed < summary.n_episodes) return;
   const auto broken = std::ranges::find_if(run.episodes, [](const run::EpisodeRecord& record) {
     return record.split == "test" && record.has_failed();

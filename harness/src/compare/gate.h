@@ -21,7 +21,8 @@ namespace dp_bench::compare {
 /// the "outcome_class" of the manifest, and one line per test episode: seed, success, score,
 /// broken, trace hash. With another `decided_by` than success (graded_score.h) also that, and for
 /// time_to_success the "horizon" and the "success_step" of each line. Throws Error{kData} if the
-/// run has no test episodes, config.json or manifest.json, or not the scores that should decide.
+/// run has no test episodes or two with the same seed, no config.json or manifest.json, or not the
+/// scores that should decide.
 std::string BaselineJson(const run::RunFolder& run, std::string_view decided_by = "success");
 
 /// Reads the file as the run folder that it represents; path() is the file's path. Throws

@@ -10,6 +10,7 @@
 
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/list_some.h"
 #include "run/foreign_result.h"
 #include "run/manifest.h"
 #include "run/run_files.h"
@@ -163,6 +164,16 @@ void AssumeSameSeeds(std::vector<run::RunFolder>* folders) {
   }
 }
 
+std::string WhyOtherTasks(const run::RunFolder& a, const run::RunFolder& b) {
+  constexpr std::size_t kListed = 5;
+  if (a.tasks == b.tasks || std::max(a.tasks.size(), b.tasks.size()) < 2) return "";
+  const auto tasks = [](const run::RunFolder& folder) {
+    return folder.tasks.empty() ? "no names of tasks"
+                                : "the tasks " + core::ListSome(folder.tasks, kListed);
+  };
+  return fmt::format("{} has {}, {} has {}", a.path.string(), tasks(a), b.path.string(), tasks(b));
+}
+
 std::string WhyUnpaired(const run::RunFolder& a, const run::RunFolder& b) {
   for (const run::RunFolder* folder : {&a, &b}) {
     if (!folder->has_seeds) {
@@ -176,7 +187,7 @@ std::string WhyUnpaired(const run::RunFolder& a, const run::RunFolder& b) {
       return fmt::format("{}: {}", folder->path.string(), run::Describe(*certificate));
     }
   }
-  if (a.seed_origin == b.seed_origin) return "";
+  if (a.seed_origin == b.seed_origin) return WhyOtherTasks(a, b);
   const auto name = [](const run::RunFolder& folder) {
     return folder.seed_origin.empty() ? std::string("dp_bench") : folder.seed_origin;
   };
@@ -254,6 +265,16 @@ PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
     }
   }
   return outcomes;
+}
+
+void RequireDistinctSeeds(const run::RunFolder& run) {
+  try {
+    IndexSplit(run.episodes, "test", "first");
+  } catch (Error& fault) {
+    const bool is_ours = run.seed_origin.empty();
+    fault.AddContext("in " + (is_ours ? run.path / run::kEpisodesFile : run.path).string());
+    throw;
+  }
 }
 
 std::uint64_t TaskOf(const run::RunFolder& run, const run::EpisodeRecord& record) {

@@ -28,9 +28,14 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
 /// That version; empty if the folder does not say it. Throws as FindTaskMismatches.
 std::string EnvVersionOf(const run::RunFolder& folder);
 
+/// Why the episodes of two results of other programs are not of the same tasks; empty if they are,
+/// or if each is of one task at most. The seeds of several tasks count on from task to task, so
+/// equal ones would be of different tasks.
+std::string WhyOtherTasks(const run::RunFolder& a, const run::RunFolder& b);
+
 /// Why equal seeds of the two need not mean equal starts; empty if they do. Seeds that different
 /// programs numbered are not the same, and some programs write none. Outcomes that are not a
-/// function of the seed (run/manifest.h) cannot be paired either.
+/// function of the seed (run/manifest.h) cannot be paired either, nor those of WhyOtherTasks.
 std::string WhyUnpaired(const run::RunFolder& a, const run::RunFolder& b);
 
 /// For a user who knows that equal seeds mean equal starts, or equal places where a file has none.
@@ -80,6 +85,9 @@ struct PairedOutcomes {
 /// is left out. Throws Error{kData} if a run has two episodes with the same seed.
 PairedOutcomes PairBySeed(std::span<const run::EpisodeRecord> a,
                           std::span<const run::EpisodeRecord> b, std::string_view split = "test");
+
+/// Throws Error{kData} naming the file if a run has two test episodes with the same seed.
+void RequireDistinctSeeds(const run::RunFolder& run);
 
 /// The number of the task of an episode; 0 for a run of one task.
 std::uint64_t TaskOf(const run::RunFolder& run, const run::EpisodeRecord& record);

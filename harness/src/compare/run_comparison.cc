@@ -156,13 +156,7 @@ run::RunFolder RequireComparable(run::RunFolder run) {
         "{} has no test episodes; expected the folder of a run or of an evaluation, with {}",
         run.path.string(), run::kEpisodesFile);
   }
-  try {
-    PairBySeed(run.episodes, run.episodes);
-  } catch (Error& fault) {
-    const bool is_ours = run.seed_origin.empty();
-    fault.AddContext("in " + (is_ours ? run.path / run::kEpisodesFile : run.path).string());
-    throw;
-  }
+  RequireDistinctSeeds(run);
   return run;
 }
 

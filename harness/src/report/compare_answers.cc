@@ -30,7 +30,8 @@ std::string RealRateText(const compare::RealRate& rate) {
   return Render("real_rate.txt", shown);
 }
 
-std::string AllocationText(nlohmann::json allocation, const compare::SuiteRanking& ranking) {
+std::string AllocationText(nlohmann::json allocation, const compare::SuiteTable& table,
+                           const compare::SuiteRanking& ranking) {
   constexpr std::size_t kMostCommands = 20;
   nlohmann::json commands = nlohmann::json::array();
   std::size_t n_commands = 0;
@@ -47,8 +48,13 @@ std::string AllocationText(nlohmann::json allocation, const compare::SuiteRankin
   allocation["commands"] = std::move(commands);
   allocation["n_more_commands"] =
       n_commands > kMostCommands ? nlohmann::json(n_commands - kMostCommands) : nlohmann::json();
-  allocation["is_decided"] = std::ranges::all_of(
-      ranking.pairs, [](const compare::SuitePair& pair) { return pair.ranked.is_different; });
+  // a policy that lacks cells has no letters, and gets nothing
+  allocation["is_decided"] =
+      std::ranges::all_of(ranking.pairs, [&](const compare::SuitePair& pair) {
+        return pair.ranked.is_different ||
+               ranking.PlaceOf(table.policies[pair.ranked.a]) == nullptr ||
+               ranking.PlaceOf(table.policies[pair.ranked.b]) == nullptr;
+      });
   return Render("allocation.txt", allocation);
 }
 

@@ -18,6 +18,7 @@ std::string PublishedText(const compare::PublishedCheck& check, std::size_t n_ru
 std::string RealRateText(const compare::RealRate& rate);
 
 /// `allocation`: from compare::ToJson.
-std::string AllocationText(nlohmann::json allocation, const compare::SuiteRanking& ranking);
+std::string AllocationText(nlohmann::json allocation, const compare::SuiteTable& table,
+                           const compare::SuiteRanking& ranking);
 
 }  // namespace dp_bench::report

@@ -147,7 +147,10 @@ Json EffectsJson(const run::PerturbationEffects& effects) {
   for (const run::PerturbedArm& arm : effects.arms) {
     Json row = ArmJson(arm.name, arm.folder, arm.result);
     row["rate_effect"] = EffectText(arm.success_rate);
-    row["score_effect"] = EffectText(arm.score);
+    // equal differences say nothing about other seeds, unless no episode changed at all
+    const bool has_no_spread = arm.score.low == arm.score.high && arm.n_changed != 0;
+    row["score_effect"] = has_no_spread ? fmt::format("{:+.3f} (no spread)", arm.score.difference)
+                                        : EffectText(arm.score);
     row["changed"] = arm.n_changed ? Json(*arm.n_changed) : Json("unknown");
     row["n_pairs"] = arm.n_pairs > 0 ? Json(arm.n_pairs) : Json();
     arms.push_back(row);

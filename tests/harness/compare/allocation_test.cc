@@ -64,7 +64,7 @@ TEST(AllocateTest, CountsTheEpisodesOfAllTasksAndTrainings) {
   EXPECT_EQ(json["n_episodes"], 9);
   EXPECT_EQ(json["policies"][0]["cells"][2]["next_seed"], 100002);
   EXPECT_EQ(json["policies"][0]["cells"][2]["n_test"], 4);
-  EXPECT_THAT(report::AllocationText(json, RankingOf(table)),
+  EXPECT_THAT(report::AllocationText(json, table, RankingOf(table)),
               HasSubstr("dp_bench eval --resume cells/weak/reach env_runner.n_test=4\n"));
 }
 
@@ -75,14 +75,29 @@ TEST(AllocateTest, HasNothingToDoIfAllAreToldApart) {
   const SuiteRanking ranking = RankingOf(table);
   const std::vector<PolicyBudget> budgets = Allocate(table, ranking, 1000);
   EXPECT_TRUE(budgets.empty());
-  EXPECT_THAT(report::AllocationText(ToJson(table, budgets), ranking),
+  EXPECT_THAT(report::AllocationText(ToJson(table, budgets), table, ranking),
+              HasSubstr("all policies are told apart"));
+}
+
+// A pair with "middle" stays open, but it lacks a task and so has no letters.
+TEST(AllocateTest, APolicyThatLacksCellsDoesNotCount) {
+  SuiteTable table = ThreePolicies();
+  table.tasks.push_back({"u", ""});
+  table.cells.push_back(Cell("low", "u", Times(10, "0001")));
+  table.cells.push_back(Cell("best", "u", Times(40, "1")));
+  table.missing = {{"middle", "u", 42}};
+  const SuiteRanking ranking = RankingOf(table);
+  const std::vector<PolicyBudget> budgets = Allocate(table, ranking, 1000);
+  EXPECT_TRUE(budgets.empty());
+  EXPECT_THAT(report::AllocationText(ToJson(table, budgets), table, ranking),
               HasSubstr("all policies are told apart"));
 }
 
 TEST(AllocateTest, SaysWhenTheBudgetIsTooSmall) {
   const SuiteTable table = ThreePolicies();
-  EXPECT_THAT(report::AllocationText(ToJson(table, std::vector<PolicyBudget>{}), RankingOf(table)),
-              HasSubstr("too few episodes for one more seed"));
+  EXPECT_THAT(
+      report::AllocationText(ToJson(table, std::vector<PolicyBudget>{}), table, RankingOf(table)),
+      HasSubstr("too few episodes for one more seed"));
 }
 
 TEST(AllocateTest, TakesRunsOfOneTask) {
@@ -94,7 +109,7 @@ TEST(AllocateTest, TakesRunsOfOneTask) {
   const std::vector<PolicyBudget> budgets = Allocate(table, RankingOf(table), 6);
   ASSERT_EQ(budgets.size(), 2U);
   EXPECT_EQ(budgets[0].n_more, 3);
-  const std::string text = report::AllocationText(ToJson(table, budgets), RankingOf(table));
+  const std::string text = report::AllocationText(ToJson(table, budgets), table, RankingOf(table));
   EXPECT_THAT(text, HasSubstr("dp_bench eval --resume runs/a env_runner.n_test=7\n"));
   EXPECT_THAT(text, testing::Not(HasSubstr("--resume b.csv")));
 }

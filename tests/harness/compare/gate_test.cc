@@ -289,6 +289,10 @@ TEST_F(Gate, RefusesWhatIsNoBaseline) {
   EXPECT_THAT(fault(R"({"format": "dp_bench.baseline.v1", "config": {}, "env_plugin": null,
                         "episodes": []})"),
               HasSubstr("without episodes"));
+  run::RunFolder twice = Baseline("ss");
+  twice.episodes[1].seed = twice.episodes[0].seed;
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { BaselineJson(twice); }),
+              HasSubstr("two test episodes of seed 1"));
   run::RunFolder bare = Baseline("s");
   bare.config.clear();
   EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { BaselineJson(bare); }),

@@ -8,6 +8,7 @@
 
 #include "harness/compare/run_folders.h"
 #include "report/comparison_report.h"
+#include "run/foreign_result.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -128,6 +129,23 @@ TEST(UnpairedComparison, NamesTasksThatDiffer) {
   ASSERT_EQ(FindTaskMismatches(a, b).size(), 1U);
   EXPECT_EQ(FindTaskMismatches(a, b)[0].a, "lift, push");
   EXPECT_TRUE(FindTaskMismatches(a, {}).empty());
+}
+
+// The second task of one is the first of the other, under the same seeds.
+TEST(UnpairedComparison, SeedsOfOtherListsOfTasksAreNotPaired) {
+  const auto read = [](const char* name, const char* rows) {
+    return run::ParseForeignResult(rows, name);
+  };
+  const run::RunFolder both = read("both.csv", "seed,success,task\n0,0,lift\n0,1,push\n1,1,push");
+  const run::RunFolder one = read("one.csv", "seed,success,task\n0,1,push\n1,1,push");
+  const run::RunFolder none = read("none.csv", "seed,success\n0,1\n1,1");
+  EXPECT_EQ(WhyUnpaired(both, one),
+            "both.csv has the tasks lift, push, one.csv has the tasks push");
+  EXPECT_EQ(WhyUnpaired(none, both),
+            "none.csv has no names of tasks, both.csv has the tasks lift, push");
+  EXPECT_EQ(WhyUnpaired(both, both), "");
+  EXPECT_EQ(WhyUnpaired(one, none), "");
+  EXPECT_FALSE(CompareRuns({both, none}, {}).candidates[0].is_paired());
 }
 
 TEST_F(CompareRunsTest, NotesATrainingThatSawTheSeeds) {

@@ -52,6 +52,18 @@ TEST(ResultTable, SaysThatNoEpisodeIsLeftWithoutAPolicy) {
               testing::HasSubstr("the remote policy gave no actions; no episode is left\n"));
 }
 
+// The same score in all episodes, changed or not.
+TEST(EffectsTable, EqualDifferencesOfChangedEpisodesHaveNoInterval) {
+  const run::PerturbedArm equal = {
+      .name = "null", .score = {.difference = 0.0, .low = 0.0, .high = 0.0}, .n_changed = 0};
+  run::PerturbedArm changed = equal;
+  changed.name = "noise";
+  changed.n_changed = 3;
+  const std::string text = EffectsTable({.control = {}, .arms = {equal, changed}});
+  EXPECT_THAT(text, testing::ContainsRegex("null .* \\+0.000 \\(\\+0.000 to \\+0.000\\) +0\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("noise .* \\+0.000 \\(no spread\\) +3\n"));
+}
+
 TEST(ResultTable, ASplitThatDidNotRunHasNoRow) {
   run::RunResult result;
   result.records = {Episode("test", 100000, 1.0, true)};

@@ -131,13 +131,17 @@ std::optional<nlohmann::json> AnswerPublished(const CompareVerbOptions& options)
   return ToJson(check);
 }
 
-// None if the runs share no test seed.
+// None if the runs are of different tasks or share no test seed.
 std::optional<nlohmann::json> AnswerReal(const CompareVerbOptions& options) {
   if (options.folders.size() != 1) {
     throw UsageError("--real needs one run, the simulated one; found {}", options.folders.size());
   }
   const run::RunFolder simulated = ReadRuns(options.folders).front();
   const run::RunFolder real = compare::RequireComparable(run::ReadResult(options.real));
+  if (const std::string why = compare::WhyOtherTasks(simulated, real); !why.empty()) {
+    core::PrintStatus("not comparable: {}; give results of the same tasks\n", why);
+    return std::nullopt;
+  }
   const std::optional<compare::RealRate> rate = compare::BoundRealRate(simulated, real);
   if (!rate) {
     core::PrintStatus(
@@ -175,7 +179,7 @@ std::optional<nlohmann::json> AnswerAllocation(const CompareVerbOptions& options
   }
   const auto budgets = compare::Allocate(table, ranking, options.n_allocated);
   nlohmann::json json = compare::ToJson(table, budgets);
-  core::PrintResult("{}", report::AllocationText(json, ranking));
+  core::PrintResult("{}", report::AllocationText(json, table, ranking));
   return json;
 }
 
