@@ -12,7 +12,6 @@
 #include <string_view>
 #include <utility>
 
-#include "core/thread_pool.h"
 #include "data/lerobot/statistics.h"
 #include "data/reader/chunk_grid.h"
 #include "dp_bench/config_keys.h"
@@ -399,7 +398,7 @@ void LeRobotDataset::OpenCameras() {
     largest = std::max(largest, bytes);
   }
   if (largest == 0.0) return;
-  const double n_threads = core::ResolveThreadCount(0);
+  const double n_threads = reader::NumDecoderThreads();
   const double max_idle = std::floor(
       std::clamp(room * kStreamShare / stream_bytes, 1.0, std::min(kMaxStreams, 2.0 * n_threads)));
   const double cache_bytes = std::min(room - max_idle * stream_bytes, image_bytes);

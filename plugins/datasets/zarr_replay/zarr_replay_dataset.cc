@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "core/thread_pool.h"
 #include "dp_bench/config_keys.h"
 #include "dp_bench/error.h"
 
@@ -208,7 +207,7 @@ void ZarrReplayDataset::Load(const zarr::ZarrArray& array, DType target,
   memory_.Hold(bytes, array.Describe(), scratch);
   *buffer = reader::PageBuffer(static_cast<std::size_t>(bytes));
   const double room = memory_.all() - memory_.held();
-  const double n_threads = core::ResolveThreadCount(0);
+  const double n_threads = reader::NumDecoderThreads();
   array.Load(target, static_cast<int>(std::clamp(room / std::max(1.0, scratch), 1.0, n_threads)),
              buffer->bytes());
 }

@@ -10,6 +10,7 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/machine.h"
+#include "core/thread_pool.h"
 
 namespace dp_bench::reader {
 namespace {
@@ -86,6 +87,8 @@ KeyConfigs CompleteKeys(const KeyConfigs& asked, const std::function<const KeyCo
 }
 
 double MemoryBudget::Counted(double bytes) const { return std::max(0.0, bytes - n_uncounted_); }
+
+int NumDecoderThreads() { return core::ResolveThreadCount(0); }
 
 void MemoryBudget::Hold(double bytes, const std::string& what, double scratch) {
   const double needed = Counted(held_ + bytes + scratch);

@@ -67,6 +67,9 @@ KeyConfigs CompleteKeys(const KeyConfigs& asked, const std::function<const KeyCo
 /// "low_dim", "rgb" or "depth", or else nothing.
 std::optional<KeyType> ParseKeyType(std::string_view name);
 
+/// How many threads decode at once: one per processor that this process may use.
+int NumDecoderThreads();
+
 /// What a reader may hold in memory: the param memory_limit_mb.
 class MemoryBudget {
  public:
