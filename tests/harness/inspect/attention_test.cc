@@ -228,7 +228,7 @@ TEST(Attention, ADemonstrationIsObservedUpToItsStepAndPaddedBeforeItsStart) {
   const auto first_of = [&](std::int64_t episode, std::int64_t step) {
     const control::RecordedObs recorded = ObsOfDemonstration(dataset, spec, episode, step);
     const auto values = recorded.obs.at("state").as<float>();  // the dataset's are float64
-    return std::vector<double>{values[0], values[3]};  // of both steps
+    return std::vector<double>{values[0], values[3]};          // of both steps
   };
   EXPECT_THAT(first_of(0, 0), ElementsAre(0.0, 0.0));
   EXPECT_THAT(first_of(0, 3), ElementsAre(20.0, 30.0));

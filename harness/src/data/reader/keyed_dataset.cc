@@ -86,9 +86,9 @@ KeyConfigs CompleteKeys(const KeyConfigs& asked, const std::function<const KeyCo
   return complete;
 }
 
-double MemoryBudget::Counted(double bytes) const { return std::max(0.0, bytes - n_uncounted_); }
-
 int NumDecoderThreads() { return core::ResolveThreadCount(0); }
+
+double MemoryBudget::Counted(double bytes) const { return std::max(0.0, bytes - n_uncounted_); }
 
 void MemoryBudget::Hold(double bytes, const std::string& what, double scratch) {
   const double needed = Counted(held_ + bytes + scratch);
