@@ -113,8 +113,8 @@ struct OutcomeConditions {
 };
 
 /// "no pictures, x86-64 with AVX2 and FMA", "pictures, AMD EPYC", "no pictures, NVIDIA H200, AMD
-/// EPYC". It holds for policies built on dp_bench_policy; others may use operators of LibTorch that round
-/// differently from processor to processor.
+/// EPYC". It holds for policies built on dp_bench_policy; others may use operators of LibTorch that
+/// round differently from processor to processor.
 std::string OutcomeClass(const OutcomeConditions& conditions);
 
 /// The class in a manifest's text; empty if it has none.

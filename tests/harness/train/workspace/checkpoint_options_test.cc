@@ -273,8 +273,8 @@ TEST(TopK, AValidationLossWithoutValidationEpisodesIsRefusedToo) {
   json["dataset"]["val_ratio"] = 0.0;
   EXPECT_THAT(MessageOf(ErrorCode::kConfig,
                         [&] {
-                          const Workspace workspace(FakeParts(Config::FromJson(json.dump()),
-                                                              dataset, scratch.path()));
+                          const Workspace workspace(
+                              FakeParts(Config::FromJson(json.dump()), dataset, scratch.path()));
                         }),
               HasSubstr("dataset.val_ratio leaves no validation episode"));
 }
