@@ -46,6 +46,9 @@ for other in realtime=false:env_runner.realtime=true,--delays chunking.delay=0:e
   IFS=, read -r given list <<<"${other#*:}"
   expect_exit 2 "and so does the config: set env_runner.${other%%:*}" "${evaluate[@]}" --output refused_grid "$list" 0 "$given"
 done
+expect_exit 0 "of_delays/delays.html" "${evaluate[@]}" --output of_delays --delays 0 env_runner.chunking.delay=3
+expect_exit 2 "begin again in another --output, and set env_runner.chunking.delay=0" \
+  "$dp_bench" eval --resume of_delays --latencies 0
 
 echo "interrupted, it continues, and has the curve of one that was not"
 expect_stopped stopped "repeat the command with --resume stopped" "${evaluate[@]}" env_runner.n_test=60 --latencies 0,150

@@ -75,6 +75,10 @@ train_briefly "$dp_bench" "$2" often env_runner.chunking.execute=4
 start_server --checkpoint often
 grep -q "executes 4 of the 8 actions of a plan.*serve does neither: answers are plans" serve.txt || fail "$(cat serve.txt)"
 stop_server
+train_briefly "$dp_bench" "$2" mean env_runner.chunking.execute=4 temporal_ensemble_coeff=0.01
+start_server --checkpoint mean
+! grep "env_runner.chunking" serve.txt || fail "ensembling plans at every step, whatever execute is"
+stop_server
 
 echo "delays of a remote policy: repeatable, and those of its checkpoint if no samples are drawn"
 grid=("${runner[@]}" env_runner.max_steps=60 --delays 0,2 --execute 4 --chunking naive,bid,state_roll_forward

@@ -110,14 +110,16 @@ void WarnOfChunking(const Config& config, const Horizons& horizons,
   const control::ChunkingConfig chunking =
       control::EnvRunnerConfig::FromConfig(config.Sub("env_runner")).chunking;
   const int n = horizons.n_action_steps;
-  const int n_executed = chunking.execute > 0 ? chunking.execute : n;
-  if (chunking.method == control::ChunkingMethod::kNaive && n_executed == n) return;
+  const bool is_ensembling = horizons.temporal_ensemble_coeff.has_value();  // at every step
+  const int n_executed = is_ensembling ? 1 : chunking.execute > 0 ? chunking.execute : n;
+  const bool is_usual = is_ensembling || n_executed == n;
+  if (chunking.method == control::ChunkingMethod::kNaive && is_usual) return;
   core::LogWarning(
       "eval of this checkpoint has env_runner.chunking.method={} and executes {} of the {} actions "
       "of a plan, as its config says; serve does neither: {}",
       control::Name(chunking.method), n_executed, n,
       protocol.gives_single_actions()
-          ? "it hands out all actions of each plan"
+          ? "it joins plans as an evaluation without these keys"
           : "answers are plans as they are, and clients choose what they execute");
 }
 

@@ -52,8 +52,9 @@ void RequireMethods(const std::vector<std::string>& methods) {
   }
 }
 
-// A point of no delay would have that of the config.
-void RequireNoOtherLatency(const DelayGrid& grid, const control::EnvRunnerConfig& runner) {
+// A point of no delay would have that of the config. A resumed grid keeps its config.
+void RequireNoOtherLatency(const DelayGrid& grid, const control::EnvRunnerConfig& runner,
+                           bool is_resumed) {
   const char* setting = nullptr;
   if (!grid.delays.empty() && runner.realtime > 0.0) setting = "realtime=false";
   if (!grid.latencies_ms.empty() && runner.chunking.delay > 0) setting = "chunking.delay=0";
@@ -61,8 +62,8 @@ void RequireNoOtherLatency(const DelayGrid& grid, const control::EnvRunnerConfig
   if (setting == nullptr) return;
   throw UsageError(
       "the points of --delays and --latencies say how long a plan takes, and so does the config: "
-      "set env_runner.{}",
-      setting);
+      "{}set env_runner.{}",
+      is_resumed ? "begin again in another --output, and " : "", setting);
 }
 
 // The folder of a point is named by what differs.
@@ -309,7 +310,7 @@ int EvaluateDelayGrid(CheckpointEvaluationOptions options, const DelayGrid& grid
   if (!options.resume.empty()) points = TakeSubject(options.resume, &options);
   const task::Experiment experiment(WithConfig(options));
   const control::EnvRunnerConfig runner = experiment.runner();
-  RequireNoOtherLatency(grid, runner);
+  RequireNoOtherLatency(grid, runner, !options.resume.empty());
   const Horizons& horizons = experiment.spec().horizons;
   const GridSettings settings = {
       .factor = runner.realtime > 0.0 ? runner.realtime : 1.0,
