@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -186,10 +186,9 @@ TEST(SuiteRankingTest, TwentyPoliciesOnFiftyTasksTakeLessThanTwoSeconds) {
       table.cells.push_back(Cell(table.policies.back(), task.name, successes));
     }
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of the processor: others may use it too
   const SuiteRanking ranking = RankingOf(table);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   RecordProperty("seconds", std::to_string(seconds));
   EXPECT_LT(seconds, 2.0);
   EXPECT_EQ(ranking.places.size(), 20U * 51U);
