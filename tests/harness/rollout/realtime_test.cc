@@ -102,7 +102,8 @@ TEST_F(RealtimeTest, APlanForALaterTimeIsExecutedAtThatTime) {
                                            const control::PlanRow& plan, std::span<float> chunk) {
     const auto passed = plan.env_step == 0 ? 0 : static_cast<std::size_t>(plan.delay);
     for (std::size_t i = 0; i < chunk.size(); ++i) {
-      chunk[i] = static_cast<float>(plan.env_step + passed + i / 2);  // the step it is meant for
+      const std::size_t step = plan.env_step + passed + i / 2;  // the step it is meant for
+      chunk[i] = static_cast<float>(step);
     }
   });
   runner.Run(planner);
