@@ -190,6 +190,12 @@ RunFolder ReadFiles(const fs::path& path) {
   return folder;
 }
 
+// "kuavo_dualarm, pick_place".
+std::string WithTask(const std::string& world, const Json& config) {
+  const std::string task = core::TextAt(config, "/env/params/task");
+  return world.empty() || task.empty() ? world : world + ", " + task;
+}
+
 }  // namespace
 
 fs::path RunFolder::config_file() const { return path / kConfigFile; }
@@ -252,18 +258,17 @@ std::vector<std::string> SplitsOf(const RunFolder& folder) {
 
 std::string TaskTitle(const RunFolder& folder) {
   const Json config = core::TryParseJson(folder.config);
-  const std::string env = core::TextAt(config, "/env/plugin");
-  const std::string task = core::TextAt(config, "/env/params/task");
-  return env.empty() || task.empty() ? env : env + ", " + task;
+  return WithTask(core::TextAt(config, "/env/plugin"), config);
 }
 
 std::string RunTitle(const RunFolder& folder) {
   const Json config = core::TryParseJson(folder.config);
   const std::string policy = core::TextAt(config, "/policy/plugin");
-  // a name of its own says more than an env plugin that has many tasks
+  // a name of its own says more than an env plugin that has many worlds
   const std::string name = core::TextAt(config, "/name");
-  const bool has_own_name = !name.empty() && !name.starts_with(core::TextAt(config, "/env/plugin"));
-  const std::string task = has_own_name ? name : TaskTitle(folder);
+  const std::string env = core::TextAt(config, "/env/plugin");
+  const bool has_own_name = !name.empty() && !name.starts_with(env);
+  const std::string task = WithTask(has_own_name ? name : env, config);
   if (policy.empty() || task.empty()) return fs::absolute(folder.path).filename().string();
   return fmt::format("{} on {}", policy, task);
 }

@@ -83,7 +83,8 @@ std::vector<std::string> SplitsOf(const RunFolder& folder);
 /// "kuavo_dualarm, pick_place": env and task of the config; empty without an env.
 std::string TaskTitle(const RunFolder& folder);
 
-/// "transformer on kuavo_dualarm, pick_place", or the folder's name if the config does not say.
+/// "transformer on kuavo_dualarm, pick_place", "unet_hybrid on metaworld, push-v3", or the folder's
+/// name if the config does not say.
 std::string RunTitle(const RunFolder& folder);
 
 }  // namespace dp_bench::run

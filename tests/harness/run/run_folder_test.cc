@@ -104,6 +104,21 @@ TEST_F(RunFolderTest, ALogThatIsTooLargeCostsOnlyTheCurves) {
   RequireFinished(run);
 }
 
+TEST(RunTitle, NamesTheWorldAndTheTask) {
+  const auto title = [](const char* name, const char* env, const char* task) {
+    RunFolder folder;
+    folder.config = nlohmann::json{{"name", name},
+                                   {"policy", {{"plugin", "act"}}},
+                                   {"env", {{"plugin", env}, {"params", {{"task", task}}}}}}
+                        .dump();
+    return RunTitle(folder);
+  };
+  EXPECT_EQ(title("metaworld", "gymnasium", "push-v3"), "act on metaworld, push-v3");
+  EXPECT_EQ(title("kuavo_rgbd", "kuavo", "lift"), "act on kuavo, lift");
+  EXPECT_EQ(title("ogbench_cube", "gymnasium", ""), "act on ogbench_cube");
+  EXPECT_EQ(title("", "pusht", ""), "act on pusht");
+}
+
 TEST(StaysBelow, RefusesWhatLeavesTheFolder) {
   EXPECT_TRUE(StaysBelow("media/test_1.mp4"));
   EXPECT_TRUE(StaysBelow("a/../b"));
