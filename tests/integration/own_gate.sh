@@ -59,7 +59,11 @@ verify() {  # verify CODE VERDICT OUTPUT ARGUMENTS...
 }
 verify 0 PASS unchanged --checkpoint "$policy" env_runner.n_test=8
 verify 3 INCONCLUSIVE bf16 --checkpoint "$policy" policy.weights=bf16 env_runner.n_test=10
-verify 1 FAIL damaged_verified --checkpoint damaged env_runner.n_test=20
+verify 1 FAIL damaged_verified --checkpoint damaged env_runner.n_test=400
+n_played=$(wc -l <damaged_verified/episodes.jsonl)
+[ "$n_played" -lt 100 ] || fail "the verdict took $n_played seeds"
+[ "$(wc -l <damaged_verified_reference/episodes.jsonl)" = "$n_played" ] || fail "the reference played other seeds"
+verify 4 "NOT COMPARABLE" another_task_verified --checkpoint "$models/kuavo_pick_place_transformer" env_runner.n_test=400
 grep -q '"weights": *"bf16"' bf16/config.json || fail "the candidate's config does not have its weights"
 ! grep -q '"weights": *"bf16"' bf16_reference/config.json || fail "the reference has the candidate's weights"
 expect_exit 2 "nan is not a number" "$dp_bench" eval --checkpoint damaged --verify-against "$policy" --output refused \

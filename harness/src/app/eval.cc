@@ -165,8 +165,8 @@ void AddVerificationOptions(CLI::App* app, evaluate::VerificationOptions* verifi
                             std::initializer_list<CLI::Option*> refused) {
   CLI::Option* verify = AddFolder(
       app, "--verify-against", &verification->reference,
-      "Show on all test seeds that the success rate is not below that of this checkpoint, "
-      "which runs first, without the overrides of policy; exits like dp_bench gate");
+      "Show on the test seeds that the success rate is not below that of this checkpoint, "
+      "which runs without the overrides of policy; exits like dp_bench gate");
   verify->needs(app->get_option("--output"));
   for (CLI::Option* other : refused) verify->excludes(other);
   AddNumber(app, "--margin", &verification->margin, 0.001, 0.5,

@@ -5,6 +5,7 @@
 #include "app/light/verbs.h"
 #include "app/verbs.h"
 #include "evaluate/checkpoint_evaluation.h"
+#include "evaluate/verification.h"
 
 namespace dp_bench::app {
 

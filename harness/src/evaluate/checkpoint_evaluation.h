@@ -1,5 +1,5 @@
-// Evaluates a checkpoint into a run folder: once, which can be resumed after a kill; with each of
-// several perturbations; or until the gate has a verdict.
+// Evaluates a checkpoint into a run folder: once, which can be resumed after a kill; or with each
+// of several perturbations.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "compare/gate.h"
 #include "evaluate/evaluation.h"
 #include "evaluate/recorded_dataset.h"
 #include "run/episode_log.h"
@@ -109,12 +108,5 @@ int EvaluateWithArms(CheckpointEvaluationOptions options, const std::vector<std:
 /// remain a function of checkpoint, env, seed and config. The numbers in
 /// env_runner.chunking.latency.file get there too.
 void ProvideRealtimeLatency(CheckpointEvaluationOptions* options, core::Communicator& ranks);
-
-/// Rolls out the baseline's seeds block by block and judges after each block. Writes a run folder
-/// with these episodes. Returns none after a stop signal. Throws Error{kData} if the baseline's
-/// seeds are not consecutive, and what CheckpointEvaluation throws.
-std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions options,
-                                                  const run::RunFolder& baseline,
-                                                  const compare::GateRolloutPlan& plan);
 
 }  // namespace dp_bench::evaluate

@@ -1,13 +1,24 @@
-// A verdict on a policy that plans faster: dp_bench eval --verify-against. Fewer bits, fewer steps,
-// a student, another backend: all may cost success, and a test of actions does not show it.
+// Verdicts that need rollouts: of dp_bench gate on a checkpoint, and of dp_bench eval
+// --verify-against on a policy that plans faster. Fewer bits, fewer steps, a student, another
+// backend: all may cost success, and a test of actions does not show it.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
+#include "compare/gate.h"
 #include "evaluate/checkpoint_evaluation.h"
+#include "run/run_folder.h"
 
 namespace dp_bench::evaluate {
+
+/// Rolls out the baseline's seeds block by block and judges after each block. Writes a run folder
+/// with these episodes. Returns none after a stop signal. Throws Error{kData} if the baseline's
+/// seeds are not consecutive, and what CheckpointEvaluation throws.
+std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions options,
+                                                  const run::RunFolder& baseline,
+                                                  const compare::GateRolloutPlan& plan);
 
 struct VerificationOptions {
   std::filesystem::path reference;  // a checkpoint; empty: no verification
@@ -15,11 +26,11 @@ struct VerificationOptions {
   std::string more_seeds = "repeat it with a larger env_runner.n_test and --overwrite";  // advice
 };
 
-/// Rolls out the reference on all test seeds into the folder OUTPUT_reference, with the overrides
-/// of `options` except those of the policy. Then the candidate of `options` on the same seeds,
-/// until the gate has a verdict (compare/gate.h), into `options.output`. Writes verification.json
-/// there, and the verdict into the report of the candidate. Returns the exit code of the gate, or
-/// core::kExitInterrupted.
+/// Rolls out the reference and the candidate of `options` on the same seeds, a block of both at a
+/// time, until the gate has a verdict or the reference has all its test seeds. The reference has
+/// the overrides of `options` except those of the policy, and the folder OUTPUT_reference; the
+/// candidate has `options.output`. Writes verification.json there, and the verdict into the report
+/// of the candidate. Returns the exit code of the gate, or core::kExitInterrupted.
 int EvaluateVerified(const CheckpointEvaluationOptions& options,
                      const VerificationOptions& verification);
 
