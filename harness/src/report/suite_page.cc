@@ -91,7 +91,7 @@ Json CostJson(const compare::SuiteTable& table, const SuiteExtras& extras,
     ++n;
   }
   if (n == 0) return {};
-  return {{"cpu", core::FormatDuration(cpu_s)}, {"cpu_per_cell", core::FormatDuration(cpu_s / n)}};
+  return {{"cpu_per_cell", core::FormatDuration(cpu_s / n)}};
 }
 
 Json PolicyRows(const compare::SuiteTable& table, const SuiteExtras& extras,

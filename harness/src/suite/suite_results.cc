@@ -178,6 +178,20 @@ void SuiteResults::Take(std::size_t step) {
   }
 }
 
+// Of the processor time of a training for all tasks, for one of the cells that need it [s].
+double SuiteResults::ShareOfTraining(const SuiteStep& cell) const {
+  double share = 0.0;
+  for (const std::size_t training : cell.needs) {
+    if (steps_[training].kind != StepKind::kTrain) continue;
+    const auto cost = run::RunFolder{.path = steps_[training].product}.ReadCost();
+    const auto n_cells = std::ranges::count_if(steps_, [training](const SuiteStep& step) {
+      return std::ranges::find(step.needs, training) != step.needs.end();
+    });
+    if (cost) share += cost->cpu_s / static_cast<double>(n_cells);
+  }
+  return share;
+}
+
 compare::SuiteCell SuiteResults::Read(const SuiteStep& step) {
   const run::RunFolder run = run::ReadRunFolder(step.product);
   compare::SuiteCell cell = compare::OutcomesOf(run);
@@ -187,7 +201,10 @@ compare::SuiteCell SuiteResults::Read(const SuiteStep& step) {
   cell.config_sha256 = step.cell->config_sha256;
   cell.env_version = compare::EnvVersionOf(run);
   cell.folder = step.cell->folder;
-  if (const auto cost = run.ReadCost()) costs_[cell.folder] = *cost;
+  if (auto cost = run.ReadCost()) {
+    cost->cpu_s += ShareOfTraining(step);
+    costs_[cell.folder] = *cost;
+  }
   if (std::string video = VideoOf(run, cell.folder); !video.empty()) {
     videos_[cell.folder] = std::move(video);
   }

@@ -59,6 +59,7 @@ class SuiteResults {
   void TakeOwnFile();
   void TakeTable(const compare::SuiteTable& table);
   void KeepOthers(const compare::SuiteTable& own);
+  double ShareOfTraining(const SuiteStep& cell) const;
   compare::SuiteCell Read(const SuiteStep& step);
   void TakeExpert(const SuiteStep& step);
   void KeepExpert(const std::string& task, compare::SuiteExpert found);

@@ -12,6 +12,7 @@
 #include "core/atomic_file.h"
 #include "harness/compare/run_folders.h"
 #include "harness/compare/small_suite.h"
+#include "run/run_cost.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -104,6 +105,27 @@ TEST(SuiteResultsTest, TheEnvVersionOfACellIsThatOfItsRun) {
   const SuiteResults results(suite, steps, scratch.path(), {});
   ASSERT_EQ(results.Table().cells.size(), 1U);
   EXPECT_EQ(results.Table().cells[0].env_version, "1.2.0");
+}
+
+TEST(SuiteResultsTest, ATrainingForAllTasksIsPartOfTheCostOfItsCells) {
+  const ScratchFolder scratch;
+  const SuiteFile suite = SmallSuite();
+  std::vector<SuiteStep> steps = StepsOf(suite, scratch.path());
+  steps.push_back({.kind = StepKind::kTrain, .product = scratch.path() / "training"});
+  for (const std::size_t cell : {0, 1}) steps[cell].needs = {steps.size() - 1};
+  const auto add_cost = [](const std::filesystem::path& run, double cpu_s) {
+    std::filesystem::create_directories(run);
+    run::AddCost(run, {.cpu_s = cpu_s});
+  };
+  add_cost(scratch.path() / "training", 100.0);
+  for (const std::size_t cell : {0, 2}) {
+    steps[cell].kind = StepKind::kEvaluate;
+    add_cost(steps[cell].product, 3.0);
+    compare::WriteSmallRun(steps[cell].product, "ssff");
+  }
+  const auto costs = SuiteResults(suite, steps, scratch.path(), {}).Extras({}).costs;
+  EXPECT_EQ(costs.at(steps[0].cell->folder).cpu_s, 53.0);
+  EXPECT_EQ(costs.at(steps[2].cell->folder).cpu_s, 3.0);
 }
 
 TEST(SuiteResultsTest, ATableKeepsTheCellsThatAnotherProcessBrought) {
