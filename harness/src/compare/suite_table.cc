@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
@@ -111,7 +112,23 @@ bool IsOutcomes(const std::string& text) {
   return text.find_first_not_of("01") == std::string::npos;
 }
 
-// Of the outcomes of all training seeds, which share `n_units` test seeds.
+// How many test seeds say as much as those of these cells, of which a training seed may have fewer
+// than another (Kish 1965: the square of the sum of the weights over the sum of their squares).
+std::size_t CountTestSeeds(std::span<const SuiteCell* const> cells) {
+  std::map<std::uint64_t, double> weights;
+  for (const SuiteCell* cell : cells) {
+    for (std::uint64_t i = 0; i < cell->successes.size(); ++i) weights[cell->first_seed + i] += 1.0;
+  }
+  double sum = 0.0;
+  double squares = 0.0;
+  for (const auto& [seed, weight] : weights) {
+    sum += weight;
+    squares += weight * weight;
+  }
+  return squares > 0.0 ? static_cast<std::size_t>(sum * sum / squares) : 0;
+}
+
+// Of the outcomes of all training seeds on `n_units` test seeds.
 RateInterval RateOf(const std::string& outcomes, std::size_t n_units) {
   const auto n_success = static_cast<int>(std::ranges::count(outcomes, '1'));
   const auto n = static_cast<int>(outcomes.size());
@@ -263,7 +280,7 @@ std::vector<SuiteRate> RatesOf(const SuiteTable& table) {
         successes += cell->successes;
         at_end += cell->successes_at_end;
       }
-      const std::size_t n_units = cells.front()->successes.size();
+      const std::size_t n_units = CountTestSeeds(cells);
       SuiteRate rate = {
           .policy = policy, .task = task.name, .any_time = RateOf(successes, n_units)};
       rate.n_policy_faults = n_faults;

@@ -76,6 +76,15 @@ TEST(SuiteTableTest, TrainingSeedsOfATaskArePooledWithTheIntervalOfTheirTestSeed
   EXPECT_LT(half.high, WilsonInterval(3, 4).high);
 }
 
+TEST(SuiteTableTest, ATrainingSeedWithFewTestSeedsMakesTheIntervalNoWider) {
+  SuiteTable table = {.policies = {"p"}, .tasks = {{"a", ""}}};
+  table.cells = {Cell("p", "a", "11", 42), Cell("p", "a", "1111111111", 43)};
+  const double low = RatesOf(table)[0].any_time.low;
+  std::swap(table.cells[0], table.cells[1]);
+  EXPECT_EQ(RatesOf(table)[0].any_time.low, low);
+  EXPECT_EQ(low, WilsonIntervalOf(1.0, 9).low);  // 8 test seeds once and 2 twice: 12 * 12 / 16
+}
+
 TEST(SuiteTableTest, TasksWithoutAGroupAreNotAllTasks) {
   SuiteTable table = SmallTable();
   table.tasks[0].group = "";
