@@ -333,7 +333,20 @@ fs::path LeRobotWriter::VideoFile(const std::string& camera, std::int64_t episod
   return unfinished_->folder() / "videos" / camera / fmt::format("episode_{:06d}.mp4", episode);
 }
 
-// The notes of an episode are written last.
+// Of the files of an episode.
+json LeRobotWriter::SizesOf(std::int64_t episode) const {
+  const auto size = [](const fs::path& file) {
+    return fs::exists(file) ? static_cast<std::int64_t>(fs::file_size(file)) : -1;
+  };
+  json sizes = {{"data", size(EpisodeFile(episode))}};
+  for (const WrittenFeature& feature : dataset_.features) {
+    if (feature.is_video) sizes["videos"][feature.name] = size(VideoFile(feature.name, episode));
+  }
+  return sizes;
+}
+
+// The notes of an episode are written last. After a power cut they or the files may be shorter: to
+// make each one durable takes many times as long as to write it, and Finish does that.
 void LeRobotWriter::ReadEpisodes() {
   core::CreateFolders(EpisodeFile(0).parent_path());
   core::CreateFolders(NotesFile(0).parent_path());
@@ -342,9 +355,11 @@ void LeRobotWriter::ReadEpisodes() {
   }
   while (fs::exists(NotesFile(n_episodes()))) {
     const fs::path file = NotesFile(n_episodes());
-    const json notes = core::ReadJsonFile(file, kMaxNotesBytes);
+    const json notes = core::TryParseJson(core::ReadTextFile(file, kMaxNotesBytes));
+    if (notes.is_null()) return;
     const std::string name = file.string();
     const core::JsonView view(notes, name);
+    if (view.At("bytes").json() != SizesOf(n_episodes())) return;
     WrittenEpisode episode{.length = view.Get<std::int64_t>("length"),
                            .task = view.Get<std::string>("task")};
     for (const auto& [feature, statistics] : view.At("stats").Members()) {
@@ -453,14 +468,17 @@ void LeRobotWriter::EndEpisode() {
 
   const fs::path temporary = core::TemporaryFor(EpisodeFile(episode));
   table.Write(temporary);
-  reader::MoveDurably(temporary, EpisodeFile(episode));
+  fs::rename(temporary, EpisodeFile(episode));
   json statistics;
   for (const auto& [feature, values] : written.statistics) {
     statistics[feature] = ToJson(values, /*is_image=*/false);
   }
-  core::WriteFileAtomically(
-      NotesFile(episode),
-      Dump({{"length", written.length}, {"task", written.task}, {"stats", statistics}}));
+  const fs::path notes = core::TemporaryFor(NotesFile(episode));
+  core::WriteNewFile(notes, Dump({{"length", written.length},
+                                  {"task", written.task},
+                                  {"stats", statistics},
+                                  {"bytes", SizesOf(episode)}}));
+  fs::rename(notes, NotesFile(episode));
   n_steps_ += written.length;
   dataset_.episodes.push_back(std::move(written));
 }
@@ -499,7 +517,7 @@ void LeRobotWriter::CopyVideo(const Track& track) const {
   const bool is_first = joiner.TryAppend(part);
   DPB_ASSERT(is_first);
   joiner.Finish();
-  reader::MoveDurably(temporary, file);
+  fs::rename(temporary, file);
 }
 
 json LeRobotWriter::KeySources() const {

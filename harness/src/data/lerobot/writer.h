@@ -82,6 +82,7 @@ class LeRobotWriter final : public DatasetWriter {
   std::filesystem::path EpisodeFile(std::int64_t episode) const;
   std::filesystem::path NotesFile(std::int64_t episode) const;
   std::filesystem::path VideoFile(const std::string& camera, std::int64_t episode) const;
+  nlohmann::json SizesOf(std::int64_t episode) const;
 
   LeRobotWriterConfig config_;
   EpisodeSource recorded_;

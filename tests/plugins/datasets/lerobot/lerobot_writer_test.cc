@@ -78,8 +78,8 @@ void AppendStep(DatasetWriter& writer, int step) {
   writer.Append(views);
 }
 
-// The episodes that are still missing.
-void WriteRest(DatasetWriter& writer) {
+// Those that are still missing.
+void WriteEpisodes(DatasetWriter& writer) {
   int step = 0;
   for (std::size_t episode = 0; episode < EpisodeLengths().size(); ++episode) {
     const int length = EpisodeLengths()[episode];
@@ -89,6 +89,10 @@ void WriteRest(DatasetWriter& writer) {
     }
     step += length;
   }
+}
+
+void WriteRest(DatasetWriter& writer) {
+  WriteEpisodes(writer);
   writer.Finish();
 }
 
@@ -259,6 +263,27 @@ TEST(LeRobotWriter, DamagedNotesOnKeysAreNamed) {
     testing::WriteText(notes, text);
     EXPECT_THROW(LeRobotDataset({.path = path}), Error) << text;
   }
+}
+
+// As a power cut may leave them.
+TEST(LeRobotWriter, EpisodesWithShortFilesAreWrittenAgain) {
+  const core::TemporaryFolder folder;
+  const fs::path path = folder.path() / "data";
+  const fs::path unfinished = path.string() + ".unfinished";
+  for (const char* const file : {"data/episode_000000.parquet", "data/episode_000001.parquet",
+                                 "episodes/episode_000000.json", "episodes/episode_000001.json"}) {
+    {
+      LeRobotWriter writer(WriterConfig(path), WrittenSpec());
+      WriteEpisodes(writer);  // and not Finish
+    }
+    fs::resize_file(unfinished / file, 0);
+    const bool is_first = std::string_view(file).find("000000") != std::string_view::npos;
+    EXPECT_EQ(LeRobotWriter(WriterConfig(path), WrittenSpec()).n_episodes(), is_first ? 0 : 1)
+        << file;
+  }
+  LeRobotWriter writer(WriterConfig(path), WrittenSpec());
+  WriteRest(writer);
+  ExpectAllSteps(LeRobotDataset({.path = path}));
 }
 
 TEST(LeRobotWriter, DamagedNotesOnEpisodesAreNamed) {
