@@ -33,7 +33,7 @@ for format in lerobot zarr hdf5; do
   [ $format != zarr ] || input=whole
   RANDOM=7
   for ((i = 0; i < n_kills; i++)); do
-    timeout -s KILL "0.$((RANDOM % 50 + 10))" "$dp_bench" dataset convert $input "killed_$format" --format $format \
+    timeout -s KILL "$(printf 0.%02d $((RANDOM % 30 + 5)))" "$dp_bench" dataset convert $input "killed_$format" --format $format \
       >killed.txt 2>&1 && break
     ! grep -q "killed_$format exists" killed.txt || break  # it was killed when all was done
   done 2>/dev/null  # bash reports every kill
