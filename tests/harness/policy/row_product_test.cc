@@ -254,5 +254,19 @@ TEST_P(ConvSizes, TrainingUsesLibTorchAndAgrees) {
   EXPECT_LE(RelativeDifference(inference, training.detach().to(torch::kFloat64)), kRounding);
 }
 
+// oneDNN's gradient in bfloat16 would be made of memory that nothing was written to.
+TEST(ApplyConv2d, TheGradientOfImagesOfOneColumnIsThatOfFloat32) {
+  torch::manual_seed(1);
+  torch::nn::Conv2d conv(torch::nn::Conv2dOptions(64, 128, 3).stride(2).padding(1).bias(false));
+  const Tensor images = torch::randn({8, 64, 2, 1});
+  const auto gradient = [&](std::optional<torch::ScalarType> type) {
+    const AutocastGuard autocast(torch::kCPU, type);
+    conv->zero_grad();
+    ApplyConv2d(conv, images).to(torch::kFloat32).square().sum().backward();
+    return conv->weight.grad().clone();
+  };
+  EXPECT_TRUE(torch::equal(gradient(torch::kBFloat16), gradient(std::nullopt)));
+}
+
 }  // namespace
 }  // namespace dp_bench::policy

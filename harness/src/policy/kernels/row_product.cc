@@ -109,6 +109,13 @@ class TrainingRowProduct : public torch::autograd::Function<TrainingRowProduct<P
   }
 };
 
+// With images of one column, oneDNN's gradient of the weights in bfloat16 reads memory that nothing
+// was written to, if the stride is above 1 (oneDNN 3.10 and 3.12).
+bool IsBrokenInBf16(const torch::nn::Conv2d& conv, const Tensor& images) {
+  return images.device().is_cpu() && images.size(3) == 1 && conv->options.stride()->at(1) > 1 &&
+         AutocastType(torch::kCPU) == torch::kBFloat16;
+}
+
 }  // namespace
 
 bool TrainsInBf16(const Tensor& x) {
@@ -151,6 +158,11 @@ Tensor ApplyLinear(const torch::nn::Linear& linear, const Tensor& x) {
 }
 
 Tensor ApplyConv2d(torch::nn::Conv2d conv, const Tensor& images) {
+  if (IsBrokenInBf16(conv, images)) {
+    const Tensor x = FullPrecision(images);
+    const AutocastGuard in_float32(torch::kCPU);
+    return conv->forward(x);
+  }
   if (!UsesOwnKernels(images)) return conv->forward(images);
   const auto& options = conv->options;
   const auto& padding = *std::get_if<torch::ExpandingArray<2>>(&options.padding());
