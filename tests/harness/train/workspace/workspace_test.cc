@@ -8,9 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -28,80 +26,59 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
+/// `on_loss` gets the number of the loss; training and validation are counted together.
 TrainReport Train(const fs::path& output, const std::string& training = "",
                   const std::atomic<bool>* stop = nullptr,
-                  const std::function<void()>& on_loss = {}) {
+                  const std::function<void(int n_losses)>& on_loss = {}) {
   const FakeDataset dataset;
   WorkspaceParts parts = FakeParts(FakeConfig(training), dataset, output);
   parts.stop = stop;
-  parts.create_policy = [on_loss] {
-    auto policy = MakeFakePolicy();
-    policy->on_loss = on_loss;
-    return policy;
-  };
+  parts.create_policy = MakePoliciesThatCount(on_loss);
   return Workspace(std::move(parts)).Run(FakeEvaluate);
 }
 
-std::vector<nlohmann::json> LogOf(const fs::path& output) {
-  std::vector<nlohmann::json> lines;
-  std::istringstream text(core::ReadTextFile(output / "logs.json.txt", 1U << 20));
-  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
+/// Stops a training from inside at its n-th loss.
+TrainReport TrainUntilLoss(int n, const fs::path& output, const std::string& training = "") {
+  std::atomic<bool> stop = false;
+  return Train(output, training, &stop, [&](int n_losses) { stop = stop || n_losses == n; });
 }
 
-/// Stops a training from inside at its n-th loss, counting training and validation together.
-struct StopAtLoss {
-  explicit StopAtLoss(int loss) : n(loss) {}
-  std::function<void()> callback() {
-    return [this] { stop = stop || --n == 0; };
+/// The message with which a training ends that has no memory for its n-th loss.
+std::string MessageWithoutMemory(int n, const fs::path& output, const std::string& training = "") {
+  const auto run_out = [n](int n_losses) {
+    if (n_losses == n) throw core::OutOfMemory("cannot allocate 5 GiB");
+  };
+  try {
+    Train(output, training, nullptr, run_out);
+  } catch (const core::OutOfMemory& error) {
+    return error.what();
   }
-  int n;
-  std::atomic<bool> stop = false;
-};
+  ADD_FAILURE() << "the training ended";
+  return "";
+}
 
 TEST(Workspace, WithoutMemoryForAStepTheFinishedOnesAreKeptAndContinueBitForBit) {
   const ScratchFolder scratch;
-  Train(scratch.path() / "whole");
-  int n_losses = 0;
-  const auto run_out = [&n_losses] {
-    if (++n_losses == 8) throw core::OutOfMemory("cannot allocate 5 GiB");
-  };
-  try {
-    Train(scratch.path() / "cut", "", nullptr, run_out);
-    FAIL() << "the training ended";
-  } catch (const core::OutOfMemory& error) {
-    EXPECT_THAT(error.what(), HasSubstr("cannot allocate 5 GiB at epoch 0, global_step 7"));
-    EXPECT_THAT(error.what(), HasSubstr("up to step 7 is kept in"));
-  }
-  Train(scratch.path() / "cut", R"("resume": true)");
-  EXPECT_EQ(
-      core::ReadTextFile(scratch.path() / "cut" / "checkpoints/latest/model.safetensors", 1U << 20),
-      core::ReadTextFile(scratch.path() / "whole" / "checkpoints/latest/model.safetensors",
-                         1U << 20));
+  const fs::path whole = scratch.path() / "whole";
+  const fs::path cut = scratch.path() / "cut";
+  Train(whole);
+  EXPECT_THAT(MessageWithoutMemory(8, cut),
+              testing::AllOf(HasSubstr("cannot allocate 5 GiB at epoch 0, global_step 7"),
+                             HasSubstr("up to step 7 is kept in")));
+  Train(cut, R"("resume": true)");
+  const char* const model = "checkpoints/latest/model.safetensors";
+  EXPECT_EQ(FilesBelow(cut).at(model), FilesBelow(whole).at(model));
 }
 
 TEST(Workspace, WithoutMemoryForTheFirstStepThereIsNoCheckpoint) {
   const ScratchFolder scratch;
-  try {
-    Train(scratch.path(), "", nullptr, [] { throw core::OutOfMemory("none left"); });
-    FAIL() << "the training ended";
-  } catch (const core::OutOfMemory& error) {
-    EXPECT_THAT(error.what(), HasSubstr("There is no checkpoint yet."));
-  }
+  EXPECT_THAT(MessageWithoutMemory(1, scratch.path()), HasSubstr("There is no checkpoint yet."));
 }
 
 TEST(Workspace, WithoutMemoryWithinAnAccumulationWindowTheLastCheckpointIsKept) {
   const ScratchFolder scratch;
-  int n_losses = 0;
-  const auto run_out = [&n_losses] {
-    if (++n_losses == 40) throw core::OutOfMemory("none left");
-  };
-  try {
-    Train(scratch.path(), R"("gradient_accumulate_every": 4)", nullptr, run_out);
-    FAIL() << "the training ended";
-  } catch (const core::OutOfMemory& error) {
-    EXPECT_THAT(error.what(), HasSubstr("is kept in"));
-  }
+  EXPECT_THAT(MessageWithoutMemory(40, scratch.path(), R"("gradient_accumulate_every": 4)"),
+              HasSubstr("is kept in"));
 }
 
 TEST(Workspace, LearnsAndReportsWhatItDid) {
@@ -141,8 +118,7 @@ TEST(Workspace, ResumedRunEqualsAnUnbrokenOneBitForBit) {
   Train(whole);
   for (const int n : {1, 17, 20, 33}) {
     const fs::path broken = scratch.path() / ("stopped_at_" + std::to_string(n));
-    StopAtLoss at(n);
-    const TrainReport first = Train(broken, "", &at.stop, at.callback());
+    const TrainReport first = TrainUntilLoss(n, broken);
     ASSERT_EQ(first.end, TrainEnd::kInterrupted);
     ASSERT_LT(first.global_step, 40);
     EXPECT_NE(DifferingFiles(whole, broken), "");
@@ -180,9 +156,8 @@ TEST(Workspace, AbandonedRunGoesBackToItsCheckpointAndEqualsAnUnbrokenOne) {
   Train(whole);
   // 10 batches and 3 validation batches per epoch: it dies in epoch 1, after the checkpoint of
   // epoch 0
-  int n = 18;
-  const auto die = [&n] {
-    if (--n == 0) throw Error(ErrorCode::kInternal, "power cut");
+  const auto die = [](int n_losses) {
+    if (n_losses == 18) throw Error(ErrorCode::kInternal, "power cut");
   };
   EXPECT_THROW(Train(broken, "", nullptr, die), Error);
   EXPECT_EQ(LogOf(broken).size(), 14U);
@@ -198,8 +173,7 @@ TEST(Workspace, ResumesInsideAnAccumulationWindow) {
   // epoch 1 begins with loss 14: after one, two and three batches of its first window
   for (const int n : {14, 15, 16}) {
     const fs::path broken = scratch.path() / ("stopped_at_" + std::to_string(n));
-    StopAtLoss at(n);
-    EXPECT_EQ(Train(broken, training, &at.stop, at.callback()).global_step, n - 3);
+    EXPECT_EQ(TrainUntilLoss(n, broken, training).global_step, n - 3);
     const fs::path gradients = broken / "checkpoints" / "latest" / run::kGradientsFile;
     EXPECT_EQ(fs::exists(gradients), n != 16);
     Train(broken, training + R"(, "resume": true)");
@@ -209,8 +183,7 @@ TEST(Workspace, ResumesInsideAnAccumulationWindow) {
 
 TEST(Workspace, RefusesAnotherWindowThanThatOfTheCheckpointInsideIt) {
   const ScratchFolder scratch;
-  StopAtLoss at(15);
-  Train(scratch.path(), R"("gradient_accumulate_every": 3)", &at.stop, at.callback());
+  TrainUntilLoss(15, scratch.path(), R"("gradient_accumulate_every": 3)");
   // after two of three batches: at the end of a window of 2, and inside one of 5
   for (const std::string window : {"2", "5"}) {
     const std::string key = "\"gradient_accumulate_every\": " + window;
@@ -228,8 +201,7 @@ TEST(Workspace, AnotherWindowOnResumeKeepsThePlaceInTheScheduleOfTheLearningRate
   // after 15 batches, three updates of the 5 that warm up are done with windows of 5
   for (const auto& [before, after] : {std::pair(1, 5), {5, 1}}) {
     const ScratchFolder scratch;
-    StopAtLoss at(18);  // half of epoch 1 is done
-    Train(scratch.path(), training(before), &at.stop, at.callback());
+    TrainUntilLoss(18, scratch.path(), training(before));  // half of epoch 1 is done
     Train(scratch.path(), training(after) + R"(, "resume": true)");
     const auto log = LogOf(scratch.path());
     ASSERT_EQ(log.size(), 40U);
@@ -254,8 +226,7 @@ TEST(Workspace, KeepsTheBestCheckpointsAndTheLatest) {
   const ScratchFolder scratch;
   Train(scratch.path());
   std::set<std::string> kinds;
-  for (const auto& entry : fs::directory_iterator(scratch.path() / "checkpoints")) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : NamesIn(scratch.path() / "checkpoints")) {
     kinds.insert(name.substr(0, name.find('-')));
   }
   EXPECT_TRUE(kinds.contains("latest"));
@@ -294,26 +265,15 @@ TEST(Workspace, LossThatIsNotFiniteNamesStepAndSamples) {
   WorkspaceParts parts = FakeParts(FakeConfig(), dataset, scratch.path());
   parts.create_policy = [] { return std::make_unique<FakePolicy>(NAN); };
   Workspace workspace(std::move(parts));
-  try {
-    workspace.Run({});
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kNumeric);
-    EXPECT_THAT(error.what(), HasSubstr("the loss is nan at epoch 0, global_step 0"));
-    EXPECT_THAT(error.what(), testing::ContainsRegex("sequences \\[[0-9]+(, [0-9]+){6}\\]"));
-  }
+  EXPECT_THAT(MessageOf(ErrorCode::kNumeric, [&] { workspace.Run({}); }),
+              testing::AllOf(HasSubstr("the loss is nan at epoch 0, global_step 0"),
+                             testing::ContainsRegex("sequences \\[[0-9]+(, [0-9]+){6}\\]")));
 }
 
 TEST(Workspace, RefusesAFolderThatHoldsCheckpoints) {
   const ScratchFolder scratch;
   Train(scratch.path());
-  try {
-    Train(scratch.path());
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kUsage);
-    EXPECT_THAT(error.what(), HasSubstr("--resume"));
-  }
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { Train(scratch.path()); }), HasSubstr("--resume"));
 }
 
 TEST(Workspace, ResumeInAnEmptyFolderStartsAnew) {
@@ -337,11 +297,8 @@ TEST(Workspace, StopsWhenItsTimeIsOverAndCanGoOnLater) {
   double now = 0.0;
   WorkspaceParts parts = FakeParts(FakeConfig(R"("max_minutes": 0.2)"), dataset, scratch.path());
   parts.progress.now = [&now] { return now; };
-  parts.create_policy = [&now] {
-    auto policy = MakeFakePolicy();
-    policy->on_loss = [&now] { now += 1.0; };  // each loss takes a second
-    return policy;
-  };
+  // each loss takes a second
+  parts.create_policy = MakePoliciesThatCount([&now](int) { now += 1.0; });
   const TrainReport report = Workspace(std::move(parts)).Run({});
   EXPECT_EQ(report.end, TrainEnd::kOutOfTime);
   EXPECT_EQ(report.global_step, 10);  // ten batches and three that validate take 13 s
@@ -394,15 +351,11 @@ TEST(PolicyWeights, ListEveryTensorThatDoesNotFit) {
   tensors.erase("linear.bias");
   tensors["linear.weight"] = Array(DType::kFloat32, {8, 5});
   tensors["foreign"] = Array(DType::kFloat32, {1});
-  try {
-    planner::LoadModuleState(policy->module(), tensors, "here");
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kCheckpoint);
-    EXPECT_THAT(error.what(), HasSubstr("linear.bias: missing, expected [8]"));
-    EXPECT_THAT(error.what(), HasSubstr("expected float32 [8, 4], found float32 [8, 5]"));
-    EXPECT_THAT(error.what(), HasSubstr("foreign: not part of the policy"));
-  }
+  EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint,
+                        [&] { planner::LoadModuleState(policy->module(), tensors, "here"); }),
+              testing::AllOf(HasSubstr("linear.bias: missing, expected [8]"),
+                             HasSubstr("expected float32 [8, 4], found float32 [8, 5]"),
+                             HasSubstr("foreign: not part of the policy")));
 }
 
 }  // namespace
