@@ -166,18 +166,16 @@ bool PlaysOneEpisode(const std::string& provenance) {
 }
 
 void RequireSeedsApart(const control::EnvRunnerConfig& config, const std::string& provenance) {
-  const std::uint64_t train = config.train_start_seed;
-  const std::uint64_t test = config.test_start_seed;
-  const std::uint64_t train_end = train + static_cast<std::uint64_t>(config.n_train);
-  const std::uint64_t test_end = test + static_cast<std::uint64_t>(config.n_test);
-  const bool share_seeds = std::max(train, test) < std::min(train_end, test_end);
+  const run::SeedRange train = {.first = config.train_start_seed, .n = config.n_train};
+  const run::SeedRange test = {.first = config.test_start_seed, .n = config.n_test};
+  const bool share_seeds = run::CountShared(train, test) > 0;
   if (!share_seeds || config.n_envs == 1 || !SaysTrue(provenance, "/stateful")) return;
   throw ConfigError(
       "the splits share seeds (train {} to {}, test {} to {}), and the policy's server remembers "
       "episodes and knows them by their seeds, so it would take two for one. Set "
       "env_runner.n_train=0, another env_runner.test_start_seed, or env_runner.n_envs=1, which "
       "plays one after the other",
-      train, train_end - 1, test, test_end - 1);
+      train.first, train.last(), test.first, test.last());
 }
 
 }  // namespace dp_bench::evaluate

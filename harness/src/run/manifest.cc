@@ -31,8 +31,7 @@ T ValueAt(const Json& config, const char* place, T otherwise) {
 
 std::string Listed(const SeedRange& range) {
   if (range.n == 1) return std::to_string(range.first);
-  return fmt::format("{} to {}", range.first,
-                     range.first + static_cast<std::uint64_t>(range.n) - 1);
+  return fmt::format("{} to {}", range.first, range.last());
 }
 
 Json RangeJson(const SeedRange& range) { return {{"first", range.first}, {"n", range.n}}; }

@@ -61,6 +61,7 @@ struct SeedRange {
   std::uint64_t first = 0;
   int n = 0;
 
+  std::uint64_t last() const { return first + static_cast<std::uint64_t>(n) - 1; }  // n > 0
   bool operator==(const SeedRange&) const = default;
 };
 

@@ -91,9 +91,11 @@ Batch ToBatch(const data::HostBatch& host, const ShapeMeta& shape_meta, torch::D
           .is_pad = policy::ToDevice(host.is_pad, device).to(torch::kBool)};
 }
 
-TensorMap ObservedSteps(const TensorMap& obs, std::int64_t n_obs_steps) {
+TensorMap ObservedSteps(const TensorMap& obs, std::int64_t n_obs_steps, std::int64_t first) {
   TensorMap observed;
-  for (const auto& [key, value] : obs) observed[key] = value.slice(1, 0, n_obs_steps);
+  for (const auto& [key, value] : obs) {
+    observed[key] = value.slice(1, first, first + n_obs_steps);
+  }
   return observed;
 }
 

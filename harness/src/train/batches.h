@@ -18,8 +18,9 @@ data::BatchLoaderOptions LoaderOptions(const Policy& policy, const DataLoaderCon
 /// Uses ObsToDevice and ToDevice; is_pad becomes bool. `host` must outlive a batch on the CPU.
 Batch ToBatch(const data::HostBatch& host, const ShapeMeta& shape_meta, torch::Device device);
 
-/// The first `n_obs_steps` steps of each observation, which PredictAction takes. Shares memory.
-TensorMap ObservedSteps(const TensorMap& obs, std::int64_t n_obs_steps);
+/// `n_obs_steps` steps of each observation, which PredictAction takes, from step `first` on. Shares
+/// memory.
+TensorMap ObservedSteps(const TensorMap& obs, std::int64_t n_obs_steps, std::int64_t first = 0);
 
 /// The purpose of the rows' noise. Streams of different purposes never overlap.
 enum class NoisePurpose : std::uint64_t { kTraining = 0, kValidation = 1, kSampling = 2 };

@@ -105,24 +105,23 @@ void TopK::set_table(std::map<std::string, double> table) {
   table_ = std::move(table);
 }
 
-std::optional<TopK::Decision> TopK::Offer(int epoch, const std::map<std::string, double>& metrics) {
-  if (config_.k == 0) return std::nullopt;
+CheckpointSave TopK::Offer(int epoch, const std::map<std::string, double>& metrics) {
+  if (config_.k == 0) return {};
   const double value = FindMetric(config_.monitor_key, metrics);
-  Decision decision{.save = fmt::format("{}-{}={:.3f}", run::EpochName(epoch),
-                                        Spelling(config_.monitor_key), value),
-                    .remove = std::nullopt};
+  CheckpointSave save = {.best = fmt::format("{}-{}={:.3f}", run::EpochName(epoch),
+                                             Spelling(config_.monitor_key), value)};
 
   if (table_.size() >= static_cast<std::size_t>(config_.k)) {
     // names begin with the epoch, so the first of equal values is the earliest
     const auto worst = std::ranges::min_element(
         table_, {}, [&](const auto& item) { return config_.is_max ? item.second : -item.second; });
     const bool is_better = config_.is_max ? value > worst->second : value < worst->second;
-    if (!is_better) return std::nullopt;
-    decision.remove = worst->first;
+    if (!is_better) return {};
+    save.remove = worst->first;
     table_.erase(worst);
   }
-  table_[decision.save] = value;
-  return decision;
+  table_[*save.best] = value;
+  return save;
 }
 
 CheckpointSchedule::CheckpointSchedule(const TrainingConfig& training,
@@ -131,31 +130,23 @@ CheckpointSchedule::CheckpointSchedule(const TrainingConfig& training,
 
 std::optional<CheckpointSave> CheckpointSchedule::EndEpoch(
     const std::map<std::string, double>& metrics, bool has_scores, int epoch) {
-  const bool is_due = training_.IsDue(training_.checkpoint_every, epoch) ||
-                      training_.IsDue(checkpoint_.keep_every, epoch) || has_scores ||
+  const bool is_kept = training_.IsDue(checkpoint_.keep_every, epoch);
+  const bool is_due = training_.IsDue(training_.checkpoint_every, epoch) || is_kept || has_scores ||
                       epoch + 1 == training_.num_epochs;
   if (!is_due) return std::nullopt;
-  return SaveOfEpoch(epoch, metrics, has_scores);
-}
-
-CheckpointSave CheckpointSchedule::SaveOfEpoch(int epoch,
-                                               const std::map<std::string, double>& metrics,
-                                               bool has_scores) {
-  CheckpointSave save = {.is_latest = checkpoint_.save_last_ckpt};
-  if (training_.IsDue(checkpoint_.keep_every, epoch)) save.kept = run::EpochName(epoch);
+  CheckpointSave save;
   // with all metrics at hand, a missing one is a wrong name
   const bool must_be_ranked = has_scores && AreAllMetricsDue(epoch);
   if (must_be_ranked || topk_.IsMonitored(metrics)) {
-    if (const auto best = topk_.Offer(epoch, metrics)) {
-      save.best = best->save;
-      save.remove = best->remove;
-    }
+    save = topk_.Offer(epoch, metrics);
   } else if (checkpoint_.topk.k > 0 && epoch == 0 && AreAllMetricsDue(epoch)) {
     core::LogWarning(
         "checkpoint.topk.monitor_key '{}' is not measured in this training: no best checkpoints "
         "are kept",
         checkpoint_.topk.monitor_key);
   }
+  save.is_latest = checkpoint_.save_last_ckpt;
+  if (is_kept) save.kept = run::EpochName(epoch);
   return save;
 }
 

@@ -68,17 +68,13 @@ class TopK {
  public:
   explicit TopK(TopKConfig config) : config_(std::move(config)) {}
 
-  struct Decision {
-    std::string save;                   // "epoch=0100-test_mean_score=0.871"
-    std::optional<std::string> remove;  // remove it once `save` and the table are on disk
-  };
-
   bool IsMonitored(const std::map<std::string, double>& metrics) const;
 
-  /// std::nullopt if the checkpoint is not among the k best. Of equal ones, the earliest epoch is
-  /// removed first. If the monitored metric is missing, throws Error{kConfig} naming those that
+  /// If the checkpoint is among the k best: `best`, "epoch=0100-test_mean_score=0.871", and
+  /// `remove`, which may go once that and the table are on disk. Of equal ones, the earliest epoch
+  /// is removed first. If the monitored metric is missing, throws Error{kConfig} naming those that
   /// exist; if it is not finite, Error{kNumeric}.
-  std::optional<Decision> Offer(int epoch, const std::map<std::string, double>& metrics);
+  CheckpointSave Offer(int epoch, const std::map<std::string, double>& metrics);
 
   /// Name -> metric of the kept checkpoints; saved in the checkpoint's state.
   const std::map<std::string, double>& table() const { return table_; }
@@ -111,8 +107,6 @@ class CheckpointSchedule {
 
  private:
   bool AreAllMetricsDue(int epoch) const;
-  CheckpointSave SaveOfEpoch(int epoch, const std::map<std::string, double>& metrics,
-                             bool has_scores);
 
   TrainingConfig training_;
   CheckpointConfig checkpoint_;

@@ -5,11 +5,9 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adam.h>
 
-#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <numbers>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -77,26 +75,15 @@ class SampleMemory {
   std::deque<CorrectionSamples> batches_;
 };
 
-// The observations that a plan at step `first` of the sequences begins with.
-TensorMap ObsAt(const Batch& batch, std::int64_t first, std::int64_t n_obs_steps) {
-  TensorMap obs;
-  for (const auto& [key, steps] : batch.obs) obs[key] = steps.narrow(1, first, n_obs_steps);
-  return obs;
-}
-
 // Places in the chunk: all, or for the teacher kPlans a few, as each needs a plan.
 std::vector<std::int64_t> PlacesFor(const CorrectionTrainingOptions& options,
                                     std::int64_t n_actions) {
   constexpr std::int64_t kPlannedPlaces = 3;
-  std::vector<std::int64_t> places(static_cast<std::size_t>(n_actions));
-  std::iota(places.begin(), places.end(), 0);
-  if (options.teacher == CorrectionTeacher::kDemonstrations) return places;
-  const Tensor order = torch::randperm(n_actions);
-  places.resize(static_cast<std::size_t>(std::min(kPlannedPlaces, n_actions)));
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    places[i] = order[static_cast<std::int64_t>(i)].item<std::int64_t>();
-  }
-  return places;
+  const Tensor places = options.teacher == CorrectionTeacher::kDemonstrations
+                            ? torch::arange(n_actions)
+                            : torch::randperm(n_actions).slice(0, 0, kPlannedPlaces);
+  const auto* data = places.const_data_ptr<std::int64_t>();
+  return {data, data + places.numel()};
 }
 
 // One sample for each place of each chunk.
@@ -106,13 +93,13 @@ CorrectionSamples SamplesOf(Policy& policy, const Batch& batch, NoiseSource& noi
   const Horizons& horizons = spec.horizons;
   const std::int64_t n_obs = horizons.n_obs_steps;
   const torch::NoGradGuard no_grad;
-  const Tensor chunk = policy.PredictAction(ObsAt(batch, 0, n_obs), noise);  // [B, Ta, Da]
+  const Tensor chunk = policy.PredictAction(ObservedSteps(batch.obs, n_obs), noise);  // [B, Ta, Da]
   const std::int64_t n_rows = chunk.size(0);
   std::vector<Tensor> inputs;
   std::vector<Tensor> targets;
   std::vector<Tensor> counts;
   for (const std::int64_t place : PlacesFor(options, horizons.n_action_steps)) {
-    const TensorMap obs = ObsAt(batch, place, n_obs);
+    const TensorMap obs = ObservedSteps(batch.obs, n_obs, place);
     std::vector<Tensor> parts;
     for (const KeySpec& key : spec.shape_meta.obs) {
       if (key.type == KeyType::kLowDim) parts.push_back(obs.at(key.name).reshape({n_rows, -1}));

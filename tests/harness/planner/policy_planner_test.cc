@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "dp_bench/error.h"
+#include "support/error_of.h"
 
 namespace dp_bench::planner {
 namespace {
@@ -136,17 +136,11 @@ TEST(PolicyPlanner, RunsWithoutGradient) {
 }
 
 TEST(PolicyPlanner, WrongChunkShapeNamesBoth) {
-  try {
-    Plan(
-        [](const TensorMap&, NoiseSource&) {
-          return torch::zeros({kMicroBatch, 4, 2});
-        },
-        {{.seed = 1}});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kShape);
-    EXPECT_THAT(error.what(), HasSubstr("shape [3, 4, 2], expected [3, 2, 2]"));
-  }
+  const auto too_long = [](const TensorMap&, NoiseSource&) {
+    return torch::zeros({kMicroBatch, 4, 2});
+  };
+  EXPECT_THAT(MessageOf(ErrorCode::kShape, [&] { Plan(too_long, {{.seed = 1}}); }),
+              HasSubstr("shape [3, 4, 2], expected [3, 2, 2]"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "core/atomic_file.h"
 #include "harness/rollout/fixture.h"
 #include "run/episode_log.h"
+#include "support/error_of.h"
 
 namespace dp_bench::run {
 namespace {
@@ -71,7 +72,7 @@ TEST_F(JournalTest, CutAnywhereTheRunContinuesToTheSameFiles) {
 
 TEST_F(JournalTest, ForeignRowsAreNamedByLine) {
   core::WriteFileAtomically(file(), "{\"episode\": 1}\n");
-  EXPECT_THAT(ErrorText(ErrorCode::kData, [&] { EpisodeJournal(file(), {}); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { EpisodeJournal(file(), {}); }),
               HasSubstr("episodes.jsonl:1: not an episode's row"));
 }
 

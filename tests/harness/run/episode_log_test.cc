@@ -3,10 +3,11 @@
 
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "core/atomic_file.h"
 #include "harness/rollout/fixture.h"
+#include "support/error_of.h"
 
 namespace dp_bench::run {
 namespace {
@@ -33,11 +34,6 @@ RunResult TwoEpisodes() {
                      .trace_hash = "cd",
                      .failure_reason = "step 3: \"quoted\"\nand \xff not UTF-8"}};
   return result;
-}
-
-std::string ReadText(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 TEST(EpisodeLog, WritesOneRowPerEpisode) {
@@ -98,15 +94,15 @@ TEST_F(RolloutTest, EqualRunsLeaveEqualFiles) {
   config_.n_workers = 3;
   WriteEpisodeLog(scratch_.path() / "new" / "b", Run());
   for (const char* name : {"episodes.jsonl", "eval_log.json"}) {
-    const std::string text = ReadText(scratch_.path() / "new" / "a" / name);
+    const std::string text = core::ReadTextFile(scratch_.path() / "new" / "a" / name, 1U << 20);
     EXPECT_FALSE(text.empty());
-    EXPECT_EQ(text, ReadText(scratch_.path() / "new" / "b" / name));
+    EXPECT_EQ(text, core::ReadTextFile(scratch_.path() / "new" / "b" / name, 1U << 20));
   }
 }
 
 TEST_F(RolloutTest, LogInAFolderThatCannotBeMadeNamesIt) {
   std::ofstream(scratch_.path() / "file") << "in the way";
-  EXPECT_THAT(ErrorText(ErrorCode::kIo,
+  EXPECT_THAT(MessageOf(ErrorCode::kIo,
                         [&] { WriteEpisodeLog(scratch_.path() / "file" / "x", TwoEpisodes()); }),
               testing::HasSubstr((scratch_.path() / "file" / "x").string()));
 }

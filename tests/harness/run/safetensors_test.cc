@@ -70,12 +70,16 @@ std::string ErrorFor(const fs::path& path, const std::string& content) {
   return "";
 }
 
-TEST(Safetensors, Float16TakesHalfOfTheBytesOfFloat32TensorsAlone) {
-  const ScratchFolder scratch;
+class SafetensorsTest : public testing::Test {
+ protected:
+  const ScratchFolder scratch_;
+};
+
+TEST_F(SafetensorsTest, Float16TakesHalfOfTheBytesOfFloat32TensorsAlone) {
   ArrayMap tensors = EveryDType();
   tensors["net.weight"].as<float>()[0] = 0.1F;
-  WriteSafetensors(scratch.path() / "half.safetensors", tensors, {}, FloatStorage::kFloat16);
-  const Safetensors read = ReadSafetensors(scratch.path() / "half.safetensors");
+  WriteSafetensors(scratch_.path() / "half.safetensors", tensors, {}, FloatStorage::kFloat16);
+  const Safetensors read = ReadSafetensors(scratch_.path() / "half.safetensors");
   for (const auto& [name, array] : tensors) {
     if (name != "net.weight") {
       EXPECT_TRUE(AreEqual(read.tensors.at(name), array)) << name;
@@ -86,9 +90,8 @@ TEST(Safetensors, Float16TakesHalfOfTheBytesOfFloat32TensorsAlone) {
   EXPECT_EQ(weights[5], 6.0F);
 }
 
-TEST(Safetensors, Bfloat16IsRoundedToTheNearestEvenNumber) {
-  const ScratchFolder scratch;
-  const fs::path path = scratch.path() / "bf16.safetensors";
+TEST_F(SafetensorsTest, Bfloat16IsRoundedToTheNearestEvenNumber) {
+  const fs::path path = scratch_.path() / "bf16.safetensors";
   ArrayMap tensors;
   tensors["w"] = Filled<float>({3});
   // torch.tensor([0.1, 1.00390625, 1.01171875]).bfloat16(): two ties
@@ -104,33 +107,30 @@ TEST(Safetensors, Bfloat16IsRoundedToTheNearestEvenNumber) {
               HasSubstr("as BF16: tensor 'w' contains 3.4e+38, expected at most 3.38"));
 }
 
-TEST(Safetensors, ReadsBfloat16AsFloat32) {
-  const ScratchFolder scratch;
+TEST_F(SafetensorsTest, ReadsBfloat16AsFloat32) {
   const std::string header = R"({"w":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})";
-  core::WriteFileAtomically(scratch.path() / "bf16.safetensors",
+  core::WriteFileAtomically(scratch_.path() / "bf16.safetensors",
                             FileWith(header, std::string("\x80\x3f\xcd\xbd", 4)));
-  const Safetensors read = ReadSafetensors(scratch.path() / "bf16.safetensors");
+  const Safetensors read = ReadSafetensors(scratch_.path() / "bf16.safetensors");
   EXPECT_EQ(read.tensors.at("w").as<float>()[0], 1.0F);
   EXPECT_EQ(read.tensors.at("w").as<float>()[1], -0.10009765625F);  // torch.tensor(-0.1).bfloat16()
 }
 
-TEST(Safetensors, ANumberTooLargeForFloat16IsAnErrorThatNamesTheTensor) {
-  const ScratchFolder scratch;
+TEST_F(SafetensorsTest, ANumberTooLargeForFloat16IsAnErrorThatNamesTheTensor) {
   ArrayMap tensors;
   tensors["big"] = Filled<float>({2});
   tensors["big"].as<float>()[1] = 70000.0F;
   EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint,
                         [&] {
-                          WriteSafetensors(scratch.path() / "half.safetensors", tensors, {},
+                          WriteSafetensors(scratch_.path() / "half.safetensors", tensors, {},
                                            FloatStorage::kFloat16);
                         }),
               testing::AllOf(HasSubstr("tensor 'big' contains 70000"), HasSubstr("65504")));
-  EXPECT_FALSE(fs::exists(scratch.path() / "half.safetensors"));
+  EXPECT_FALSE(fs::exists(scratch_.path() / "half.safetensors"));
 }
 
-TEST(Safetensors, KeepsEveryDTypeShapeAndTheMetadata) {
-  const ScratchFolder scratch;
-  const fs::path path = scratch.path() / "a.safetensors";
+TEST_F(SafetensorsTest, KeepsEveryDTypeShapeAndTheMetadata) {
+  const fs::path path = scratch_.path() / "a.safetensors";
   const ArrayMap written = EveryDType();
   WriteSafetensors(path, written, {{"format", "pt"}, {"ключ", "\"quoted\"\n"}});
   const Safetensors read = ReadSafetensors(path);
@@ -141,53 +141,47 @@ TEST(Safetensors, KeepsEveryDTypeShapeAndTheMetadata) {
   EXPECT_EQ(read.metadata.at("ключ"), "\"quoted\"\n");
 }
 
-TEST(Safetensors, EqualContentGivesEqualBytes) {
-  const ScratchFolder scratch;
-  WriteSafetensors(scratch.path() / "a", EveryDType(), {{"b", "1"}, {"a", "2"}});
-  WriteSafetensors(scratch.path() / "b", EveryDType(), {{"a", "2"}, {"b", "1"}});
-  EXPECT_EQ(core::ReadFile(scratch.path() / "a", 10000),
-            core::ReadFile(scratch.path() / "b", 10000));
+TEST_F(SafetensorsTest, EqualContentGivesEqualBytes) {
+  WriteSafetensors(scratch_.path() / "a", EveryDType(), {{"b", "1"}, {"a", "2"}});
+  WriteSafetensors(scratch_.path() / "b", EveryDType(), {{"a", "2"}, {"b", "1"}});
+  EXPECT_EQ(core::ReadFile(scratch_.path() / "a", 10000),
+            core::ReadFile(scratch_.path() / "b", 10000));
 }
 
-TEST(Safetensors, EmptyFileOfNoTensorsIsValid) {
-  const ScratchFolder scratch;
-  WriteSafetensors(scratch.path() / "a", ArrayMap{});
-  EXPECT_TRUE(ReadSafetensors(scratch.path() / "a").tensors.empty());
+TEST_F(SafetensorsTest, EmptyFileOfNoTensorsIsValid) {
+  WriteSafetensors(scratch_.path() / "a", ArrayMap{});
+  EXPECT_TRUE(ReadSafetensors(scratch_.path() / "a").tensors.empty());
 }
 
-TEST(Safetensors, EveryTruncationIsRefused) {
-  const ScratchFolder scratch;
-  WriteSafetensors(scratch.path() / "whole", EveryDType());
-  const std::string whole = core::ReadTextFile(scratch.path() / "whole", 10000);
+TEST_F(SafetensorsTest, EveryTruncationIsRefused) {
+  WriteSafetensors(scratch_.path() / "whole", EveryDType());
+  const std::string whole = core::ReadTextFile(scratch_.path() / "whole", 10000);
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_NE(ErrorFor(scratch.path() / "cut", whole.substr(0, size)), "") << size << " bytes";
+    EXPECT_NE(ErrorFor(scratch_.path() / "cut", whole.substr(0, size)), "") << size << " bytes";
   }
-  EXPECT_NE(ErrorFor(scratch.path() / "longer", whole + "x"), "");
+  EXPECT_NE(ErrorFor(scratch_.path() / "longer", whole + "x"), "");
 }
 
-TEST(Safetensors, TenThousandBitFlipsNeverCrash) {
-  const ScratchFolder scratch;
-  WriteSafetensors(scratch.path() / "whole", EveryDType(), {{"format", "pt"}});
-  const std::string whole = core::ReadTextFile(scratch.path() / "whole", 10000);
+TEST_F(SafetensorsTest, TenThousandBitFlipsNeverCrash) {
+  WriteSafetensors(scratch_.path() / "whole", EveryDType(), {{"format", "pt"}});
+  const std::string whole = core::ReadTextFile(scratch_.path() / "whole", 10000);
   RandomStream random(1, StreamId::kAugment);
   int n_refused = 0;
   for (int i = 0; i < 10000; ++i) {
     std::string damaged = whole;
     const std::size_t byte = random.UniformInt(static_cast<std::uint32_t>(whole.size()));
     damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << random.UniformInt(8)));
-    n_refused += ErrorFor(scratch.path() / "damaged", damaged).empty() ? 0 : 1;
+    n_refused += ErrorFor(scratch_.path() / "damaged", damaged).empty() ? 0 : 1;
   }
   EXPECT_GT(n_refused, 5000);  // most of this small file is header
 }
 
-TEST(Safetensors, HeaderLengthIsCheckedBeforeMemoryIsTaken) {
-  const ScratchFolder scratch;
-  EXPECT_THAT(ErrorFor(scratch.path() / "a", std::string(8, '\xff') + "{}"),
+TEST_F(SafetensorsTest, HeaderLengthIsCheckedBeforeMemoryIsTaken) {
+  EXPECT_THAT(ErrorFor(scratch_.path() / "a", std::string(8, '\xff') + "{}"),
               HasSubstr("a header of 18446744073709551615 bytes"));
 }
 
-TEST(Safetensors, TellsWhatIsWrongWithAHeader) {
-  const ScratchFolder scratch;
+TEST_F(SafetensorsTest, TellsWhatIsWrongWithAHeader) {
   struct Case {
     std::string header, buffer, message;
   };
@@ -219,21 +213,20 @@ TEST(Safetensors, TellsWhatIsWrongWithAHeader) {
       {R"({"__metadata__":{"a":1}})", "", "__metadata__.a: expected a string"},
   };
   for (const Case& c : cases) {
-    EXPECT_THAT(ErrorFor(scratch.path() / "a", FileWith(c.header, c.buffer)), HasSubstr(c.message))
+    EXPECT_THAT(ErrorFor(scratch_.path() / "a", FileWith(c.header, c.buffer)), HasSubstr(c.message))
         << c.header.substr(0, 200);
   }
 }
 
 // Takes time linear in their number: a quadratic reader would take 20 s.
-TEST(Safetensors, AHundredThousandTensorsAreReadQuickly) {
-  const ScratchFolder scratch;
+TEST_F(SafetensorsTest, AHundredThousandTensorsAreReadQuickly) {
   std::string header;
   for (int i = 0; i < 100'000; ++i) {
     header += fmt::format(R"({}"t{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
                           header.empty() ? "{" : ",", i);
   }
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(ErrorFor(scratch.path() / "a", FileWith(header + "}", "")), "");
+  EXPECT_EQ(ErrorFor(scratch_.path() / "a", FileWith(header + "}", "")), "");
 #if defined(__SANITIZE_THREAD__)
   constexpr std::chrono::seconds kLimit(80);
 #else
@@ -242,32 +235,30 @@ TEST(Safetensors, AHundredThousandTensorsAreReadQuickly) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, kLimit);
 }
 
-TEST(Safetensors, NamesTheFileThatIsMissing) {
+TEST_F(SafetensorsTest, NamesTheFileThatIsMissing) {
   EXPECT_THROW(ReadSafetensors("/no/such/file.safetensors"), Error);
 }
 
-TEST(Safetensors, RefusesNamesThatAreNotText) {
-  const ScratchFolder scratch;
+TEST_F(SafetensorsTest, RefusesNamesThatAreNotText) {
   ArrayMap map;
   map["\xff\xfe"] = Filled<float>({1});
-  EXPECT_THROW(WriteSafetensors(scratch.path() / "a", map), Error);
-  EXPECT_FALSE(fs::exists(scratch.path() / "a"));
+  EXPECT_THROW(WriteSafetensors(scratch_.path() / "a", map), Error);
+  EXPECT_FALSE(fs::exists(scratch_.path() / "a"));
 }
 
-TEST(Safetensors, PythonReadsWhatWeWriteAndWeReadWhatPythonWrites) {
+TEST_F(SafetensorsTest, PythonReadsWhatWeWriteAndWeReadWhatPythonWrites) {
   const fs::path python = fs::path(DPB_SOURCE_DIR) / ".venv/bin/python";
-  const ScratchFolder scratch;
-  const fs::path ours = scratch.path() / "ours.safetensors";
-  const fs::path theirs = scratch.path() / "theirs.safetensors";
+  const fs::path ours = scratch_.path() / "ours.safetensors";
+  const fs::path theirs = scratch_.path() / "theirs.safetensors";
   const ArrayMap written = EveryDType();
   WriteSafetensors(ours, written, {{"format", "pt"}});
   core::WriteFileAtomically(
-      scratch.path() / "copy.py",
+      scratch_.path() / "copy.py",
       "import sys\n"
       "from safetensors.numpy import load_file, save_file\n"
       "save_file(load_file(sys.argv[1]), sys.argv[2], metadata={'by': 'python'})\n");
   const std::string command =
-      fmt::format("{} {} {} {}", python.string(), (scratch.path() / "copy.py").string(),
+      fmt::format("{} {} {} {}", python.string(), (scratch_.path() / "copy.py").string(),
                   ours.string(), theirs.string());
   ASSERT_EQ(std::system(command.c_str()), 0);
   const Safetensors read = ReadSafetensors(theirs);

@@ -12,6 +12,7 @@
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
 #include "run/checkpoint.h"
+#include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
 
@@ -35,13 +36,7 @@ CheckpointContents SmallContents(int step) {
 }
 
 std::string ErrorOnOpening(const fs::path& folder) {
-  try {
-    Checkpoint::Open(folder);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kCheckpoint);
-    return error.what();
-  }
-  return "nothing was thrown";
+  return MessageOf(ErrorCode::kCheckpoint, [&] { Checkpoint::Open(folder); });
 }
 
 void FlipByte(const fs::path& path, std::int64_t position) {

@@ -86,12 +86,12 @@ TEST(CheckpointSchedule, WithAllMetricsAtHandAnUnknownNameIsAnError) {
 
 TEST(TopK, KeepsTheKBestUnderTheNamesOfUpstream) {
   TopK topk({.monitor_key = "test_mean_score", .is_max = true, .k = 2});
-  EXPECT_EQ(topk.Offer(0, {{"test/mean_score", 0.5}})->save, "epoch=0000-test_mean_score=0.500");
-  EXPECT_EQ(topk.Offer(50, {{"test/mean_score", 0.7}})->save, "epoch=0050-test_mean_score=0.700");
-  EXPECT_FALSE(topk.Offer(100, {{"test/mean_score", 0.4}}).has_value());
-  const auto decision = topk.Offer(150, {{"test/mean_score", 0.8712}});
-  EXPECT_EQ(decision->save, "epoch=0150-test_mean_score=0.871");
-  EXPECT_EQ(decision->remove, "epoch=0000-test_mean_score=0.500");
+  EXPECT_EQ(topk.Offer(0, {{"test/mean_score", 0.5}}).best, "epoch=0000-test_mean_score=0.500");
+  EXPECT_EQ(topk.Offer(50, {{"test/mean_score", 0.7}}).best, "epoch=0050-test_mean_score=0.700");
+  EXPECT_FALSE(topk.Offer(100, {{"test/mean_score", 0.4}}).best);
+  const CheckpointSave decision = topk.Offer(150, {{"test/mean_score", 0.8712}});
+  EXPECT_EQ(decision.best, "epoch=0150-test_mean_score=0.871");
+  EXPECT_EQ(decision.remove, "epoch=0000-test_mean_score=0.500");
   EXPECT_THAT(topk.table(), ElementsAre(Key("epoch=0050-test_mean_score=0.700"),
                                         Key("epoch=0150-test_mean_score=0.871")));
 }
@@ -99,14 +99,14 @@ TEST(TopK, KeepsTheKBestUnderTheNamesOfUpstream) {
 TEST(TopK, AnEqualScoreReplacesNothing) {
   TopK topk({.monitor_key = "test_mean_score", .is_max = true, .k = 1});
   topk.Offer(0, {{"test/mean_score", 0.5}});
-  EXPECT_FALSE(topk.Offer(1, {{"test/mean_score", 0.5}}).has_value());
+  EXPECT_FALSE(topk.Offer(1, {{"test/mean_score", 0.5}}).best);
 }
 
 TEST(TopK, ModeMinKeepsTheLowest) {
   TopK topk({.monitor_key = "val_loss", .is_max = false, .k = 1});
   topk.Offer(0, {{"val_loss", 0.5}});
-  EXPECT_FALSE(topk.Offer(1, {{"val_loss", 0.6}}).has_value());
-  EXPECT_EQ(topk.Offer(2, {{"val_loss", 0.4}})->save, "epoch=0002-val_loss=0.400");
+  EXPECT_FALSE(topk.Offer(1, {{"val_loss", 0.6}}).best);
+  EXPECT_EQ(topk.Offer(2, {{"val_loss", 0.4}}).best, "epoch=0002-val_loss=0.400");
 }
 
 TEST(TopK, SurvivesAResumeThroughItsTable) {
@@ -114,25 +114,24 @@ TEST(TopK, SurvivesAResumeThroughItsTable) {
   before.Offer(0, {{"test/mean_score", 0.5}});
   TopK after({.k = 1});
   after.set_table(before.table());
-  EXPECT_FALSE(after.Offer(1, {{"test/mean_score", 0.4}}).has_value());
+  EXPECT_FALSE(after.Offer(1, {{"test/mean_score", 0.4}}).best);
 }
 
 TEST(TopK, ATableOfAnotherMetricRanksNothingAndRemovesNothing) {
   TopK after({.monitor_key = "val_loss", .is_max = false, .k = 1});
   after.set_table({{"epoch=0001-test_mean_score=0.652", 0.652}});
-  const auto decision = after.Offer(2, {{"val_loss", 0.9}});
-  ASSERT_TRUE(decision.has_value());
-  EXPECT_EQ(decision->remove, std::nullopt);
+  const CheckpointSave decision = after.Offer(2, {{"val_loss", 0.9}});
+  EXPECT_EQ(decision.best, "epoch=0002-val_loss=0.900");
+  EXPECT_EQ(decision.remove, std::nullopt);
 }
 
 TEST(TopK, SaysWhichMetricsThereAreAndRefusesNaN) {
   TopK topk({.monitor_key = "test_mean_reward"});
-  try {
-    topk.Offer(0, {{"test/mean_score", 0.5}, {"val_loss", 1.0}});
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("test/mean_score, val_loss"));
-  }
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
+                        [&] {
+                          topk.Offer(0, {{"test/mean_score", 0.5}, {"val_loss", 1.0}});
+                        }),
+              HasSubstr("test/mean_score, val_loss"));
   EXPECT_THROW(topk.Offer(0, {{"test/mean_reward", std::nan("")}}), Error);
 }
 

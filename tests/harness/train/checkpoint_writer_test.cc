@@ -15,6 +15,7 @@
 #include "dp_bench/error.h"
 #include "support/error_of.h"
 #include "support/file_size_limit.h"
+#include "support/folder_content.h"
 #include "support/scratch_folder.h"
 #include "train/checkpoint_schedule.h"
 
@@ -59,13 +60,7 @@ class CheckpointWriterTest : public testing::Test {
     return value;
   }
 
-  std::set<std::string> Names() const {
-    std::set<std::string> names;
-    for (const auto& entry : fs::directory_iterator(scratch_.path())) {
-      names.insert(entry.path().filename().string());
-    }
-    return names;
-  }
+  std::set<std::string> Names() const { return NamesIn(scratch_.path()); }
 
   ScratchFolder scratch_;
   std::function<void(int)> on_step_;

@@ -5,7 +5,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
-#include "dp_bench/error.h"
+#include "support/error_of.h"
 #include "support/golden.h"
 
 namespace dp_bench::train {
@@ -108,13 +108,8 @@ TEST(Ema, ContinuesFromItsStepAndWeights) {
 TEST(Ema, RefusesAModelOfAnotherStructure) {
   BlockImpl model;
   torch::nn::LinearImpl other(2, 2);
-  try {
-    const Ema ema({}, model, other);
-    FAIL() << "two different models were paired";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "the EMA model (2 parameters) is built differently from the model (5 parameters)");
-  }
+  EXPECT_EQ(MessageOf(ErrorCode::kInternal, [&] { const Ema ema({}, model, other); }),
+            "the EMA model (2 parameters) is built differently from the model (5 parameters)");
 }
 
 }  // namespace

@@ -27,9 +27,13 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-TEST(EventWriter, WritesEventsInTheOrderOfTheCalls) {
-  const ScratchFolder scratch;
-  EventWriter writer(scratch.path() / "new" / "folder");
+class EventWriterTest : public testing::Test {
+ protected:
+  const ScratchFolder scratch_;
+};
+
+TEST_F(EventWriterTest, WritesEventsInTheOrderOfTheCalls) {
+  EventWriter writer(scratch_.path() / "new" / "folder");
   RgbImage image(5, 4);
   std::ranges::fill(image.pixels, std::uint8_t{77});
   writer.AddScalar("train_loss", 0.25, 3);
@@ -45,10 +49,9 @@ TEST(EventWriter, WritesEventsInTheOrderOfTheCalls) {
                            ImageEvent(Step(5), "rollout", 5, 4, media::EncodePng(image))));
 }
 
-TEST(EventWriter, EventsCarryTheTimeOfTheCall) {
-  const ScratchFolder scratch;
+TEST_F(EventWriterTest, EventsCarryTheTimeOfTheCall) {
   const double before = Now();
-  EventWriter writer(scratch.path());
+  EventWriter writer(scratch_.path());
   writer.AddScalar("a", 1.0, 1);
   writer.Flush();
   for (const std::string& event : ReadRecords(writer.path())) {
@@ -59,10 +62,9 @@ TEST(EventWriter, EventsCarryTheTimeOfTheCall) {
   }
 }
 
-TEST(EventWriter, AResumedRunBeginsASessionInAFileOfItsOwn) {
-  const ScratchFolder scratch;
-  const EventWriter first(scratch.path());
-  EventWriter second(scratch.path(), 120);
+TEST_F(EventWriterTest, AResumedRunBeginsASessionInAFileOfItsOwn) {
+  const EventWriter first(scratch_.path());
+  EventWriter second(scratch_.path(), 120);
   second.Flush();
   EXPECT_THAT(ReadEvents(second.path()),
               testing::ElementsAre(FileVersionEvent(0.0), SessionStartEvent(Step(120))));
@@ -70,21 +72,19 @@ TEST(EventWriter, AResumedRunBeginsASessionInAFileOfItsOwn) {
 }
 
 // TensorBoard reads the files of a folder in the order of their names.
-TEST(EventWriter, NewFilesSortBehindThoseThatAreThere) {
-  const ScratchFolder scratch;
-  std::ofstream(scratch.path() / "events.out.tfevents.4000000000.zz.9.9") << "";
-  std::ofstream(scratch.path() / "events.out.tfevents.unrelated") << "";
+TEST_F(EventWriterTest, NewFilesSortBehindThoseThatAreThere) {
+  std::ofstream(scratch_.path() / "events.out.tfevents.4000000000.zz.9.9") << "";
+  std::ofstream(scratch_.path() / "events.out.tfevents.unrelated") << "";
   std::vector<fs::path> paths;
-  for (int i = 0; i < 12; ++i) paths.push_back(EventWriter(scratch.path()).path());
+  for (int i = 0; i < 12; ++i) paths.push_back(EventWriter(scratch_.path()).path());
   EXPECT_TRUE(std::ranges::is_sorted(paths));
   EXPECT_THAT(paths.front().filename().string(),
               testing::StartsWith("events.out.tfevents.4000000001."));
 }
 
-TEST(EventWriter, NamesBeginWithTheSecondsOfNow) {
-  const ScratchFolder scratch;
+TEST_F(EventWriterTest, NamesBeginWithTheSecondsOfNow) {
   const auto before = static_cast<std::int64_t>(Now());
-  const std::string name = EventWriter(scratch.path()).path().filename().string();
+  const std::string name = EventWriter(scratch_.path()).path().filename().string();
   EXPECT_THAT(name,
               testing::MatchesRegex("events\\.out\\.tfevents\\.[0-9]+\\..*\\.[0-9]+\\.[0-9]+"));
   const std::int64_t seconds = std::stoll(name.substr(20));
@@ -92,22 +92,19 @@ TEST(EventWriter, NamesBeginWithTheSecondsOfNow) {
   EXPECT_LE(seconds, static_cast<std::int64_t>(Now()));
 }
 
-TEST(EventWriter, AFullBufferGoesToTheFileByItself) {
-  const ScratchFolder scratch;
-  EventWriter writer(scratch.path());
+TEST_F(EventWriterTest, AFullBufferGoesToTheFileByItself) {
+  EventWriter writer(scratch_.path());
   for (int step = 0; step < 20'000; ++step) writer.AddScalar("train_loss", 0.5, step);
   EXPECT_GT(fs::file_size(writer.path()), 20'000U * 30);
 }
 
-TEST(EventWriter, DestructionFlushes) {
-  const ScratchFolder scratch;
-  const fs::path path = EventWriter(scratch.path()).path();
+TEST_F(EventWriterTest, DestructionFlushes) {
+  const fs::path path = EventWriter(scratch_.path()).path();
   EXPECT_EQ(ReadRecords(path).size(), 2U);
 }
 
-TEST(EventWriter, ContinuesWhereAFullDiskStoppedIt) {
-  const ScratchFolder scratch;
-  EventWriter writer(scratch.path());
+TEST_F(EventWriterTest, ContinuesWhereAFullDiskStoppedIt) {
+  EventWriter writer(scratch_.path());
   writer.AddScalar("train_loss", 0.5, 1);
   {
     const FileSizeLimit limit(50);  // inside the second record
@@ -124,9 +121,8 @@ TEST(EventWriter, ContinuesWhereAFullDiskStoppedIt) {
                                    ScalarEvent(Step(2), "train_loss", 0.25F)));
 }
 
-TEST(EventWriter, RefusesEventsWhileTheDiskStaysFull) {
-  const ScratchFolder scratch;
-  EventWriter writer(scratch.path());
+TEST_F(EventWriterTest, RefusesEventsWhileTheDiskStaysFull) {
+  EventWriter writer(scratch_.path());
   int n_refused = 0;
   {
     const FileSizeLimit limit(50);
@@ -143,11 +139,10 @@ TEST(EventWriter, RefusesEventsWhileTheDiskStaysFull) {
   EXPECT_EQ(ReadRecords(writer.path()).size(), static_cast<std::size_t>(2 + 5000 - n_refused));
 }
 
-TEST(EventWriter, AFolderThatCannotBeMadeIsAnError) {
-  const ScratchFolder scratch;
-  std::ofstream(scratch.path() / "file") << "";
-  EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { EventWriter(scratch.path() / "file"); }),
-              testing::HasSubstr((scratch.path() / "file").string()));
+TEST_F(EventWriterTest, AFolderThatCannotBeMadeIsAnError) {
+  std::ofstream(scratch_.path() / "file") << "";
+  EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { EventWriter(scratch_.path() / "file"); }),
+              testing::HasSubstr((scratch_.path() / "file").string()));
 }
 
 }  // namespace

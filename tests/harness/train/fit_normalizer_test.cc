@@ -186,66 +186,58 @@ TEST(Normalizer, ImageModesSurviveTheStateDict) {
   }
 }
 
-template <class Function>
-void ExpectError(ErrorCode code, const std::string& message, const Function& function) {
-  try {
-    function();
-    FAIL() << "no error; expected: " << message;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    EXPECT_EQ(std::string(error.what()), message);
-  }
-}
-
 TEST(Normalizer, AMissingKeyIsAnErrorThatListsTheKeys) {
   const Normalizer normalizer(
       {train::FitKey("action", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kLimits),
        train::FitKey("image", {}, NormalizeMode::kImage)});
-  ExpectError(ErrorCode::kData, "the normalizer has no key 'agent_pos'; it has: action, image",
-              [&] { normalizer.Normalize("agent_pos", torch::zeros({1})); });
+  EXPECT_EQ(
+      MessageOf(ErrorCode::kData, [&] { normalizer.Normalize("agent_pos", torch::zeros({1})); }),
+      "the normalizer has no key 'agent_pos'; it has: action, image");
 }
 
 TEST(Normalizer, RejectsAShapeThatIsNotTheKeys) {
   const Normalizer normalizer({train::FitKey("keypoint", GoldenStats(), NormalizeMode::kLimits)});
-  ExpectError(ErrorCode::kShape,
-              "'keypoint' has shape [4, 6]; its last sizes must multiply to the 18 values that its "
-              "normalizer was fitted to",
-              [&] {
-                normalizer.Normalize("keypoint", torch::zeros({4, 6}));
-              });
+  EXPECT_EQ(MessageOf(ErrorCode::kShape,
+                      [&] {
+                        normalizer.Normalize("keypoint", torch::zeros({4, 6}));
+                      }),
+            "'keypoint' has shape [4, 6]; its last sizes must multiply to the 18 values that its "
+            "normalizer was fitted to");
 }
 
 TEST(Normalizer, RejectsImagesWithOtherChannelsThanItWasFittedTo) {
   const Normalizer normalizer(
       {train::FitKey("image", {.mean = {0.2}, .std = {0.1}}, NormalizeMode::kImageGaussian)});
-  ExpectError(ErrorCode::kShape,
-              "'image' has shape [2, 3, 4, 5]; expected [..., 1, height, width], the channels that "
-              "its normalizer was fitted to",
-              [&] {
-                normalizer.Normalize("image", torch::zeros({2, 3, 4, 5}));
-              });
+  EXPECT_EQ(MessageOf(ErrorCode::kShape,
+                      [&] {
+                        normalizer.Normalize("image", torch::zeros({2, 3, 4, 5}));
+                      }),
+            "'image' has shape [2, 3, 4, 5]; expected [..., 1, height, width], the channels that "
+            "its normalizer was fitted to");
 }
 
 TEST(Normalizer, RejectsADepthRangeWithoutExtent) {
-  ExpectError(ErrorCode::kData, "the depth range of 'depth' is 1.5 to 1.5 m; expected min < max",
-              [&] { train::FitKey("depth", {.min = {1.5}, .max = {1.5}}, NormalizeMode::kDepth); });
+  EXPECT_EQ(MessageOf(ErrorCode::kData,
+                      [&] {
+                        train::FitKey("depth", {.min = {1.5}, .max = {1.5}}, NormalizeMode::kDepth);
+                      }),
+            "the depth range of 'depth' is 1.5 to 1.5 m; expected min < max");
 }
 
 TEST(Normalizer, RejectsStatisticsThatAreNotFinite) {
-  ExpectError(ErrorCode::kNumeric,
-              "max of 'action' is inf in dimension 1; the dataset holds values that are not finite",
-              [&] {
-                train::FitKey("action", {.min = {0.0, 0.0}, .max = {1.0, INFINITY}},
-                              NormalizeMode::kLimits);
-              });
+  EXPECT_EQ(MessageOf(ErrorCode::kNumeric,
+                      [&] {
+                        train::FitKey("action", {.min = {0.0, 0.0}, .max = {1.0, INFINITY}},
+                                      NormalizeMode::kLimits);
+                      }),
+            "max of 'action' is inf in dimension 1; the dataset holds values that are not finite");
 }
 
 TEST(Normalizer, RejectsAnUnknownMode) {
-  ExpectError(
-      ErrorCode::kConfig,
+  EXPECT_EQ(
+      MessageOf(ErrorCode::kConfig, [] { ParseNormalizeMode("minmax"); }),
       "'minmax' is not a normalization mode; the modes are limits, gaussian, identity, image, "
-      "image_gaussian, depth",
-      [] { ParseNormalizeMode("minmax"); });
+      "image_gaussian, depth");
 }
 
 TEST(Normalizer, AStateWithoutOffsetIsAnError) {
@@ -253,8 +245,8 @@ TEST(Normalizer, AStateWithoutOffsetIsAnError) {
       {train::FitKey("action", {.min = {0.0}, .max = {1.0}}, NormalizeMode::kLimits)});
   TensorMap state = planner::NormalizerState(normalizer);
   state.erase("action.offset");
-  ExpectError(ErrorCode::kCheckpoint, "the normalizer's state has no tensor 'action.offset'",
-              [&] { planner::NormalizerFromState(state); });
+  EXPECT_EQ(MessageOf(ErrorCode::kCheckpoint, [&] { planner::NormalizerFromState(state); }),
+            "the normalizer's state has no tensor 'action.offset'");
 }
 
 }  // namespace

@@ -236,17 +236,13 @@ TEST_F(TrainingLogTest, EventsThatCannotBeWrittenAreAnErrorThatNamesTheirFile) {
 }
 
 void Train(const fs::path& output, const std::string& training, const std::string& logging,
-           std::function<double()> now, const std::function<void()>& on_loss = {}) {
+           std::function<double()> now, const std::function<void(int n)>& on_loss = {}) {
   const FakeDataset dataset;
-  nlohmann::json config = nlohmann::json::parse(FakeConfig(training).ToJson());
-  config["logging"] = nlohmann::json::parse(logging);
-  WorkspaceParts parts = FakeParts(Config::FromJson(config.dump()), dataset, output);
+  const Config config =
+      Changed(FakeConfig(training), {{"logging", nlohmann::json::parse(logging)}});
+  WorkspaceParts parts = FakeParts(config, dataset, output);
   parts.progress.now = std::move(now);
-  parts.create_policy = [on_loss] {
-    auto policy = MakeFakePolicy();
-    policy->on_loss = on_loss;
-    return policy;
-  };
+  parts.create_policy = MakePoliciesThatCount(on_loss);
   Workspace(std::move(parts)).Run(FakeEvaluate);
 }
 
@@ -273,8 +269,9 @@ TEST(TrainingLog, AFullDiskStopsTheTrainingAndItGoesOnFromTheLastCheckpoint) {
   // is there
   int n_losses = 0;
   std::optional<FileSizeLimit> limit;
-  const auto fill_disk = [&] {
-    if (++n_losses == 18) limit.emplace(fs::file_size(EventFiles(full).at(0)));
+  const auto fill_disk = [&](int n) {
+    n_losses = n;
+    if (n == 18) limit.emplace(fs::file_size(EventFiles(full).at(0)));
   };
   EXPECT_THAT(MessageOf(ErrorCode::kIo, [&] { Train(full, "", logging, still, fill_disk); }),
               HasSubstr("events.out.tfevents."));

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -81,13 +80,6 @@ train::TrainReport Train(const fs::path& output, const Config& config, core::Com
 train::TrainReport TrainTogether(const fs::path& output, const std::string& training,
                                  const OnLoss& on_loss = {}, Flags* flags = nullptr) {
   return Train(output, FakeConfig(training), &TestRanks(), on_loss, flags);
-}
-
-std::vector<nlohmann::json> LogOf(const fs::path& run) {
-  std::ifstream file(run / "logs.json.txt");
-  std::vector<nlohmann::json> lines;
-  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
 }
 
 /// Compares every value of every line to 1e-5.

@@ -79,12 +79,6 @@ struct HeldSave {
   std::binary_semaphore go_on{0};
 };
 
-/// The state of the checkpoint `latest` of a run.
-TrainState LatestState(const fs::path& run) {
-  const auto latest = run::CheckpointStore(run / "checkpoints").OpenLatest();
-  return TrainState::FromJson(latest.value().state(), "latest");
-}
-
 /// Without the configs, which record how they were written, and the files with their checksums.
 FolderContent WithoutConfigs(const fs::path& run) {
   FolderContent files = FilesBelow(run);

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <span>
@@ -68,13 +67,7 @@ TrainReport TrainWithConfig(const fs::path& output, const Config& config, const 
   });
 }
 
-std::set<std::string> CheckpointsOf(const fs::path& run) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(run / "checkpoints")) {
-    names.insert(entry.path().filename().string());
-  }
-  return names;
-}
+std::set<std::string> CheckpointsOf(const fs::path& run) { return NamesIn(run / "checkpoints"); }
 
 std::set<std::string> FilesOf(const fs::path& checkpoint) {
   std::set<std::string> names;
@@ -269,14 +262,11 @@ TEST(TopK, AValidationLossThatNoEpisodeGivesIsRefusedBeforeTheTraining) {
 TEST(TopK, AValidationLossWithoutValidationEpisodesIsRefusedToo) {
   const ScratchFolder scratch;
   const FakeDataset dataset;
-  auto json = nlohmann::json::parse(ConfigOf(R"("topk": {"monitor_key": "val_loss"})").ToJson());
-  json["dataset"]["val_ratio"] = 0.0;
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
-                        [&] {
-                          const Workspace workspace(
-                              FakeParts(Config::FromJson(json.dump()), dataset, scratch.path()));
-                        }),
-              HasSubstr("dataset.val_ratio leaves no validation episode"));
+  const Config config = Changed(ConfigOf(R"("topk": {"monitor_key": "val_loss"})"),
+                                {{"dataset", {{"val_ratio", 0.0}}}});
+  EXPECT_THAT(
+      MessageOf(ErrorCode::kConfig, [&] { Workspace(FakeParts(config, dataset, scratch.path())); }),
+      HasSubstr("dataset.val_ratio leaves no validation episode"));
 }
 
 std::map<std::string, ArrayMap, std::less<>> TensorsOf(const run::Checkpoint& checkpoint) {

@@ -9,8 +9,10 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -124,6 +126,13 @@ inline Config FakeConfig(const std::string& training = "") {
     "checkpoint": {"topk": {"k": 2}}})");
 }
 
+/// The config with the changes of a JSON merge patch: null takes a key out.
+inline Config Changed(const Config& config, const nlohmann::json& patch) {
+  nlohmann::json changed = nlohmann::json::parse(config.ToJson());
+  changed.merge_patch(patch);
+  return Config::FromJson(changed.dump());
+}
+
 inline WorkspaceParts FakeParts(Config config, const Dataset& dataset,
                                 std::filesystem::path output_dir) {
   return {.config = std::move(config),
@@ -152,6 +161,20 @@ inline Scores FakeEvaluate(Policy& policy, int /*epoch*/) {
   double sum = 0.0;
   for (const torch::Tensor& p : policy.module().parameters()) sum += p.sum().item<double>();
   return {.metrics = {{"test/mean_score", sum}}};
+}
+
+/// The lines of a run's log.
+inline std::vector<nlohmann::json> LogOf(const std::filesystem::path& run) {
+  std::ifstream log(run / "logs.json.txt");
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(log, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+/// The state of a run's checkpoint `latest`.
+inline TrainState LatestState(const std::filesystem::path& run) {
+  const run::Checkpoint latest = run::Checkpoint::Open(run / "checkpoints" / run::kLatest);
+  return TrainState::FromJson(latest.state(), "latest");
 }
 
 }  // namespace dp_bench::train

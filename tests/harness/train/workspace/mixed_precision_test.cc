@@ -10,11 +10,9 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "core/atomic_file.h"
 #include "harness/train/workspace/fake_training.h"
 #include "planner/policy_weights.h"
 #include "policy/device.h"
@@ -71,11 +69,6 @@ TrainReport TrainInPrecision(const fs::path& output, const std::string& training
   return Workspace(std::move(parts)).Run({});
 }
 
-TrainState StateIn(const fs::path& output) {
-  return TrainState::FromJson(run::Checkpoint::Open(output / "checkpoints" / run::kLatest).state(),
-                              "latest");
-}
-
 TEST(MixedPrecision, IsForTrainingLossesAlone) {
   for (const auto& [name, type] : {std::pair{"bf16", "BFloat16"}, {"fp16", "Half"}}) {
     const ScratchFolder scratch;
@@ -102,10 +95,7 @@ TEST(MixedPrecision, TrainsAsFloat32DoesAndKeepsFloat32Weights) {
     const ArrayMap weights = run::Checkpoint::Open(*report.latest).ReadTensors(run::kModelFile);
     EXPECT_EQ(weights.at("linear.weight").dtype(), DType::kFloat32);
   }
-  std::istringstream log(core::ReadTextFile(scratch.path() / "fp16" / "logs.json.txt", 1U << 20));
-  std::string first;
-  std::getline(log, first);
-  EXPECT_LT(loss, 0.5 * nlohmann::json::parse(first)["train_loss"].get<double>());
+  EXPECT_LT(loss, 0.5 * LogOf(scratch.path() / "fp16").front()["train_loss"].get<double>());
 }
 
 TEST(MixedPrecision, UpdatesThatOverflowAreLeftOutAndCountNowhere) {
@@ -117,19 +107,17 @@ TEST(MixedPrecision, UpdatesThatOverflowAreLeftOutAndCountNowhere) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("float16 gradients overflowed at epoch 1, global_step 17: the update is "
                         "skipped, the loss scale is now 16384"));
-  const TrainState state = StateIn(scratch.path());
+  const TrainState state = LatestState(scratch.path());
   EXPECT_EQ(state.global_step, 40);
   EXPECT_EQ(state.optimizer_step, 38);
   EXPECT_EQ(state.ema_step, 38);
   EXPECT_EQ(state.grad_scaler,
             (GradScalerState{.scale = 16384.0F, .growth_tracker = 22, .skips_in_a_row = 0}));
 
-  std::istringstream log(core::ReadTextFile(scratch.path() / "logs.json.txt", 1U << 20));
-  std::int64_t step = 0;
-  for (std::string line; std::getline(log, line); ++step) {
-    const nlohmann::json json = nlohmann::json::parse(line);
-    EXPECT_EQ(json.contains("grad_norm"), step != 3 && step != 17) << step;
-    EXPECT_EQ(json["train_grad_scale"], step <= 3 ? 65536.0 : step <= 17 ? 32768.0 : 16384.0);
+  const std::vector<nlohmann::json> log = LogOf(scratch.path());
+  for (std::size_t step = 0; step < log.size(); ++step) {
+    EXPECT_EQ(log[step].contains("grad_norm"), step != 3 && step != 17) << step;
+    EXPECT_EQ(log[step]["train_grad_scale"], step <= 3 ? 65536.0 : step <= 17 ? 32768.0 : 16384.0);
   }
 }
 
@@ -149,7 +137,7 @@ TEST(MixedPrecision, ResumedRunEqualsAnUnbrokenOneBitForBit) {
     TrainInPrecision(whole, fp16 + more, &notes);
     NotingPolicy::Notes first = {.factor = overflow(0)};
     ASSERT_EQ(TrainInPrecision(broken, fp16 + more, &first, 22).end, TrainEnd::kInterrupted);
-    ASSERT_LT(StateIn(broken).grad_scaler->scale, 65536.0F);
+    ASSERT_LT(LatestState(broken).grad_scaler->scale, 65536.0F);
     NotingPolicy::Notes second = {.factor = overflow(first.n_losses)};
     TrainInPrecision(broken, fp16 + more + R"(, "resume": true)", &second);
     EXPECT_EQ(DifferingFiles(whole, broken), "") << more;
@@ -168,7 +156,7 @@ TEST(MixedPrecision, ACheckpointGoesOnInAnotherPrecision) {
     // two steps after an update: half a window of gradients is in the checkpoint
     ASSERT_EQ(TrainInPrecision(output, config(before, ""), &notes, 25).end, TrainEnd::kInterrupted);
     TrainInPrecision(output, config(after, R"(, "resume": true)"), &notes);
-    EXPECT_EQ(StateIn(output).grad_scaler.has_value(), std::string(after) == "fp16");
+    EXPECT_EQ(LatestState(output).grad_scaler.has_value(), std::string(after) == "fp16");
   }
 }
 

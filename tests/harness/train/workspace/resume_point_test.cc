@@ -140,9 +140,9 @@ TEST_F(ResumePointTest, TwoCheckpointsAtOnceAndWhatACrashLeftAreRefused) {
 TEST_F(ResumePointTest, AResumeThatDoesNotFitChangesNoFile) {
   const auto resume = [&](const fs::path& from, const std::string& optimizer) {
     const FakeDataset dataset;
-    nlohmann::json config = nlohmann::json::parse(FakeConfig(R"("resume": true)").ToJson());
-    config["optimizer"]["name"] = optimizer;
-    WorkspaceParts parts = FakeParts(Config::FromJson(config.dump()), dataset, run_);
+    const Config config =
+        Changed(FakeConfig(R"("resume": true)"), {{"optimizer", {{"name", optimizer}}}});
+    WorkspaceParts parts = FakeParts(config, dataset, run_);
     parts.resume_from = from;
     Workspace(std::move(parts)).Run({});
   };
@@ -197,14 +197,11 @@ TEST(RequireSameTraining, WhatSamplesAreRolledForwardByMayNotChange) {
 }
 
 TEST_F(ResumePointTest, AnotherNumberOfBatchesInAnEpochIsRefused) {
-  nlohmann::json config = nlohmann::json::parse(FakeConfig(R"("resume": true)").ToJson());
-  config["dataloader"]["batch_size"] = 8;  // as a dataset that has grown or shrunk
+  const Config config =  // as a dataset that has grown or shrunk
+      Changed(FakeConfig(R"("resume": true)"), {{"dataloader", {{"batch_size", 8}}}});
+  const FakeDataset dataset;
   EXPECT_THAT(
-      Refusal(ErrorCode::kCheckpoint,
-              [&] {
-                const FakeDataset dataset;
-                Workspace(FakeParts(Config::FromJson(config.dump()), dataset, run_)).Run({});
-              }),
+      Refusal(ErrorCode::kCheckpoint, [&] { Workspace(FakeParts(config, dataset, run_)).Run({}); }),
       testing::AllOf(HasSubstr("was saved at step 40"), HasSubstr("the dataset changed")));
 }
 

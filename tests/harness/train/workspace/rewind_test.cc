@@ -50,6 +50,15 @@ std::optional<fs::path> GoBack(const fs::path& run, const std::string& name) {
   return RewindRun(run, run::Checkpoint::Open(FindCheckpointOfRun(run, name)));
 }
 
+/// A run of KeepingConfig.
+class RewindTest : public testing::Test {
+ protected:
+  RewindTest() { TrainRun(run_, KeepingConfig()); }
+
+  const ScratchFolder scratch_;
+  const fs::path run_ = scratch_.path() / "run";
+};
+
 /// Without what was set aside.
 FolderContent RunFiles(const fs::path& run) {
   FolderContent files = FilesBelow(run);
@@ -61,100 +70,81 @@ std::string LogText(const fs::path& run) {
   return core::ReadTextFile(run / "logs.json.txt", 1U << 20);
 }
 
-TEST(Rewind, TheContinuedRunEqualsAnUnbrokenOneAndTheOldEndIsSetAside) {
-  const ScratchFolder scratch;
-  const fs::path run = scratch.path() / "run";
-  TrainRun(run, KeepingConfig());
-  const FolderContent whole = FilesBelow(run);
-  const auto aside = GoBack(run, "epoch=0001");
-  EXPECT_EQ(aside, run / "set_aside" / "1");
+TEST_F(RewindTest, TheContinuedRunEqualsAnUnbrokenOneAndTheOldEndIsSetAside) {
+  const FolderContent whole = FilesBelow(run_);
+  const auto aside = GoBack(run_, "epoch=0001");
+  EXPECT_EQ(aside, run_ / "set_aside" / "1");
   EXPECT_EQ(FilesBelow(*aside).at("logs.json.txt"), whole.at("logs.json.txt"));
   EXPECT_TRUE(NamesIn(*aside / "checkpoints").contains("latest"));
   EXPECT_TRUE(NamesIn(*aside / "checkpoints").contains("epoch=0003"));
   EXPECT_FALSE(NamesIn(*aside / "checkpoints").contains("epoch=0001"));
-  EXPECT_FALSE(NamesIn(run / "checkpoints").contains("epoch=0003"));
+  EXPECT_FALSE(NamesIn(run_ / "checkpoints").contains("epoch=0003"));
   // nothing is lost
   for (const auto& [name, content] : whole) {
-    const FolderContent now = RunFiles(run);
+    const FolderContent now = RunFiles(run_);
     const FolderContent old = FilesBelow(*aside);
     const bool is_there = (now.contains(name) && now.at(name) == content) ||
                           (old.contains(name) && old.at(name) == content);
     EXPECT_TRUE(is_there) << name;
   }
 
-  EXPECT_EQ(TrainRun(run, KeepingConfig(kContinue)).global_step, 40);
-  EXPECT_EQ(DifferingFiles(RunFiles(run), whole), "");
+  EXPECT_EQ(TrainRun(run_, KeepingConfig(kContinue)).global_step, 40);
+  EXPECT_EQ(DifferingFiles(RunFiles(run_), whole), "");
 }
 
-TEST(Rewind, WhatWasSetAsideIsARunThatCanBeContinued) {
-  const ScratchFolder scratch;
-  const fs::path run = scratch.path() / "run";
-  TrainRun(run, KeepingConfig());
-  const std::string log = LogText(run);
-  const auto aside = GoBack(run, "epoch=0001");
-  TrainRun(run, KeepingConfig(kContinue));
+TEST_F(RewindTest, WhatWasSetAsideIsARunThatCanBeContinued) {
+  const std::string log = LogText(run_);
+  const auto aside = GoBack(run_, "epoch=0001");
+  TrainRun(run_, KeepingConfig(kContinue));
   EXPECT_EQ(LogText(*aside), log);
-  nlohmann::json longer = nlohmann::json::parse(KeepingConfig(kContinue).ToJson());
-  longer["training"]["num_epochs"] = 5;
-  EXPECT_EQ(TrainRun(*aside, Config::FromJson(longer.dump())).global_step, 50);
+  const Config longer = Changed(KeepingConfig(kContinue), {{"training", {{"num_epochs", 5}}}});
+  EXPECT_EQ(TrainRun(*aside, longer).global_step, 50);
 }
 
-TEST(Rewind, ASecondOneGetsTheNextNumberAndToTheSameCheckpointChangesNothing) {
-  const ScratchFolder scratch;
-  const fs::path run = scratch.path() / "run";
-  TrainRun(run, KeepingConfig());
-  EXPECT_EQ(GoBack(run, "epoch=0002"), run / "set_aside" / "1");
-  EXPECT_EQ(GoBack(run, "epoch=0000"), run / "set_aside" / "2");
-  const FolderContent before = FilesBelow(run);
-  EXPECT_EQ(GoBack(run, "epoch=0000"), std::nullopt);
-  EXPECT_EQ(DifferingFiles(FilesBelow(run), before), "");
+TEST_F(RewindTest, ASecondOneGetsTheNextNumberAndToTheSameCheckpointChangesNothing) {
+  EXPECT_EQ(GoBack(run_, "epoch=0002"), run_ / "set_aside" / "1");
+  EXPECT_EQ(GoBack(run_, "epoch=0000"), run_ / "set_aside" / "2");
+  const FolderContent before = FilesBelow(run_);
+  EXPECT_EQ(GoBack(run_, "epoch=0000"), std::nullopt);
+  EXPECT_EQ(DifferingFiles(FilesBelow(run_), before), "");
 }
 
-TEST(Rewind, OfTheLatestCheckpointSetsNothingAside) {
-  const ScratchFolder scratch;
-  const fs::path run = scratch.path() / "run";
-  TrainRun(run, KeepingConfig());
-  const FolderContent before = FilesBelow(run);
+TEST_F(RewindTest, OfTheLatestCheckpointSetsNothingAside) {
+  const FolderContent before = FilesBelow(run_);
   for (const char* name : {"latest", "epoch=0003"}) {
-    EXPECT_EQ(GoBack(run, name), std::nullopt) << name;
-    EXPECT_EQ(DifferingFiles(FilesBelow(run), before), "") << name;
+    EXPECT_EQ(GoBack(run_, name), std::nullopt) << name;
+    EXPECT_EQ(DifferingFiles(FilesBelow(run_), before), "") << name;
   }
 }
 
-TEST(Rewind, TheEvaluationOfTheOldEndGoesAsideToo) {
-  const ScratchFolder scratch;
-  const fs::path run = scratch.path() / "run";
-  TrainRun(run, KeepingConfig());
+TEST_F(RewindTest, TheEvaluationOfTheOldEndGoesAsideToo) {
   for (const char* name : {"episodes.jsonl", "eval_log.json", "report.html", "config.json",
                            "manifest.json", "media/test_100000.mp4", "notes.txt"}) {
-    fs::create_directories((run / name).parent_path());
-    std::ofstream(run / name) << "{}";
+    fs::create_directories((run_ / name).parent_path());
+    std::ofstream(run_ / name) << "{}";
   }
-  const auto aside = GoBack(run, "epoch=0000");
+  const auto aside = GoBack(run_, "epoch=0000");
   for (const char* name :
        {"episodes.jsonl", "eval_log.json", "report.html", "media/test_100000.mp4"}) {
     EXPECT_TRUE(fs::exists(*aside / name)) << name;
-    EXPECT_FALSE(fs::exists(run / name)) << name;
+    EXPECT_FALSE(fs::exists(run_ / name)) << name;
   }
   for (const char* name : {"config.json", "manifest.json"}) {
     EXPECT_TRUE(fs::exists(*aside / name)) << name;
-    EXPECT_TRUE(fs::exists(run / name)) << name;
+    EXPECT_TRUE(fs::exists(run_ / name)) << name;
   }
-  EXPECT_TRUE(fs::exists(run / "notes.txt"));
+  EXPECT_TRUE(fs::exists(run_ / "notes.txt"));
 }
 
-TEST(Rewind, ACheckpointIsNamedByNameBeginningOrPath) {
-  const ScratchFolder scratch;
-  const fs::path run = scratch.path() / "run";
-  TrainRun(run, KeepingConfig());
-  const fs::path checkpoints = run / "checkpoints";
-  EXPECT_EQ(FindCheckpointOfRun(run, "latest"), checkpoints / "latest");
-  EXPECT_EQ(FindCheckpointOfRun(run, "lat"), checkpoints / "latest");
-  EXPECT_EQ(FindCheckpointOfRun(run, "epoch=0001"), checkpoints / "epoch=0001");
+TEST_F(RewindTest, ACheckpointIsNamedByNameBeginningOrPath) {
+  const fs::path checkpoints = run_ / "checkpoints";
+  EXPECT_EQ(FindCheckpointOfRun(run_, "latest"), checkpoints / "latest");
+  EXPECT_EQ(FindCheckpointOfRun(run_, "lat"), checkpoints / "latest");
+  EXPECT_EQ(FindCheckpointOfRun(run_, "epoch=0001"), checkpoints / "epoch=0001");
   const std::string path = (checkpoints / "epoch=0002").string();
-  EXPECT_EQ(FindCheckpointOfRun(run, path), path);
+  EXPECT_EQ(FindCheckpointOfRun(run_, path), path);
   const auto error_of = [&](const std::string& name) {
-    return MessageOf(ErrorCode::kUsage, [&] { FindCheckpointOfRun(run, name); });
+    return MessageOf(ErrorCode::kUsage, [&] { FindCheckpointOfRun(run_, name); });
   };
   EXPECT_THAT(error_of("epoch=00"), AllOf(HasSubstr("expected the name of one checkpoint"),
                                           HasSubstr("epoch=0000, epoch=0000-test")));
@@ -171,16 +161,13 @@ TEST(Rewind, ACheckpointOfALongerRunIsRefused) {
               HasSubstr("is no checkpoint of this run"));
 }
 
-TEST(Rewind, ACopyContinuesFromTheChosenCheckpointAndTheSourceStays) {
-  const ScratchFolder scratch;
-  const fs::path run = scratch.path() / "run";
-  const fs::path copy = scratch.path() / "copy";
-  TrainRun(run, KeepingConfig());
-  const FolderContent before = FilesBelow(run);
-  CreateFromSnapshot(run, copy, FindCheckpointOfRun(run, "epoch=0001"));
+TEST_F(RewindTest, ACopyContinuesFromTheChosenCheckpointAndTheSourceStays) {
+  const fs::path copy = scratch_.path() / "copy";
+  const FolderContent before = FilesBelow(run_);
+  CreateFromSnapshot(run_, copy, FindCheckpointOfRun(run_, "epoch=0001"));
   EXPECT_EQ(TrainRun(copy, KeepingConfig(kContinue)).global_step, 40);
-  EXPECT_EQ(DifferingFiles(FilesBelow(run), before), "");
-  EXPECT_EQ(LogText(copy), LogText(run));
+  EXPECT_EQ(DifferingFiles(FilesBelow(run_), before), "");
+  EXPECT_EQ(LogText(copy), LogText(run_));
   EXPECT_EQ(FilesBelow(copy).at("checkpoints/latest/model.safetensors"),
             before.at("checkpoints/latest/model.safetensors"));
 }

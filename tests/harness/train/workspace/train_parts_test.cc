@@ -149,12 +149,9 @@ TEST(TrainState, ComesBackBitForBit) {
 
 TEST(TrainState, DamageNamesTheCheckpoint) {
   for (const char* text : {"", "{}", R"({"global_step": "many"})"}) {
-    try {
-      TrainState::FromJson(text, "runs/a/checkpoints/latest");
-      FAIL() << "nothing was thrown";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("runs/a/checkpoints/latest"));
-    }
+    EXPECT_THAT(MessageOf(ErrorCode::kCheckpoint,
+                          [&] { TrainState::FromJson(text, "runs/a/checkpoints/latest"); }),
+                HasSubstr("runs/a/checkpoints/latest"));
   }
 }
 

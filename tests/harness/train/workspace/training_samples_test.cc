@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -45,16 +44,12 @@ class TrainingSamplesTest : public testing::Test {
  protected:
   /// Trains in a folder of this name; returns the lines of its log.
   std::vector<nlohmann::json> Train(const std::string& name, const std::string& training = "") {
-    nlohmann::json config = nlohmann::json::parse(FakeConfig().ToJson());
-    config["training"].update(nlohmann::json::parse("{" + training + "}"));
-    WorkspaceParts parts =
-        FakeParts(Config::FromJson(config.dump(2)), dataset_, scratch_.path() / name);
+    const Config config =
+        Changed(FakeConfig(), {{"training", nlohmann::json::parse("{" + training + "}")}});
+    WorkspaceParts parts = FakeParts(config, dataset_, scratch_.path() / name);
     parts.create_policy = [] { return std::make_unique<DenoisingFake>(8); };
     Workspace(std::move(parts)).Run({});
-    std::istringstream log(Content(name, "logs.json.txt"));
-    std::vector<nlohmann::json> lines;
-    for (std::string line; std::getline(log, line);) lines.push_back(nlohmann::json::parse(line));
-    return lines;
+    return LogOf(scratch_.path() / name);
   }
 
   /// The values of a key, in the lines that have it.
