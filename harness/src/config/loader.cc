@@ -202,10 +202,8 @@ fs::path FindNamed(const ConfigRequest& request, const std::string& option,
   for (const auto& [available, path] : files) names.push_back(available);
   std::vector<std::string> searched;
   for (const fs::path& dir : request.config_dirs) searched.push_back((dir / folder).string());
-  const auto nearest = NearestName(name, names);
   throw ConfigError("{} {}: there is no config of this name{}. Available: {} (in {})", option, name,
-                    nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "",
-                    Joined(names, "none"), Joined(searched, "no folder"));
+                    DidYouMean(name, names), Joined(names, "none"), Joined(searched, "no folder"));
 }
 
 // The task file for --env and --obs. <env>.json itself may already have the requested obs.

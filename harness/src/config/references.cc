@@ -360,10 +360,9 @@ class ReferenceResolver {
     if (parent.is_object()) {
       for (const auto& item : parent.items()) siblings.push_back(item.key());
     }
-    const auto nearest = NearestName(key, siblings);
     throw ConfigError(
         "no key '{}' is in a config file, on the command line or among the harness's defaults{}",
-        name, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "");
+        name, DidYouMean(key, siblings));
   }
 
   void RequireNoCycle(const std::string& pointer, const Json* value) const {
