@@ -215,18 +215,6 @@ std::string DottedKey(std::string_view pointer) {
   return fmt::format("{}", fmt::join(PointerKeys(pointer), "."));
 }
 
-std::vector<std::string> SplitDotted(std::string_view dotted) {
-  std::vector<std::string> keys(1);
-  for (const char c : dotted) {
-    if (c == '.') {
-      keys.emplace_back();
-    } else {
-      keys.back() += c;
-    }
-  }
-  return keys;
-}
-
 std::string OriginOf(const JsonSource& source, std::string pointer) {
   auto origin = source.origins.find(pointer);
   while (origin == source.origins.end() && !pointer.empty()) {

@@ -19,6 +19,7 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/split.h"
 #include "core/utf8.h"
 
 namespace dp_bench::config {
@@ -316,7 +317,7 @@ constexpr std::string_view kOverrideOrigin = "command line: ";
 constexpr std::string_view kOptionOrigin = "command line: --";  // as in "--dataset"
 
 std::vector<std::string> OverrideKeys(std::string_view path, const std::string& override_text) {
-  std::vector<std::string> keys = SplitDotted(path);
+  std::vector<std::string> keys = core::Split(path, '.');
   for (const std::string& key : keys) {
     if (key.empty()) {
       throw UsageError("override '{}': expected key.key=value, found an empty key", override_text);
