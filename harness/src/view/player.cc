@@ -195,30 +195,24 @@ PlayerThread::~PlayerThread() {
 }
 
 void PlayerThread::Post(Command command) {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.push_back(command);
-  }
+  const std::lock_guard lock(mutex_);
+  commands_.push_back(command);
   changed_.notify_one();
 }
 
 void PlayerThread::Point(const Pointer& pointer) {
-  {
-    const std::lock_guard lock(mutex_);
-    pointer_ = pointer;
-  }
+  const std::lock_guard lock(mutex_);
+  pointer_ = pointer;
   changed_.notify_one();
 }
 
 bool PlayerThread::TakeImage(RgbImage* image, PlayerStatus* status) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_ != nullptr) std::rethrow_exception(failure_);
-    if (!has_image_) return false;
-    std::swap(*image, image_);
-    *status = status_;
-    has_image_ = false;
-  }
+  const std::lock_guard lock(mutex_);
+  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  if (!has_image_) return false;
+  std::swap(*image, image_);
+  *status = status_;
+  has_image_ = false;
   changed_.notify_one();
   return true;
 }
