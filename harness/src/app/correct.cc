@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "app/process.h"
 #include "app/verbs.h"
 #include "config/document.h"
 #include "core/console.h"
@@ -22,7 +21,6 @@
 #include "run/result_files.h"
 #include "run/run_files.h"
 #include "run/safetensors.h"
-#include "task/collection.h"
 #include "task/experiment.h"
 #include "task/key_check.h"
 #include "train/batches.h"

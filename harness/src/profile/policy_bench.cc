@@ -8,8 +8,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "core/clock.h"
 #include "core/communicator.h"

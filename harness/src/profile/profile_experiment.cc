@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -22,7 +21,6 @@
 #include "profile/machine_limits.h"
 #include "profile/recorded_work.h"
 #include "report/render.h"
-#include "rollout/env_runner.h"
 #include "run/planning.h"
 #include "task/training_rig.h"
 #include "train/batches.h"
