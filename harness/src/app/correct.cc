@@ -129,12 +129,9 @@ Verb AddCorrect(CLI::App* app) {
             "What the head learns from: the actions of the dataset, or for each step the first "
             "action of a new plan, which also fits a dataset of the policy's own rollouts "
             "(`eval --record-dataset`)");
-  app->add_option("--steps", options->training.n_steps, "Training steps")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10'000'000));
-  app->add_option("--hidden", options->training.n_hidden, "Width of its two hidden layers")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 65'536));
+  AddNumber(app, "--steps", &options->training.n_steps, 1, 10'000'000, "Training steps");
+  AddNumber(app, "--hidden", &options->training.n_hidden, 1, 65'536,
+            "Width of its two hidden layers");
   app->add_option("--seed", options->training.seed, "Of the weights and the batches")
       ->capture_default_str();
   AddDeviceOption(app, &options->experiment.device);

@@ -59,9 +59,8 @@ void AddDeviceOption(CLI::App* app, std::string* device) {
 }
 
 CLI::Option* AddWeightsOption(CLI::App* app, std::string* weights) {
-  return app->add_option("--weights", *weights, "Weights of the checkpoint: ema or model")
-      ->check(CLI::IsMember({"ema", "model"}))
-      ->capture_default_str();
+  return AddChoice(app, "--weights", weights, {"ema", "model"},
+                   "Weights of the checkpoint: ema or model");
 }
 
 void ChooseCheckpoint(fs::path* path, run::CheckpointOrder order) {
