@@ -1,12 +1,10 @@
 // dp_bench correct: trains the head that corrects a policy's chunks at every control step.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "app/verbs.h"
 #include "config/document.h"
@@ -65,24 +63,17 @@ data::BatchLoader LoaderFor(const task::Experiment& experiment, const Dataset& d
   return {dataset, data::MakeTrainingSampler(dataset, spec.horizons, split.train), loading};
 }
 
-// "training.seed" -> "/training/seed"
-std::string PointerOf(std::string_view key) {
-  std::string pointer = fmt::format("/{}", key);
-  std::ranges::replace(pointer, '.', '/');
-  return pointer;
-}
-
 int Correct(CorrectVerbOptions options) {
   run::RequireResultFiles({{"--output", options.output, run::kCorrectionHead}});
   ChooseCheckpoint(&options.checkpoint);
   if (options.teacher == kPlans) options.training.teacher = train::CorrectionTeacher::kPlans;
   options.experiment.config = options.checkpoint / run::kConfigFile;
   const task::Experiment experiment(options.experiment);
-  for (const std::string_view section : {"optimizer", "ema", "dataloader", "val_dataloader",
-                                         "training.seed", "training.num_epochs", "normalizer"}) {
-    if (!experiment.document().HasOverride(PointerOf(section))) continue;
+  for (const char* place : {"/optimizer", "/ema", "/dataloader", "/val_dataloader",
+                            "/training/seed", "/training/num_epochs", "/normalizer"}) {
+    if (!experiment.document().HasOverride(place)) continue;
     throw UsageError("correct does not use {}; its options are --steps, --hidden and --seed",
-                     section);
+                     config::DottedKey(place));
   }
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
   const std::unique_ptr<Dataset> dataset = task::ProvideCheckedDataset(
