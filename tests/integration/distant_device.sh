@@ -65,9 +65,7 @@ for _ in $(seq 600); do
   sleep 0.1
 done
 kill -TERM "$child"
-status=0
-wait "$child" || status=$?
-[ "$status" -eq 75 ] || fail "an interrupted training ended with $status: $(cat parts.txt)"
+expect_ended 75 parts.txt "$child"
 far train --resume parts >out.txt 2>&1 || fail "$(cat out.txt)"
 cmp whole/checkpoints/latest/model.safetensors parts/checkpoints/latest/model.safetensors
 

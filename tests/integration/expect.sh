@@ -9,8 +9,14 @@ expect_exit() {  # expect_exit CODE TEXT COMMAND...: the exit code, and what the
   grep -q -- "$text" out.txt || fail "$* did not say '$text': $(cat out.txt)"
 }
 
+expect_ended() {  # expect_ended CODE OUTPUT CHILD: of a process in the background, which is waited for
+  local status=0
+  wait "$3" || status=$?
+  [ "$status" -eq "$1" ] || fail "it ended with $status, expected $1: $(cat "$2")"
+}
+
 expect_stopped() {  # expect_stopped RUN TEXT COMMAND...: by a signal after its first episode; TEXT says how to go on
-  local run=$1 text=$2 status=0
+  local run=$1 text=$2
   shift 2
   "$@" --output "$run" >out.txt 2>&1 &
   until grep -qrs --include=episodes.partial.jsonl trace_hash "$run"; do
@@ -18,8 +24,7 @@ expect_stopped() {  # expect_stopped RUN TEXT COMMAND...: by a signal after its 
     sleep 0.02
   done
   kill -INT $!
-  wait $! || status=$?
-  [ "$status" -eq 75 ] || fail "$* ended with $status, expected 75: $(cat out.txt)"
+  expect_ended 75 out.txt $!
   grep -q -- "$text" out.txt || fail "$* did not say '$text': $(cat out.txt)"
 }
 
@@ -46,6 +51,8 @@ train_briefly() {  # train_briefly PROGRAM CONFIGS OUTPUT [OVERRIDE...]: a small
     policy.params.n_groups=4 collect.n_episodes=4 training.num_epochs=1 training.lr_warmup_steps=2 \
     training.rollout_every=0 dataloader.batch_size=32 --output "$3" "${@:4}" >train.txt 2>&1 || fail "$(cat train.txt)"
 }
+
+hashes() { grep -o '"trace_hash":"[0-9a-f]*"' "$1/episodes.jsonl"; }  # hashes RUN: of its episodes' traces
 
 network_calls_per_chunk() {  # network_calls_per_chunk RUN
   python3 - "$1/latency.json" <<'PYTHON'

@@ -31,12 +31,6 @@ start() {  # start RUN: a training in the background, at work; sets `child`
   fail "the training does not begin: $(cat "$1.txt")"
 }
 
-ends_with() {  # ends_with CODE RUN: what the child ends with
-  local status=0
-  wait "$child" || status=$?
-  [ "$status" -eq "$1" ] || fail "it ended with $status, expected $1: $(cat "$2.txt")"
-}
-
 "${train[@]}" --output whole >whole.txt 2>&1 || fail "$(cat whole.txt)"
 began=$(date +%s%N)
 "${train[@]}" --output again >again.txt 2>&1 || fail "$(cat again.txt)"
@@ -48,7 +42,7 @@ for signal in TERM INT; do
   start "stopped_$signal"
   sent=$(date +%s)
   kill "-$signal" "$child"
-  ends_with 75 "stopped_$signal"
+  expect_ended 75 "stopped_$signal.txt" "$child"
   [ $(($(date +%s) - sent)) -le 20 ] || fail "it took more than 20 s"
   ! cmp -s whole/checkpoints/latest/ema.safetensors "stopped_$signal/checkpoints/latest/ema.safetensors" ||
     fail "it was not stopped"
@@ -71,7 +65,7 @@ same_weights twice
 echo "SIGUSR1: a snapshot; the run can continue elsewhere from it, and the training continues"
 start asked
 kill -USR1 "$child"
-ends_with 0 asked
+expect_ended 0 asked.txt "$child"
 same_weights asked
 snapshot=$(echo asked/snapshots/step=*)
 [ -s "$snapshot/checkpoints/latest/optimizer.safetensors" ] || fail "no snapshot: $(cat asked.txt)"

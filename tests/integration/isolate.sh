@@ -17,7 +17,6 @@ JSON
 }
 
 reasons() { grep -c '"failure_reason":"step' "$1/episodes.jsonl" || true; }
-hashes() { grep -o '"trace_hash":"[0-9a-f]*"' "$1/episodes.jsonl"; }
 
 with=(--config-dir "$2" --plugin-dir "$3")
 broken='[{"seed": 100001, "kind": "segv", "step": 5}, {"seed": 100002, "kind": "exit", "step": 9},
@@ -63,9 +62,7 @@ for _ in $(seq 200); do  # until the others are over
   sleep 0.1
 done
 kill -TERM "$host"
-status=0
-wait "$host" || status=$?
-[ "$status" -eq 143 ] || fail "it ended with $status: $(cat hanging.txt)"
+expect_ended 143 hanging.txt "$host"
 grep -q "env plugin 'faulty', during Step: expected it to return" hanging.txt || fail "$(cat hanging.txt)"
 
 echo "collecting continues after a crash, and lists the seed"

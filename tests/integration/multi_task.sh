@@ -36,7 +36,6 @@ echo "the same checkpoint is evaluated in each task"
 for task in near far; do
   "$dp_bench" eval --checkpoint run --output eval_$task name=$task >out.txt 2>&1 || fail "$(cat out.txt)"
 done
-hashes() { grep -o '"trace_hash":"[0-9a-f]*"' "$1/episodes.jsonl"; }
 [ "$(hashes eval_near)" != "$(hashes eval_far)" ] || fail "the task changed no episode"
 expect_exit 2 "the env's task is 'fur', which is none of its tasks; did you mean 'far'" "$dp_bench" eval --checkpoint run --output x name=fur
 

@@ -45,7 +45,6 @@ calls=$(for name in unet_flow unet_mip unet_regression unet_consistency transfor
 
 echo "the sampler and its steps are chosen at evaluation"
 "$dp_bench" train "${task[@]}" "${unet[@]}" --output diffusion >train.txt 2>&1 || fail "$(cat train.txt)"
-hashes() { grep -o '"trace_hash":"[0-9a-f]*"' "$1/episodes.jsonl"; }
 scheduler=policy.params.noise_scheduler
 samplers=$("$dp_bench" keys policy --policy unet_hybrid --markdown | sed -n 's/^| `noise_scheduler.type` | one of \([^|]*\) |.*/\1/p')
 [ -n "$samplers" ] || fail "no samplers in the table of keys"

@@ -220,9 +220,7 @@ wait_for_episode nohup "$child"
 kill -HUP "$child"
 sleep 1
 kill -TERM "$child" || fail "SIGHUP ended it under nohup: $(cat nohup.txt)"
-status=0
-wait "$child" || status=$?
-[ "$status" -eq 75 ] || fail "under nohup it ended with $status: $(cat nohup.txt)"
+expect_ended 75 nohup.txt "$child"
 
 echo "mistyped words get a suggestion"
 expect_exit 2 "argument 3, 'a.x0ab.x1b', has control characters" "$dp_bench" eval --checkpoint $'a\nb\e'

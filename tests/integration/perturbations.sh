@@ -7,8 +7,6 @@ source "$(dirname "$(readlink -f "$0")")/expect.sh"
 dp_bench=$1
 enter_scratch_folder
 
-hashes() { grep -o '"trace_hash":"[0-9a-f]*"' "$1/episodes.jsonl"; }
-
 expect_effects() {  # expect_effects FOLDER EXPRESSION: a Python expression over `arm`, by name, and `control`
   python3 - "$1/perturbations.json" "$2" <<'PYTHON' || fail "$2 is not so: $(cat "$1/perturbations.json")"
 import json, sys
@@ -60,9 +58,7 @@ until grep -qs trace_hash stopped/perturbations/delay=2/episodes.partial.jsonl; 
   sleep 0.01
 done
 kill -INT $! 2>/dev/null || true
-status=0
-wait $! || status=$?
-[ "$status" -eq 75 ] || fail "an interrupted evaluation ended with $status, expected 75: $(cat stopped.txt)"
+expect_ended 75 stopped.txt $!
 grep -q -- "--resume stopped --perturb null,delay=2,noise=0.1,delay=5" stopped.txt || fail "$(cat stopped.txt)"
 expect_exit 0 "perturbations.json" "$dp_bench" eval --resume stopped --perturb null,delay=2,noise=0.1,delay=5
 cmp whole/perturbations.json stopped/perturbations.json || fail "other effects than in one go"

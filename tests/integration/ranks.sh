@@ -22,9 +22,7 @@ small=(--config-dir "$configs" --policy unet_hybrid --env point_mass
        env_runner.n_test=5 env_runner.n_videos=2 env_runner.micro_batch=4)
 
 expect_interrupted() {  # expect_interrupted MPIRUN_PID
-  local status=0
-  wait "$1" || status=$?
-  [ "$status" -eq 75 ] || fail "an interrupted training ended with $status: $(cat out.txt)"
+  expect_ended 75 out.txt "$1"
   [ "$(grep -c "interrupted at step" out.txt)" -eq 1 ] || fail "$(cat out.txt)"
 }
 

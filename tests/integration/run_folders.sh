@@ -200,7 +200,6 @@ cmp a/eval_log.json unfinished/eval_log.json || fail "continued, it has another 
 expect_exit 0 "PASS: no change" "${gate[@]}" --candidate unfinished
 
 echo "killed while it overwrites, it is the old evaluation, the new one, or unfinished"
-hashes() { grep -o '"trace_hash":"[0-9a-f]*"' "$1/episodes.jsonl"; }
 RANDOM=3
 for _ in 1 2 3 4 5 6; do
   rm -rf killed

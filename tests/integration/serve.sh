@@ -144,9 +144,7 @@ echo "without its server an evaluation stops, and no episode fails"
 evaluation=$!
 for ((i = 0; i < 600; i++)); do grep -q score lost/episodes.partial.jsonl 2>/dev/null && break; sleep 0.1; done
 kill -KILL $server
-status=0
-wait $evaluation || status=$?
-[ $status -eq 75 ] || fail "it ended with $status: $(cat lost.txt)"
+expect_ended 75 lost.txt $evaluation
 grep -q "the policy server has gone: $address" lost.txt || fail "$(cat lost.txt)"
 grep -q "continue with dp_bench eval --resume lost" lost.txt || fail "$(cat lost.txt)"
 start_server --checkpoint "$model" --port "${address##*:}"

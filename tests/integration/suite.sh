@@ -71,9 +71,7 @@ done
 "${run[@]}" --output stopped >stopped.txt 2>&1 &
 until grep -q "begin   unet" stopped.txt; do sleep 0.05; done
 kill -INT $!
-status=0
-wait $! || status=$?
-[ "$status" -eq 75 ] || fail "interrupted, but ended with $status: $(cat stopped.txt)"
+expect_ended 75 stopped.txt $!
 ! pgrep -f "output $work/stopped" >/dev/null || fail "a step goes on after the suite has ended"
 
 # nothing to do, but a report that a kill came before; one more policy; results without folders
@@ -93,8 +91,7 @@ cmp whole/suite.json elsewhere/suite.json
 
 # a prediction: from finished cells of the policy, or else from a trial, which leaves nothing
 sed -i 's/"seeds": \[42, 43\]/"seeds": [42, 43, 44]/' suite.json
-"${run[@]}" --output whole --dry-run >dry.txt 2>&1 || fail "$(cat dry.txt)"
-grep -q "2 to do of unet_hybrid, from 4 finished: about .* processor time" dry.txt || fail "$(cat dry.txt)"
+expect_exit 0 "2 to do of unet_hybrid, from 4 finished: about .* processor time" "${run[@]}" --output whole --dry-run
 # where two cells are missing, eight jobs are no faster than two; a shard counts only its own
 about() { sed -nE 's/^2 to do of unet_hybrid.*: about ([0-9:]+) with --jobs.*/\1/p' "$1"; }
 for jobs in 2 8; do "${run[@]}" --output whole --dry-run --jobs $jobs >"dry$jobs.txt" 2>&1 || fail "$(cat "dry$jobs.txt")"; done
@@ -151,9 +148,7 @@ JSON
 "${run[@]}" --output ended >ended.txt 2>&1 &
 until step=$(pgrep -f "output $work/ended/cells"); do kill -0 $! || fail "$(cat ended.txt)"; sleep 0.05; done
 kill -9 $step
-status=0
-wait $! || status=$?
-[ "$status" -eq 137 ] || fail "a step was killed, but the suite ended with $status: $(cat ended.txt)"
+expect_ended 137 ended.txt $!
 for file in ended.txt ended/suite.html; do
   grep -q "ended by signal 9 (Killed); .*fewer --jobs" $file || fail "$file does not name the signal: $(cat ended.txt)"
 done
@@ -207,9 +202,7 @@ JSON
 until compgen -G "served/cells/remote/*/*/run/episodes.part*" >/dev/null; do kill -0 $! || fail "$(cat served.txt)"; sleep 0.05; done
 sleep 0.3
 kill -INT $!
-status=0
-wait $! || status=$?
-[ "$status" -eq 75 ] || fail "interrupted, but ended with $status: $(cat served.txt)"
+expect_ended 75 served.txt $!
 rows() { cat served/cells/remote/*/*/run/episodes.part* | wc -l; }
 n_rows=$(rows)
 stop_server

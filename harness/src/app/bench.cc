@@ -234,9 +234,9 @@ int BenchDataset(const BenchVerbOptions& options) {
 Verb AddBench(CLI::App* app) {
   auto options = std::make_shared<BenchVerbOptions>();
   app->footer(kBenchDetails);
-  app->add_option("part", options->part, "What to measure: policy, env, dataset or peers")
-      ->required()
-      ->check(CLI::IsMember({"policy", "env", "dataset", "peers"}));
+  AddChoice(app, "part", &options->part, {"policy", "env", "dataset", "peers"},
+            "What to measure: policy, env, dataset or peers")
+      ->required();
   AddNumber(app, "--repetitions", &options->policy.n_rounds, 1, 1000,
             "Each figure is the median of this many");
   AddNumber(app, "--seconds", &options->policy.seconds, 0.0, 1e4,

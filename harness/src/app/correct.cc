@@ -1,14 +1,11 @@
 // dp_bench correct: trains the head that corrects a policy's chunks at every control step.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <string_view>
 
-#include "app/process.h"
 #include "app/verbs.h"
 #include "config/document.h"
 #include "core/console.h"
@@ -22,7 +19,6 @@
 #include "run/result_files.h"
 #include "run/run_files.h"
 #include "run/safetensors.h"
-#include "task/collection.h"
 #include "task/experiment.h"
 #include "task/key_check.h"
 #include "train/batches.h"
@@ -67,24 +63,17 @@ data::BatchLoader LoaderFor(const task::Experiment& experiment, const Dataset& d
   return {dataset, data::MakeTrainingSampler(dataset, spec.horizons, split.train), loading};
 }
 
-// "training.seed" -> "/training/seed"
-std::string PointerOf(std::string_view key) {
-  std::string pointer = fmt::format("/{}", key);
-  std::ranges::replace(pointer, '.', '/');
-  return pointer;
-}
-
 int Correct(CorrectVerbOptions options) {
   run::RequireResultFiles({{"--output", options.output, run::kCorrectionHead}});
   ChooseCheckpoint(&options.checkpoint);
   if (options.teacher == kPlans) options.training.teacher = train::CorrectionTeacher::kPlans;
   options.experiment.config = options.checkpoint / run::kConfigFile;
   const task::Experiment experiment(options.experiment);
-  for (const std::string_view section : {"optimizer", "ema", "dataloader", "val_dataloader",
-                                         "training.seed", "training.num_epochs", "normalizer"}) {
-    if (!experiment.document().HasOverride(PointerOf(section))) continue;
+  for (const char* place : {"/optimizer", "/ema", "/dataloader", "/val_dataloader",
+                            "/training/seed", "/training/num_epochs", "/normalizer"}) {
+    if (!experiment.document().HasOverride(place)) continue;
     throw UsageError("correct does not use {}; its options are --steps, --hidden and --seed",
-                     section);
+                     config::DottedKey(place));
   }
   const std::unique_ptr<Policy> policy = experiment.LoadPolicy(options.checkpoint, options.weights);
   const std::unique_ptr<Dataset> dataset = task::ProvideCheckedDataset(
@@ -131,12 +120,9 @@ Verb AddCorrect(CLI::App* app) {
             "What the head learns from: the actions of the dataset, or for each step the first "
             "action of a new plan, which also fits a dataset of the policy's own rollouts "
             "(`eval --record-dataset`)");
-  app->add_option("--steps", options->training.n_steps, "Training steps")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10'000'000));
-  app->add_option("--hidden", options->training.n_hidden, "Width of its two hidden layers")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 65'536));
+  AddNumber(app, "--steps", &options->training.n_steps, 1, 10'000'000, "Training steps");
+  AddNumber(app, "--hidden", &options->training.n_hidden, 1, 65'536,
+            "Width of its two hidden layers");
   app->add_option("--seed", options->training.seed, "Of the weights and the batches")
       ->capture_default_str();
   AddDeviceOption(app, &options->experiment.device);

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -23,6 +22,7 @@
 #include "core/exit_code.h"
 #include "core/parse_number.h"
 #include "core/progress.h"
+#include "core/split.h"
 #include "data/key_check.h"
 #include "data/reader/keyed_dataset.h"
 #include "data/split.h"
@@ -110,10 +110,7 @@ std::int64_t ReadIndex(const std::string& text, const std::string& all) {
 // "0-2,7" is 0, 1, 2, 7.
 std::vector<std::int64_t> ReadEpisodes(const std::string& text) {
   std::vector<std::int64_t> episodes;
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
+  for (const std::string& part : core::Split(text, ',')) {
     const std::size_t dash = part.find('-');
     const std::int64_t first = ReadIndex(part.substr(0, dash), text);
     const std::int64_t last =
@@ -121,7 +118,6 @@ std::vector<std::int64_t> ReadEpisodes(const std::string& text) {
     constexpr std::int64_t kMaxRange = 10'000'000;
     if (last < first || last - first > kMaxRange) ReadIndex("", text);
     for (std::int64_t episode = first; episode <= last; ++episode) episodes.push_back(episode);
-    begin = end + 1;
   }
   return episodes;
 }

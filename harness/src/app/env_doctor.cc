@@ -1,7 +1,6 @@
 // dp_bench doctor --env: what can be said about an env before there is data.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>

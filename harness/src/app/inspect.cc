@@ -269,9 +269,8 @@ Verb AddInspect(CLI::App* app) {
       ->capture_default_str();
   app->add_option("--html", options->html,
                   "Write a page about the dataset or the attention to this file");
-  app->add_option("--batch-size", options->policy.batch_size, "Batch size for the shapes")
-      ->check(positive)
-      ->capture_default_str();
+  AddNumber(app, "--batch-size", &options->policy.batch_size, 1, 1 << 20,
+            "Batch size for the shapes");
   AddList(app, "--batch-sizes", &options->policy.batch_sizes,
           "Batch sizes for the memory estimates")
       ->check(positive)

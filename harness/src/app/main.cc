@@ -2,7 +2,6 @@
 // LibTorch, for help and for errors of the command line.
 
 #include <ATen/Parallel.h>
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>

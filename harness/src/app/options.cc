@@ -3,35 +3,32 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <limits>
 
-#include "config/name.h"
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/parse_number.h"
+#include "core/split.h"
 #include "run/run_contents.h"
 
 namespace dp_bench::app {
 namespace fs = std::filesystem;
+
 std::vector<std::uint64_t> ParseSeeds(std::string_view option,
                                       const std::vector<std::string>& texts) {
-  std::vector<std::uint64_t> seeds;
+  constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max();
   const std::string text = fmt::format("{}", fmt::join(texts, ","));
-  const char* next = text.data();
-  const char* const end = next + text.size();
-  while (true) {
-    std::int64_t seed = -1;
-    const auto [stop, error] = std::from_chars(next, end, seed);
-    const bool is_last = stop == end;
-    if (error != std::errc() || seed < 0 || *next == '-' || (!is_last && *stop != ',')) {
+  std::vector<std::uint64_t> seeds;
+  for (const std::string& part : core::Split(text, ',')) {
+    const auto seed = core::ParseNumber<std::uint64_t>(part);
+    if (!seed || *seed > kLargest) {
       throw UsageError(
           "{}: expected integers from 0 to {}, separated by commas, as in 42,43; found '{}'",
-          option, std::numeric_limits<std::int64_t>::max(), text);
+          option, kLargest, text);
     }
-    seeds.push_back(static_cast<std::uint64_t>(seed));
-    if (is_last) return seeds;
-    next = stop + 1;
+    seeds.push_back(*seed);
   }
+  return seeds;
 }
 
 plugin::PluginCatalogue OpenCatalogue(const std::vector<fs::path>& plugin_dirs) {
@@ -62,9 +59,8 @@ void AddDeviceOption(CLI::App* app, std::string* device) {
 }
 
 CLI::Option* AddWeightsOption(CLI::App* app, std::string* weights) {
-  return app->add_option("--weights", *weights, "Weights of the checkpoint: ema or model")
-      ->check(CLI::IsMember({"ema", "model"}))
-      ->capture_default_str();
+  return AddChoice(app, "--weights", weights, {"ema", "model"},
+                   "Weights of the checkpoint: ema or model");
 }
 
 void ChooseCheckpoint(fs::path* path, run::CheckpointOrder order) {

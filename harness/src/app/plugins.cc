@@ -180,9 +180,9 @@ void AddNew(CLI::App* app, const std::shared_ptr<PluginsOptions>& options) {
       "  dp_bench plugins new env my_arm\n"
       "  dp_bench plugins new mujoco_env my_robot\n"
       "  dp_bench plugins new policy my_method --output ~/projects/my_method");
-  app->add_option("kind", options->kind, "env, mujoco_env, policy or dataset")
-      ->required()
-      ->check(CLI::IsMember({"env", "mujoco_env", "policy", "dataset"}));
+  AddChoice(app, "kind", &options->kind, {"env", "mujoco_env", "policy", "dataset"},
+            "env, mujoco_env, policy or dataset")
+      ->required();
   app->add_option("name", options->name, "Name of the plugin, in snake_case")->required();
   app->add_option("--output", options->output, "Folder of the project (default: ./<name>)");
 }
@@ -199,8 +199,8 @@ void AddCheck(CLI::App* app, const std::shared_ptr<PluginsOptions>& options) {
   AddConfigDirOption(app, &options->experiment.config_dirs);
   app->add_option("--params", options->params, "JSON file with the params to check it with")
       ->check(CLI::ExistingFile);
-  app->add_option("--obs", options->obs, "What a policy observes (default: low_dim)")
-      ->check(CLI::IsMember({"low_dim", "rgb", "rgbd"}));
+  AddChoice(app, "--obs", &options->obs, {"low_dim", "rgb", "rgbd"},
+            "What a policy observes (default: low_dim)");
   app->add_flag("--isolate", options->is_isolated, "Run an env in a separate process");
 }
 

@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "app/verbs.h"
@@ -43,8 +42,7 @@ Examples:
 
 struct SuiteVerbOptions {
   fs::path file;
-  task::ExperimentOptions experiment;
-  fs::path output;
+  suite::SuiteOptions step_options;
   std::vector<fs::path> results;
   int n_jobs = 1;
   std::string shard;
@@ -66,23 +64,6 @@ std::vector<bool> KnownIn(const std::string& shard, const std::vector<suite::Sui
   }
   for (const std::size_t i : cells) known[i] = known[i] || !is_ours[i];
   return known;
-}
-
-suite::SuiteOptions StepOptions(const SuiteVerbOptions& options) {
-  const auto resolve = [dirs =
-                            options.experiment.plugin_dirs](const config::ConfigRequest& request) {
-    task::ExperimentOptions experiment;
-    static_cast<config::ConfigRequest&>(experiment) = request;
-    experiment.plugin_dirs = dirs;
-    return task::ResolvedConfig(experiment);
-  };
-  return {.folder = options.output,
-          .config_dirs = options.experiment.config_dirs,
-          .plugin_dirs = options.experiment.plugin_dirs,
-          .device = options.experiment.device,
-          .overrides = options.experiment.overrides,
-          .has_budget = options.n_budget > 0,
-          .resolve = resolve};
 }
 
 // What each of some steps took, or will take, by its folder.
@@ -189,52 +170,42 @@ int PrintPlan(const SuiteVerbOptions& options, const std::vector<suite::SuiteSte
   return 0;
 }
 
-class SuiteProgress {
- public:
-  SuiteProgress(const std::vector<suite::SuiteStep>& steps, suite::SuiteResults* results)
-      : steps_(steps),
-        results_(results),
-        states_(steps.size(), suite::StepState::kWaiting),
-        known_(results->known()) {}
+std::ptrdiff_t CountCells(const std::vector<suite::SuiteStep>& steps) {
+  return std::ranges::count_if(steps,
+                               [](const suite::SuiteStep& step) { return step.cell.has_value(); });
+}
 
-  void Note(std::size_t step, suite::StepState state) {
-    states_[step] = state;
-    const std::string title = steps_[step].title;
-    if (state == suite::StepState::kRunning) core::PrintStatus("begin   {}\n", title);
-    if (state == suite::StepState::kFailed) {
-      core::PrintStatus("FAILED  {}: {}\n        see {}\n", title, suite::FailureOf(steps_[step]),
-                        (steps_[step].folder / suite::kOutputFile).string());
-    }
-    if (state != suite::StepState::kDone) return;
-    results_->Take(step);
-    known_ = results_->known();
-    try {
-      results_->Write(states_);
-    } catch (const Error& error) {  // the steps that run must not end for that
-      core::LogWarning("the results are not written yet: {}", error.what());
-    }
-    const auto n_cells = std::ranges::count_if(
-        steps_, [](const suite::SuiteStep& each) { return each.cell.has_value(); });
-    core::PrintStatus("done    {}  [{}/{}]\n", title, std::ranges::count(known_, true), n_cells);
+// Says what happened to a step, and takes what it has done.
+void NoteStep(const std::vector<suite::SuiteStep>& steps, std::size_t step,
+              const std::vector<suite::StepState>& states, suite::SuiteResults* results) {
+  const std::string& title = steps[step].title;
+  if (states[step] == suite::StepState::kRunning) core::PrintStatus("begin   {}\n", title);
+  if (states[step] == suite::StepState::kFailed) {
+    core::PrintStatus("FAILED  {}: {}\n        see {}\n", title, suite::FailureOf(steps[step]),
+                      (steps[step].folder / suite::kOutputFile).string());
   }
-
- private:
-  const std::vector<suite::SuiteStep>& steps_;
-  suite::SuiteResults* results_;
-  std::vector<suite::StepState> states_;
-  std::vector<bool> known_;
-};
+  if (states[step] != suite::StepState::kDone) return;
+  results->Take(step);
+  const auto n_known = std::ranges::count(results->known(), true);
+  try {
+    results->Write(states);
+  } catch (const Error& error) {  // the steps that run must not end for that
+    core::LogWarning("the results are not written yet: {}", error.what());
+  }
+  core::PrintStatus("done    {}  [{}/{}]\n", title, n_known, CountCells(steps));
+}
 
 // Runs what is not done.
 suite::SuiteRunReport FillTable(const SuiteVerbOptions& options,
                                 const std::vector<suite::SuiteStep>& steps,
                                 const std::atomic<bool>& stop, suite::SuiteResults* results) {
-  SuiteProgress progress(steps, results);
   suite::SuiteRunReport report = suite::RunSteps(
       steps, KnownIn(options.shard, steps, results->known()),
       {.n_at_once = options.n_jobs,
        .stop = stop,
-       .changed = [&](std::size_t step, suite::StepState state) { progress.Note(step, state); }});
+       .changed = [&](std::size_t step, const std::vector<suite::StepState>& states) {
+         NoteStep(steps, step, states, results);
+       }});
   results->TakeAll();
   results->Write(report.states);
   return report;
@@ -267,11 +238,8 @@ suite::SuiteRunReport SpendBudget(const SuiteVerbOptions& options, const std::at
   while (BeginRound(options.n_budget, results, steps)) {
     report = FillTable(options, *steps, stop, results);
     // a result that cannot be read would begin the same round again
-    const std::vector<bool> known = results->known();
-    const auto n_known = std::ranges::count(known, true);
-    const auto n_cells = std::ranges::count_if(
-        *steps, [](const suite::SuiteStep& step) { return step.cell.has_value(); });
-    if (report.exit_code != 0 || n_known < n_cells) return report;
+    const auto n_known = std::ranges::count(results->known(), true);
+    if (report.exit_code != 0 || n_known < CountCells(*steps)) return report;
   }
   results->Write(report.states);
   return report;
@@ -280,15 +248,22 @@ suite::SuiteRunReport SpendBudget(const SuiteVerbOptions& options, const std::at
 int RunSuite(SuiteVerbOptions options) {
   const std::atomic<bool>& stop = core::CatchStopSignals();
   const suite::SuiteFile suite = suite::ReadSuiteFile(options.file);
-  if (options.output.empty()) options.output = fs::path("runs") / "suites" / suite.name;
-  options.output = fs::absolute(options.output).lexically_normal();  // it gets into configs
-  std::vector<suite::SuiteStep> steps = suite::StepsOf(suite, StepOptions(options));
-  suite::SuiteResults results(suite, steps, options.output, options.results);
+  fs::path& folder = options.step_options.folder;
+  if (folder.empty()) folder = fs::path("runs") / "suites" / suite.name;
+  folder = fs::absolute(folder).lexically_normal();  // it gets into configs
+  options.step_options.has_budget = options.n_budget > 0;
+  options.step_options.resolve = [&options](const config::ConfigRequest& request) {
+    task::ExperimentOptions experiment{request};
+    experiment.plugin_dirs = options.step_options.plugin_dirs;
+    return task::ResolvedConfig(experiment);
+  };
+  std::vector<suite::SuiteStep> steps = suite::StepsOf(suite, options.step_options);
+  suite::SuiteResults results(suite, steps, folder, options.results);
   if (options.is_dry_run) {
     if (options.n_budget > 0) BeginRound(options.n_budget, &results, &steps);
     return PrintPlan(options, steps, results, stop);
   }
-  fs::create_directories(options.output);
+  fs::create_directories(folder);
   const suite::SuiteRunReport report = options.n_budget > 0
                                            ? SpendBudget(options, stop, &results, &steps)
                                            : FillTable(options, steps, stop, &results);
@@ -299,7 +274,7 @@ int RunSuite(SuiteVerbOptions options) {
   const compare::SuiteTable table = results.Table();
   const report::SuiteExtras extras = results.Extras(report.states);
   core::PrintResult("{}\npage: {}\n", report::SuiteText(table, extras),
-                    (options.output / "suite.html").string());
+                    (folder / "suite.html").string());
   if (report.exit_code != 0) return report.exit_code;
   if (!extras.failed.empty()) return ExitCodeFor(ErrorCode::kData);
   const bool has_broken = std::ranges::any_of(
@@ -315,7 +290,8 @@ Verb AddSuite(CLI::App* app) {
   app->add_option("file", options->file, "Policies, tasks and seeds")
       ->required()
       ->check(CLI::ExistingFile);
-  app->add_option("--output", options->output, "Folder of the suite (default: runs/suites/<name>)");
+  app->add_option("--output", options->step_options.folder,
+                  "Folder of the suite (default: runs/suites/<name>)");
   AddNumber(app, "--jobs", &options->n_jobs, 1, 1024,
             "Steps at once; the processors are divided between them");
   CLI::Option* shard = app->add_option(
@@ -335,10 +311,10 @@ Verb AddSuite(CLI::App* app) {
       "--dry-run", options->is_dry_run,
       "List what is done and what is missing, and predict time, memory and disk: from finished "
       "cells of the policy, or else from a trial of a few steps and episodes");
-  AddDeviceOption(app, &options->experiment.device);
-  AddConfigDirOption(app, &options->experiment.config_dirs);
-  AddPluginDirOption(app, &options->experiment.plugin_dirs);
-  app->add_option("overrides", options->experiment.overrides,
+  AddDeviceOption(app, &options->step_options.device);
+  AddConfigDirOption(app, &options->step_options.config_dirs);
+  AddPluginDirOption(app, &options->step_options.plugin_dirs);
+  app->add_option("overrides", options->step_options.overrides,
                   "Config values of every run: env_runner.n_test=100");
   return [options] { return RunSuite(*options); };
 }

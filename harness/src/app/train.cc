@@ -19,7 +19,6 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/exit_code.h"
-#include "core/json.h"
 #include "core/progress.h"
 #include "core/stop_signal.h"
 #include "evaluate/predicted_cost.h"

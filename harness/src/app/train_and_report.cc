@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "core/atomic_file.h"
 #include "core/console.h"
@@ -210,8 +209,7 @@ int TrainAndReport(task::ExperimentOptions options, const TrainPlan& plan,
     rollouts.emplace(experiment, ranks, rollout_folder, logging.n_rollouts,
                      evaluate::TestSeeds::kSelection);
     last.emplace(experiment, ranks, output);
-    const auto training = train::TrainingConfig::FromConfig(experiment.config().Sub("training"));
-    if (plan.with_report || training.rollout_every > 0) {
+    if (experiment.training().rollout_every > 0 || plan.with_report) {
       rollouts->RequirePlannable(*experiment.CreatePolicy(), experiment.device());
     }
   } else {

@@ -10,7 +10,6 @@
 #include "core/errors.h"
 #include "planner/correction_file.h"
 #include "planner/policy_planner.h"
-#include "rollout/env_runner.h"
 #include "run/checkpoint.h"
 #include "run/result_files.h"
 #include "run/run_files.h"

@@ -198,9 +198,8 @@ std::string Config::GetChoice(std::string_view key, const std::vector<std::strin
   Note(document_.get(), {.pointer = config::ChildPointer(pointer_, key), .choices = choices}, {});
   std::string value = Get(key, choices.front(), meaning);
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
-  const auto nearest = config::NearestName(value, choices);
   throw ConfigError("{}: expected one of {}, found '{}'{}", Where(key), fmt::join(choices, ", "),
-                    value, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "");
+                    value, config::DidYouMean(value, choices));
 }
 
 Config Config::Sub(std::string_view key, const KeyMeaning& meaning) const {

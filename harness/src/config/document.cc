@@ -211,9 +211,7 @@ std::string ConfigDocument::Suggestion(const std::string& parent, const std::str
       elsewhere.push_back(DottedKey(pointer));
     }
   }
-  if (const auto nearest = NearestName(key, siblings)) {
-    return fmt::format(" (did you mean '{}'?)", *nearest);
-  }
+  if (std::string question = DidYouMean(key, siblings); !question.empty()) return question;
   if (!elsewhere.empty()) return fmt::format(" (did you mean '{}'?)", elsewhere.front());
   if (siblings.empty()) return "";
   return fmt::format(" (known here: {})", fmt::join(siblings, ", "));

@@ -18,6 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+// As far as the parser needs an iterator.
 class LineCountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -34,13 +35,7 @@ class LineCountingIterator {
     ++position_;
     return *this;
   }
-  LineCountingIterator operator++(int) {
-    const LineCountingIterator before = *this;
-    ++*this;
-    return before;
-  }
-  bool operator==(const LineCountingIterator& other) const { return position_ == other.position_; }
-  bool operator!=(const LineCountingIterator& other) const { return position_ != other.position_; }
+  bool operator==(const LineCountingIterator&) const = default;
 
  private:
   const char* position_;
@@ -213,18 +208,6 @@ std::vector<std::string> PointerKeys(std::string_view pointer) {
 
 std::string DottedKey(std::string_view pointer) {
   return fmt::format("{}", fmt::join(PointerKeys(pointer), "."));
-}
-
-std::vector<std::string> SplitDotted(std::string_view dotted) {
-  std::vector<std::string> keys(1);
-  for (const char c : dotted) {
-    if (c == '.') {
-      keys.emplace_back();
-    } else {
-      keys.back() += c;
-    }
-  }
-  return keys;
 }
 
 std::string OriginOf(const JsonSource& source, std::string pointer) {

@@ -34,9 +34,6 @@ std::vector<std::string> PointerKeys(std::string_view pointer);
 /// "/training/lr" as "training.lr", for messages.
 std::string DottedKey(std::string_view pointer);
 
-/// The keys of a dotted one: "training.lr" as training, lr.
-std::vector<std::string> SplitDotted(std::string_view dotted);
-
 /// Where the key at `pointer` was written. A key that is in no file has the place of the nearest
 /// object around it.
 std::string OriginOf(const JsonSource& source, std::string pointer);

@@ -19,6 +19,7 @@
 #include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
+#include "core/split.h"
 #include "core/utf8.h"
 
 namespace dp_bench::config {
@@ -202,10 +203,8 @@ fs::path FindNamed(const ConfigRequest& request, const std::string& option,
   for (const auto& [available, path] : files) names.push_back(available);
   std::vector<std::string> searched;
   for (const fs::path& dir : request.config_dirs) searched.push_back((dir / folder).string());
-  const auto nearest = NearestName(name, names);
   throw ConfigError("{} {}: there is no config of this name{}. Available: {} (in {})", option, name,
-                    nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "",
-                    Joined(names, "none"), Joined(searched, "no folder"));
+                    DidYouMean(name, names), Joined(names, "none"), Joined(searched, "no folder"));
 }
 
 // The task file for --env and --obs. <env>.json itself may already have the requested obs.
@@ -318,7 +317,7 @@ constexpr std::string_view kOverrideOrigin = "command line: ";
 constexpr std::string_view kOptionOrigin = "command line: --";  // as in "--dataset"
 
 std::vector<std::string> OverrideKeys(std::string_view path, const std::string& override_text) {
-  std::vector<std::string> keys = SplitDotted(path);
+  std::vector<std::string> keys = core::Split(path, '.');
   for (const std::string& key : keys) {
     if (key.empty()) {
       throw UsageError("override '{}': expected key.key=value, found an empty key", override_text);

@@ -74,4 +74,9 @@ std::optional<std::string> NearestName(std::string_view name,
   return nearest;
 }
 
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates) {
+  const auto nearest = NearestName(name, candidates);
+  return nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "";
+}
+
 }  // namespace dp_bench::config

@@ -19,4 +19,7 @@ const std::string& RequireName(const std::string& name, std::string_view where);
 std::optional<std::string> NearestName(std::string_view name,
                                        const std::vector<std::string>& candidates);
 
+/// " (did you mean 'horizon'?)" with that name; empty if there is none.
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
+
 }  // namespace dp_bench::config

@@ -19,6 +19,7 @@
 
 #include "config/name.h"
 #include "core/errors.h"
+#include "core/split.h"
 
 namespace dp_bench::config {
 namespace {
@@ -328,7 +329,7 @@ class ReferenceResolver {
     std::string pointer;
     Json* value = &source_->value;
     bool is_done = false;
-    for (const std::string& key : SplitDotted(name)) {
+    for (const std::string& key : core::Split(name, '.')) {
       if (!is_done && value->is_string()) Resolve(pointer, value);  // refers to an object or a list
       is_done = is_done || done_.contains(value);
       Json* const child = ChildOf(key, value);
@@ -345,7 +346,7 @@ class ReferenceResolver {
   Json Default(const std::string& name) {
     if (!defaults_) defaults_ = make_defaults_ ? make_defaults_(source_->value) : source_->value;
     Json* value = &*defaults_;
-    for (const std::string& key : SplitDotted(name)) {
+    for (const std::string& key : core::Split(name, '.')) {
       Json* const child = ChildOf(key, value);
       if (child == nullptr) FailUnknown(name, key, *value);
       value = child;
@@ -360,10 +361,9 @@ class ReferenceResolver {
     if (parent.is_object()) {
       for (const auto& item : parent.items()) siblings.push_back(item.key());
     }
-    const auto nearest = NearestName(key, siblings);
     throw ConfigError(
         "no key '{}' is in a config file, on the command line or among the harness's defaults{}",
-        name, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "");
+        name, DidYouMean(key, siblings));
   }
 
   void RequireNoCycle(const std::string& pointer, const Json* value) const {

@@ -137,10 +137,8 @@ void ObsInput::Match(std::span<const ObsView> obs) {
 void ObsInput::ThrowUnknown(std::string_view name) const {
   std::vector<std::string> names;
   for (const Key& key : keys_) names.push_back(key.spec.name);
-  const auto nearest = config::NearestName(name, names);
-  ThrowShape(name,
-             fmt::format("is not one that the policy reads{}. It reads: {}",
-                         nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "", Wanted()));
+  ThrowShape(name, fmt::format("is not one that the policy reads{}. It reads: {}",
+                               config::DidYouMean(name, names), Wanted()));
 }
 
 std::string ObsInput::Wanted() const {

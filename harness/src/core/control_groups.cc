@@ -6,6 +6,9 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <vector>
+
+#include "core/split.h"
 
 namespace dp_bench::core {
 namespace {
@@ -14,12 +17,8 @@ namespace fs = std::filesystem;
 
 // Whether "cpu,cpuacct" has "cpu".
 bool Lists(std::string_view controllers, std::string_view name) {
-  while (true) {
-    const std::size_t end = controllers.find(',');
-    if (controllers.substr(0, end) == name) return true;
-    if (end == std::string_view::npos) return false;
-    controllers.remove_prefix(end + 1);
-  }
+  const std::vector<std::string> names = Split(controllers, ',');
+  return std::ranges::find(names, name) != names.end();
 }
 
 // In processors; none if the group has no quota: "max" in version 2, -1 in version 1.

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/errors.h"
+#include "core/split.h"
 
 namespace dp_bench::interop {
 namespace {
@@ -28,12 +29,7 @@ struct Request {
 Request ParseRequest(const std::string& text) {
   const std::size_t equals = text.find('=');
   Request request{.feature = text.substr(0, equals)};
-  std::size_t begin = equals;
-  while (begin != std::string::npos) {
-    const std::size_t end = text.find(',', begin + 1);
-    request.keys.push_back(text.substr(begin + 1, end - begin - 1));
-    begin = end;
-  }
+  if (equals != std::string::npos) request.keys = core::Split(text.substr(equals + 1), ',');
   const bool has_empty = std::ranges::any_of(request.keys, &std::string::empty);
   if (request.feature.empty() || request.keys.empty() || has_empty) {
     throw UsageError("--map {}: expected <LeRobot's feature>=<key> or <feature>=<key>,<key>", text);

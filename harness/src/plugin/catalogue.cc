@@ -258,10 +258,8 @@ void PluginCatalogue::ThrowUnknown(PluginKind kind, const std::string& name) con
   }
   std::vector<std::string> searched;
   for (const fs::path& dir : search_dirs_) searched.push_back(dir.string());
-  const auto nearest = config::NearestName(name, names);
   throw PluginError("there is no {} plugin '{}'{}. Found: {}. Searched for {}*.so in: {}{}",
-                    KindName(kind), name,
-                    nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "", Joined(names),
+                    KindName(kind), name, config::DidYouMean(name, names), Joined(names),
                     FilePrefix(kind), Joined(searched), refused);
 }
 

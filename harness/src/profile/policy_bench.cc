@@ -8,8 +8,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "core/clock.h"
 #include "core/communicator.h"
@@ -20,7 +18,6 @@
 #include "profile/machine_limits.h"
 #include "profile/recorded_work.h"
 #include "train/batches.h"
-#include "train/fit_normalizer.h"
 #include "train/step_memory.h"
 #include "train/train_config.h"
 #include "train/train_step.h"
@@ -32,12 +29,6 @@ using Json = nlohmann::json;
 
 constexpr int kWarmUpCalls = 3;  // a GPU's graph is recorded by the second plan
 constexpr int kLeastCalls = 3;   // of a round
-
-Normalizer NormalizerFor(const task::Experiment& experiment) {
-  return train::NeutralNormalizer(
-      experiment.spec().shape_meta,
-      train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer")));
-}
 
 // The time of a call: its mean in each round, and their median.
 Json TimeRounds(const PolicyBenchOptions& options, const std::function<void()>& call) {
@@ -89,7 +80,7 @@ class ChunkBench {
   ChunkBench(const task::Experiment& experiment, const MachineLimits& limits)
       : device_(experiment.device()), limits_(limits), policy_(experiment.CreatePolicy()) {
     policy_->module().to(device_);
-    policy_->SetNormalizer(NormalizerFor(experiment));
+    policy_->SetNormalizer(experiment.NeutralNormalizer());
     policy_->module().eval();
     const WeightSize size = SizeOf(planner::ReadWeightFormat(experiment.config().Sub("policy")));
     precision_ = size.precision;
@@ -130,8 +121,7 @@ class ChunkBench {
 
 Json MeasureTraining(const task::Experiment& experiment, const MachineLimits& limits,
                      const PolicyBenchOptions& options) {
-  const auto loading =
-      train::DataLoaderConfig::FromConfig(experiment.config().Sub("dataloader"), true);
+  const std::int64_t batch_size = experiment.loading().batch_size;
   core::SingleProcess alone;
   train::DataParallel parallel(alone);
   std::optional<train::GradScalerState> grad_scaler;
@@ -140,12 +130,12 @@ Json MeasureTraining(const task::Experiment& experiment, const MachineLimits& li
                          .device = experiment.device(),
                          .parallel = parallel,
                          .grad_scaler = grad_scaler});
-  step.policy().SetNormalizer(NormalizerFor(experiment));
+  step.policy().SetNormalizer(experiment.NeutralNormalizer());
   step.policy().module().train();
   step.StartGradScaler();
-  data::HostBatch host = train::SyntheticBatch(step.policy(), loading.batch_size);
+  data::HostBatch host = train::SyntheticBatch(step.policy(), batch_size);
   train::StepTimer timer(&core::SteadyTime);
-  train::StepPlace place = {.window_rows = loading.batch_size, .lr = 1e-4};
+  train::StepPlace place = {.window_rows = batch_size, .lr = 1e-4};
   const std::function<void()> take_step = [&] {
     step.Run(host, place, timer);
     policy::Synchronize(experiment.device());
@@ -155,7 +145,7 @@ Json MeasureTraining(const task::Experiment& experiment, const MachineLimits& li
   Json row = TimeRounds(options, take_step);
   const double flop = CountFlop(experiment.device(), take_step);
   row["work"] = "training step";
-  row["batch_size"] = loading.batch_size;
+  row["batch_size"] = batch_size;
   row["precision"] = precision;
   row["flop"] = flop;
   row["weight_bytes"] = 0.0;

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -22,11 +21,9 @@
 #include "profile/machine_limits.h"
 #include "profile/recorded_work.h"
 #include "report/render.h"
-#include "rollout/env_runner.h"
 #include "run/planning.h"
 #include "task/training_rig.h"
 #include "train/batches.h"
-#include "train/fit_normalizer.h"
 #include "train/step_memory.h"
 #include "train/train_config.h"
 #include "train/train_step.h"
@@ -171,9 +168,7 @@ std::vector<train::MemoryCheck> CheckMemory(Policy& policy, std::int64_t batch_s
 
 Json ProfileMemory(const task::Experiment& experiment, const task::TrainingRig& rig) {
   const std::unique_ptr<Policy> policy = experiment.CreatePolicy();
-  policy->SetNormalizer(train::NeutralNormalizer(
-      experiment.spec().shape_meta,
-      train::NormalizerConfig::FromConfig(experiment.config().Sub("normalizer"))));
+  policy->SetNormalizer(experiment.NeutralNormalizer());
   const std::int64_t held = train::MeasureHeldMemory(policy->module(), experiment.config()).total();
   Json sizes = Json::array();  // empty for a batch size below 3
   for (const train::MemoryCheck& check :

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <thread>
 #include <utility>
 

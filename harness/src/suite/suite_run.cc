@@ -136,7 +136,7 @@ class SuiteRunner {
   void Set(std::size_t step, StepState state) {
     if (report_.states[step] == state) return;
     report_.states[step] = state;
-    options_.changed(step, state);
+    options_.changed(step, report_.states);
   }
 
   // Demonstrations and trainings whose users are all done.

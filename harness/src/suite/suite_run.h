@@ -33,7 +33,7 @@ struct SuiteRunOptions {
   int n_at_once = 1;
   const std::atomic<bool>& stop;
   /// A step became done or failed, or began.
-  std::function<void(std::size_t step, StepState state)> changed;
+  std::function<void(std::size_t step, const std::vector<StepState>& states)> changed;
 };
 
 struct SuiteRunReport {

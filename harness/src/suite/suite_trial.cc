@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <map>
 #include <thread>
-#include <utility>
 
 #include "core/console.h"
 #include "core/temporary_folder.h"

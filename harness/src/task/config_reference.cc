@@ -63,7 +63,7 @@ constexpr ConfigSection kSections[] = {
        planner::ReadWeightFormat(section);
      }},
     {"task_key", "what a policy of several tasks observes as `task`: a vector for each task",
-     [](const Config& section) { data::TaskKey::FromConfig(section); }},
+     &ReadSection<data::TaskKey>},
     {"dataset", "the dataset plugin, or several of them, and the split",
      [](const Config& section) {
        ReadOptionalPlugin(section);
@@ -102,7 +102,7 @@ constexpr ConfigSection kTopLevel = {"top level", "horizons, shared by all, and 
                                      }};
 constexpr ConfigSection kShapeMeta = {
     "shape_meta", "observation keys and action, shared by dataset, policy and env",
-    [](const Config& section) { ShapeMeta::FromConfig(section); }};
+    &ReadSection<ShapeMeta>};
 
 // Specs with and without depth, because some policies refuse depth.
 std::vector<PolicySpec> PolicySpecs() {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -17,7 +16,6 @@
 #include "core/atomic_file.h"
 #include "core/console.h"
 #include "core/errors.h"
-#include "core/json.h"
 #include "core/progress.h"
 #include "core/stop_signal.h"
 #include "data/key_check.h"

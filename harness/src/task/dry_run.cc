@@ -22,7 +22,6 @@
 #include "run/checkpoint.h"
 #include "task/collection.h"
 #include "task/training_rig.h"
-#include "train/fit_normalizer.h"
 #include "train/step_memory.h"
 #include "train/train_config.h"
 
@@ -72,7 +71,6 @@ bool CollectABatch(const Task& task, std::int64_t batch_size, int* n_episodes,
 std::optional<double> CollectSome(const Experiment& asked, const fs::path& folder,
                                   ExperimentOptions* options) {
   if (!asked.is_collected()) return 1.0;
-  const auto loader = train::DataLoaderConfig::FromConfig(asked.config().Sub("dataloader"), true);
   double n_wanted = 0.0;
   double n_there = 0.0;
   const std::vector<const Task*> tasks = asked.CollectedTasks();
@@ -84,7 +82,8 @@ std::optional<double> CollectSome(const Experiment& asked, const fs::path& folde
     if (!data::FindCollection(request)) {
       request.output = folder / fmt::format("demonstrations_{}.zarr", i);
       options->overrides.emplace_back("dataset.val_ratio=0");
-      if (!CollectABatch(*tasks[i], loader.batch_size, &request.config.n_episodes, request)) {
+      if (!CollectABatch(*tasks[i], asked.loading().batch_size, &request.config.n_episodes,
+                         request)) {
         return std::nullopt;
       }
     }
@@ -107,11 +106,10 @@ std::optional<double> CollectSome(const Experiment& asked, const fs::path& folde
 std::uintmax_t ReportDisk(const Experiment& asked, const fs::path& tried, const fs::path& parent,
                           std::size_t n_seeds) {
   const auto config = train::CheckpointConfig::FromConfig(asked.config().Sub("checkpoint"));
-  const auto training = train::TrainingConfig::FromConfig(asked.config().Sub("training"));
+  const int n_epochs = asked.training().num_epochs;
   // epochs 0, n, 2n, ... and the last one
-  const int n_kept = config.keep_every > 0
-                         ? (training.num_epochs + config.keep_every - 2) / config.keep_every + 1
-                         : 0;
+  const int n_kept =
+      config.keep_every > 0 ? (n_epochs + config.keep_every - 2) / config.keep_every + 1 : 0;
   const int n_named = static_cast<int>(std::ssize(config.save_at));
   const auto n_checkpoints =
       n_seeds * static_cast<std::uintmax_t>(config.topk.k + n_kept + n_named + 2);
@@ -139,17 +137,15 @@ struct MemoryNeed {
 
 // Estimates the memory of the requested batch size from smaller ones.
 MemoryNeed EstimateMemory(const Experiment& asked) {
-  const Config& config = asked.config();
-  const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
-  const auto loader = train::DataLoaderConfig::FromConfig(config.Sub("dataloader"), true);
+  const train::MixedPrecision precision = asked.training().mixed_precision;
+  const std::int64_t batch_size = asked.loading().batch_size;
   const std::unique_ptr<Policy> policy = asked.CreatePolicy();
-  policy->SetNormalizer(train::NeutralNormalizer(
-      asked.spec().shape_meta, train::NormalizerConfig::FromConfig(config.Sub("normalizer"))));
-  const train::HeldMemory held = train::MeasureHeldMemory(policy->module(), config);
-  const train::StepMemoryModel memory(*policy, training.mixed_precision);
-  return {.batch_size = loader.batch_size,
+  policy->SetNormalizer(asked.NeutralNormalizer());
+  const train::HeldMemory held = train::MeasureHeldMemory(policy->module(), asked.config());
+  const train::StepMemoryModel memory(*policy, precision);
+  return {.batch_size = batch_size,
           .small_batch_size = memory.measured()[0].batch_size,
-          .bytes = held.total() + memory.At(loader.batch_size).total()};
+          .bytes = held.total() + memory.At(batch_size).total()};
 }
 
 void ReportMemory(const MemoryNeed& need) {
@@ -176,9 +172,8 @@ void ShrinkBatches(const Experiment& asked, const MemoryNeed& need, ExperimentOp
 // Of all epochs. A batch of validation counts as one of training, which takes longer; a batch that
 // the data of the trial do not fill counts by its samples.
 run::CostPrediction PredictSteps(const Experiment& asked, TrainingRig& rig, double n_sequences) {
-  const auto training = train::TrainingConfig::FromConfig(asked.config().Sub("training"));
-  const auto loader = train::DataLoaderConfig::FromConfig(asked.config().Sub("dataloader"), true);
-  const auto batch = static_cast<double>(loader.batch_size);
+  const train::TrainingConfig training = asked.training();
+  const auto batch = static_cast<double>(asked.loading().batch_size);
   double n_steps = std::ceil(n_sequences / batch);
   if (training.max_train_steps) {
     n_steps = std::min(n_steps, static_cast<double>(*training.max_train_steps));
@@ -211,10 +206,8 @@ std::optional<run::CostPredictions> PredictRun(const Experiment& asked, Experime
   const std::unique_ptr<Dataset> dataset = full_batches.CreateDataset();
   const auto n_sequences =
       static_cast<std::int64_t>(data::MakeTrainingSampler(*dataset, asked.spec().horizons).size());
-  const auto loader =
-      train::DataLoaderConfig::FromConfig(full_batches.config().Sub("dataloader"), true);
-  tried.overrides.push_back(
-      fmt::format("dataloader.batch_size={}", std::min(loader.batch_size, n_sequences)));
+  tried.overrides.push_back(fmt::format("dataloader.batch_size={}",
+                                        std::min(full_batches.loading().batch_size, n_sequences)));
   const Experiment experiment(tried);
   TrainingRig rig(experiment, *dataset);
   const double used = share * static_cast<double>(n_sequences) *
@@ -224,7 +217,7 @@ std::optional<run::CostPredictions> PredictRun(const Experiment& asked, Experime
   const auto rollouts = predict_rollouts(asked, rig.policy());
   if (!rollouts) return std::nullopt;
   // the training has rollouts of its own
-  const auto config = train::TrainingConfig::FromConfig(asked.config().Sub("training"));
+  const train::TrainingConfig config = asked.training();
   for (int epoch = 0; epoch < config.num_epochs; ++epoch) {
     if (!config.IsDue(config.rollout_every, epoch)) continue;
     training.wall_s += rollouts->wall_s;

@@ -14,7 +14,7 @@
 #include "planner/create_from_checkpoint.h"
 #include "policy/device.h"
 #include "run/run_files.h"
-#include "train/train_config.h"
+#include "train/fit_normalizer.h"
 
 namespace dp_bench::task {
 namespace {
@@ -100,14 +100,19 @@ std::unique_ptr<Policy> Experiment::CreateWithoutWeights() const {
   return policy;
 }
 
+Normalizer Experiment::NeutralNormalizer() const {
+  return train::NeutralNormalizer(spec_.shape_meta,
+                                  train::NormalizerConfig::FromConfig(config().Sub("normalizer")));
+}
+
 std::unique_ptr<Policy> Experiment::LoadTeacher() const {
-  const auto training = train::TrainingConfig::FromConfig(config().Sub("training"));
-  if (!training.teacher) return nullptr;
-  const run::Checkpoint checkpoint = run::Checkpoint::Open(training.teacher->path);
+  const auto section = training().teacher;
+  if (!section) return nullptr;
+  const run::Checkpoint checkpoint = run::Checkpoint::Open(section->path);
   const Config of_teacher =
-      Config::FromJson(checkpoint.config(), (training.teacher->path / run::kConfigFile).string());
+      Config::FromJson(checkpoint.config(), (section->path / run::kConfigFile).string());
   std::unique_ptr<Policy> teacher = planner::CreateFromCheckpoint(
-      checkpoint, of_teacher, catalogue(), WeightsOf(training.teacher->weights), device());
+      checkpoint, of_teacher, catalogue(), WeightsOf(section->weights), device());
   for (torch::Tensor& parameter : teacher->module().parameters()) parameter.requires_grad_(false);
   return teacher;
 }

@@ -8,9 +8,11 @@
 #include <string>
 
 #include "control/env_runner_config.h"
+#include "dp_bench/normalizer.h"
 #include "dp_bench/spec.h"
 #include "run/checkpoint.h"
 #include "task/task.h"
+#include "train/train_config.h"
 
 namespace dp_bench {
 class Policy;
@@ -34,10 +36,19 @@ class Experiment : public Task {
   /// The policy of training.teacher, on device() and without gradients; null if there is none.
   std::unique_ptr<Policy> LoadTeacher() const;
 
-  /// The section env_runner.
+  /// The sections env_runner, training and dataloader.
   control::EnvRunnerConfig runner() const {
     return control::EnvRunnerConfig::FromConfig(config().Sub("env_runner"));
   }
+  train::TrainingConfig training() const {
+    return train::TrainingConfig::FromConfig(config().Sub("training"));
+  }
+  train::DataLoaderConfig loading() const {
+    return train::DataLoaderConfig::FromConfig(config().Sub("dataloader"), true);
+  }
+
+  /// To try the policy without data (train::NeutralNormalizer).
+  Normalizer NeutralNormalizer() const;
 
   /// training.device, cpu by default. Throws Error{kConfig} if this machine does not have it.
   c10::Device device() const;

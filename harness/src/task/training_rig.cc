@@ -21,7 +21,7 @@ data::BatchLoaderOptions FullBatches(const Policy& policy, const train::DataLoad
 
 TrainingRig::TrainingRig(const Experiment& experiment, const Dataset& dataset)
     : parallel_(alone_),
-      loading_(train::DataLoaderConfig::FromConfig(experiment.config().Sub("dataloader"), true)),
+      loading_(experiment.loading()),
       step_(std::make_unique<train::TrainStep>(
           train::TrainStep::Parts{.config = experiment.config(),
                                   .create_policy = [&] { return experiment.CreatePolicy(); },

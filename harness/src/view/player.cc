@@ -106,12 +106,10 @@ void Player::Apply(Command command) {
   }
 }
 
-int Player::n_cameras() const { return 1 + static_cast<int>(env_.spec().abilities.cameras.size()); }
-
 void Player::NextCamera() {
-  camera_ = (camera_ + 1) % n_cameras();
-  status_.camera =
-      camera_ == 0 ? "" : env_.spec().abilities.cameras[static_cast<std::size_t>(camera_ - 1)];
+  const std::vector<std::string>& cameras = env_.spec().abilities.cameras;
+  camera_ = (camera_ + 1) % (1 + static_cast<int>(cameras.size()));
+  status_.camera = camera_ == 0 ? "" : cameras[static_cast<std::size_t>(camera_ - 1)];
 }
 
 double Player::period_s() const { return 1.0 / (env_.spec().control_hz * status_.speed); }
@@ -195,35 +193,27 @@ PlayerThread::~PlayerThread() {
 }
 
 void PlayerThread::Post(Command command) {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.push_back(command);
-  }
+  const std::lock_guard lock(mutex_);
+  commands_.push_back(command);
   changed_.notify_one();
 }
 
 void PlayerThread::Point(const Pointer& pointer) {
-  {
-    const std::lock_guard lock(mutex_);
-    pointer_ = pointer;
-  }
+  const std::lock_guard lock(mutex_);
+  pointer_ = pointer;
   changed_.notify_one();
 }
 
 bool PlayerThread::TakeImage(RgbImage* image, PlayerStatus* status) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_ != nullptr) std::rethrow_exception(failure_);
-    if (!has_image_) return false;
-    std::swap(*image, image_);
-    *status = status_;
-    has_image_ = false;
-  }
+  const std::lock_guard lock(mutex_);
+  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  if (!has_image_) return false;
+  std::swap(*image, image_);
+  *status = status_;
+  has_image_ = false;
   changed_.notify_one();
   return true;
 }
-
-double PlayerThread::Now() const { return core::SecondsSince(start_); }
 
 void PlayerThread::Run() {
   try {
@@ -252,7 +242,8 @@ void PlayerThread::Play(Player* player) {
     lock.unlock();
     if (pointer) player->Point(*pointer);
     for (const Command command : commands) player->Apply(command);
-    const bool is_changed = player->Advance(Now()) || !commands.empty() || is_outdated_;
+    const bool is_changed =
+        player->Advance(core::SecondsSince(start_)) || !commands.empty() || is_outdated_;
     const bool is_drawn = is_changed && is_drawing_wanted;
     if (is_drawn) player->Draw(&drawing);
     lock.lock();

@@ -93,9 +93,6 @@ class Player {
   const PlayerStatus& status() const { return status_; }
 
  private:
-  // The env's own image, then its cameras.
-  int n_cameras() const;
-
   void Begin(std::uint64_t seed);
   void NextCamera();
 
@@ -156,7 +153,6 @@ class PlayerThread {
   void Run();
   void Play(Player* player);
   void WaitForWork(const Player& player, std::unique_lock<std::mutex>* lock);
-  double Now() const;
 
   const PlayerThreadOptions options_;
   const std::chrono::steady_clock::time_point start_;

@@ -57,6 +57,16 @@ class LoaderTest : public testing::Test {
     return LoadConfig({.config = file, .overrides = std::move(overrides), .config_dirs = {dir_}});
   }
 
+  // The section `dataset` with this path on the command line.
+  Config DatasetOf(const fs::path& data, const fs::path& file = {}) {
+    return LoadConfig({.dataset = data.string(), .config = file, .readers = &readers_})
+        .Sub("dataset");
+  }
+
+  std::string FaultOf(const fs::path& file, const std::vector<std::string>& overrides = {}) const {
+    return MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, overrides); });
+  }
+
   ScratchFolder scratch_;
   const fs::path& dir_ = scratch_.path();
   TwoReaders readers_;
@@ -79,7 +89,7 @@ TEST_F(LoaderTest, LaterIncludesOverrideEarlierOnesAndOwnKeysOverrideBoth) {
 TEST_F(LoaderTest, AnIncludeCycleIsAnErrorNamingTheChain) {
   Write("b.json", R"({"include": "a.json"})");
   const fs::path a = Write("a.json", R"({"include": ["b.json"]})");
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(a); }),
+  EXPECT_THAT(FaultOf(a),
               AllOf(HasSubstr("b.json:1: the files include each other"), HasSubstr("a.json -> ")));
 }
 
@@ -96,26 +106,21 @@ TEST_F(LoaderTest, IncludesThatMultiplyAreStopped) {
     Write(fmt::format("f{}.json", i),
           fmt::format(R"({{"include": ["f{0}.json", "f{0}.json"]}})", i - 1));
   }
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "f14.json"); }),
-              HasSubstr("more than 256"));
+  EXPECT_THAT(FaultOf(dir_ / "f14.json"), HasSubstr("more than 256"));
   Write("deep0.json", "{}");
   for (int i = 1; i < 20; ++i) {
     Write(fmt::format("deep{}.json", i), fmt::format(R"({{"include": "deep{}.json"}})", i - 1));
   }
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "deep19.json"); }),
-              HasSubstr("more than 16 deep"));
+  EXPECT_THAT(FaultOf(dir_ / "deep19.json"), HasSubstr("more than 16 deep"));
 }
 
 TEST_F(LoaderTest, AWrongIncludeNamesItsLine) {
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
-                        [&] { LoadFile(Write("a.json", "{\n\"include\": [\"none.json\"]}")); }),
+  EXPECT_THAT(FaultOf(Write("a.json", "{\n\"include\": [\"none.json\"]}")),
               AllOf(HasSubstr("a.json:2: the included file 'none.json' does not exist")));
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
-                        [&] { LoadFile(Write("b.json", "{\n\"include\": [\"a.json\", 3]}")); }),
+  EXPECT_THAT(FaultOf(Write("b.json", "{\n\"include\": [\"a.json\", 3]}")),
               HasSubstr("b.json:2: include: expected a path or an array of paths"));
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "absent.json"); }),
-              HasSubstr("cannot be read"));
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_); }), HasSubstr("cannot be read"));
+  EXPECT_THAT(FaultOf(dir_ / "absent.json"), HasSubstr("cannot be read"));
+  EXPECT_THAT(FaultOf(dir_), HasSubstr("cannot be read"));
 }
 
 TEST_F(LoaderTest, TheConfigOfARunIncludesNothingFromOutsideItsFolder) {
@@ -140,11 +145,8 @@ TEST_F(LoaderTest, TheConfigOfARunIncludesNothingFromOutsideItsFolder) {
 
 TEST_F(LoaderTest, SpecialFilesAreRefusedAtOnce) {
   ASSERT_EQ(::mkfifo((dir_ / "fifo.json").c_str(), 0600), 0);
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(dir_ / "fifo.json"); }),
-              HasSubstr("found a named pipe (FIFO)"));
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig,
-                        [&] { LoadFile(Write("a.json", R"({"include": "/dev/zero"})")); }),
-              HasSubstr("found a device"));
+  EXPECT_THAT(FaultOf(dir_ / "fifo.json"), HasSubstr("found a named pipe (FIFO)"));
+  EXPECT_THAT(FaultOf(Write("a.json", R"({"include": "/dev/zero"})")), HasSubstr("found a device"));
 }
 
 // Takes time linear in their number: a quadratic merge would take many seconds.
@@ -163,8 +165,7 @@ TEST_F(LoaderTest, ManyKeysAreMergedQuicklyAndTooManyRefused) {
   const std::string unread = MessageOf(ErrorCode::kConfig, [&] { config.RejectUnread(); });
   EXPECT_THAT(unread, HasSubstr("and 39980 more"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(Write("c.json", with_keys(100'000))); }),
-              HasSubstr("at most 100000 keys"));
+  EXPECT_THAT(FaultOf(Write("c.json", with_keys(100'000))), HasSubstr("at most 100000 keys"));
 }
 
 TEST_F(LoaderTest, NamesAreFoundInTheConfigFoldersInTheirOrder) {
@@ -201,17 +202,13 @@ TEST_F(LoaderTest, ADatasetPathReplacesTheConfiguredOne) {
   const fs::path data = Write("demos.zarr/.zgroup", "{}").parent_path();
   const fs::path own =
       Write("own.json", R"({"dataset": {"plugin": "zarr_replay", "params": {"path": "other"}}})");
-  const Config dataset =
-      LoadConfig({.dataset = data.string(), .config = own, .readers = &readers_}).Sub("dataset");
+  const Config dataset = DatasetOf(data, own);
   EXPECT_EQ(dataset.Get<std::string>("plugin"), "zarr_replay");
   EXPECT_EQ(dataset.Sub("params").Get<std::string>("path"), data.string());
-  const Config alone = LoadConfig({.dataset = data.string(), .readers = &readers_}).Sub("dataset");
-  EXPECT_EQ(alone.Get<std::string>("plugin"), "zarr_replay") << "the config has no other reader";
-  EXPECT_THAT(
-      MessageOf(
-          ErrorCode::kConfig,
-          [&] { LoadConfig({.dataset = (dir_ / "none.zarr").string(), .readers = &readers_}); }),
-      HasSubstr("this path does not exist"));
+  EXPECT_EQ(DatasetOf(data).Get<std::string>("plugin"), "zarr_replay")
+      << "the config has no other reader";
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { DatasetOf(dir_ / "none.zarr"); }),
+              HasSubstr("this path does not exist"));
 }
 
 TEST_F(LoaderTest, ACollectedDatasetNeedsNoReaderConfig) {
@@ -234,13 +231,9 @@ TEST_F(LoaderTest, TheFormatOnDiskChoosesTheReader) {
   const auto load = [this](const fs::path& data, const std::string& plugin) {
     const fs::path own = Write("own.json", R"({"dataset": {"plugin": ")" + plugin +
                                                R"(", "params": {"keys": {"a": 1}}}})");
-    return LoadConfig({.dataset = data.string(), .config = own, .readers = &readers_})
-        .Sub("dataset");
+    return DatasetOf(data, own);
   };
-  EXPECT_EQ(LoadConfig({.dataset = lerobot.string(), .readers = &readers_})
-                .Sub("dataset")
-                .Get<std::string>("plugin"),
-            "lerobot");
+  EXPECT_EQ(DatasetOf(lerobot).Get<std::string>("plugin"), "lerobot");
   // keys for the other format are dropped
   EXPECT_EQ(load(lerobot, "zarr_replay").Get<std::string>("plugin"), "lerobot");
   EXPECT_THAT(load(lerobot, "zarr_replay").Sub("params").Keys(), testing::ElementsAre("path"));
@@ -288,8 +281,7 @@ TEST_F(LoaderTest, WhatTheUsersFileSaysOfAnyDataSetStaysForAnotherOne) {
   const fs::path own = Write("own.json", R"({"include": "task/pusht.json", "dataset": {
     "max_train_episodes": 5, "params": {"keys": {"image": {"type": "rgb"}, "empty": {}}}}})");
   const fs::path data = Write("mine.zarr/.zgroup", "{}").parent_path();
-  const Config dataset =
-      LoadConfig({.dataset = data.string(), .config = own, .readers = &readers_}).Sub("dataset");
+  const Config dataset = DatasetOf(data, own);
   EXPECT_EQ(dataset.Get<int>("max_train_episodes"), 5);
   const Config keys = dataset.Sub("params").Sub("keys");
   EXPECT_THAT(keys.Keys(), testing::ElementsAre("empty", "image"));
@@ -300,8 +292,7 @@ TEST_F(LoaderTest, ParamsOfAnotherPluginStayBecauseOnlyItKnowsThem) {
   const fs::path own = Write("own.json", R"({"dataset": {"plugin": "mine", "seed": 3,
     "params": {"path": "a.bin", "obs": ["x"]}}})");
   const fs::path data = Write("b.bin", "");
-  const Config dataset =
-      LoadConfig({.dataset = data.string(), .config = own, .readers = &readers_}).Sub("dataset");
+  const Config dataset = DatasetOf(data, own);
   EXPECT_EQ(dataset.Get<std::string>("plugin"), "mine");
   EXPECT_THAT(dataset.Sub("params").Keys(), testing::ElementsAre("obs", "path"));
   EXPECT_FALSE(dataset.Has("seed"));
@@ -388,21 +379,18 @@ TEST_F(LoaderTest, AnOverrideMayMakeANumberOfASwitchAndBack) {
 
 TEST_F(LoaderTest, OverridesKeepTheTypeAndNullGoesEitherWay) {
   const fs::path file = Write("a.json", "{\n\"lr\": 0.1,\n\"limit\": null, \"env\": {\"x\": 1}}");
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"lr=fast"}); }),
+  EXPECT_THAT(FaultOf(file, {"lr=fast"}),
               AllOf(HasSubstr("command line: lr=fast: expected the type of the number 0.1"),
                     HasSubstr("a.json:2"), HasSubstr("found the string \"fast\"")));
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"env=3"}); }),
-              HasSubstr("the type of an object"));
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"lr.x=3"}); }),
-              HasSubstr("'lr' is not an object but the number 0.1"));
+  EXPECT_THAT(FaultOf(file, {"env=3"}), HasSubstr("the type of an object"));
+  EXPECT_THAT(FaultOf(file, {"lr.x=3"}), HasSubstr("'lr' is not an object but the number 0.1"));
   EXPECT_EQ(LoadFile(file, {"lr=null"}).GetOptional<double>("lr"), std::nullopt);
   EXPECT_EQ(LoadFile(file, {"limit=2"}).GetOptional<int>("limit"), 2);
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadFile(file, {"lr"}); }),
               HasSubstr("expected key.key=value"));
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadFile(file, {"a..b=1"}); }),
               HasSubstr("an empty key"));
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LoadFile(file, {"new={\"a\": 1, \"a\": 2}"}); }),
-              HasSubstr("a second time"));
+  EXPECT_THAT(FaultOf(file, {"new={\"a\": 1, \"a\": 2}"}), HasSubstr("a second time"));
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadFile(file, {"new=\xff"}); }),
               HasSubstr("UTF-8"));
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LoadFile(file, {"n\xff=1"}); }),

@@ -61,6 +61,14 @@ class DatasetConversionTest : public testing::Test {
         .notes;
   }
 
+  // Stops after the first episode that it copies.
+  ConversionReport ConvertOneEpisode(DatasetConversion request) {
+    std::atomic<bool> stop = false;
+    request.stop = &stop;
+    return ConvertDatasets(std::span(&request, 1), catalogue_,
+                           [&stop](const ConversionProgress&) { stop = true; });
+  }
+
   double RateIn(const fs::path& path) { return OpenDataset(path, {}, catalogue_)->spec().fps; }
 
   std::vector<std::string> KeysIn(const fs::path& path, const std::string& asked) {
@@ -157,16 +165,11 @@ TEST_F(DatasetConversionTest, AnOutputIsNotContinuedFromOtherData) {
   const fs::path monday = Write("mon/data.zarr", 10.0);
   const fs::path tuesday = Write("tue/data.zarr", 10.0, 7.0F);
   const fs::path output = scratch_.path() / "both.hdf5";
-  std::atomic<bool> stop = false;
   const auto convert = [&](const fs::path& source) {
-    const DatasetConversion request = {
-        .sources = {source}, .output = output, .format = "hdf5", .stop = &stop};
-    return ConvertDatasets(std::span(&request, 1), catalogue_,
-                           [&stop](const ConversionProgress&) { stop = true; })
+    return ConvertOneEpisode({.sources = {source}, .output = output, .format = "hdf5"})
         .is_interrupted;
   };
   ASSERT_TRUE(convert(monday)) << "after one of two episodes";
-  stop = false;
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { convert(tuesday); }),
               AllOf(HasSubstr("both.hdf5.unfinished holds 1 episodes"), HasSubstr(monday.string()),
                     HasSubstr(tuesday.string()), HasSubstr("Remove it to begin again")));
@@ -177,7 +180,6 @@ TEST_F(DatasetConversionTest, AnOutputIsNotContinuedFromOtherData) {
 
   fs::remove_all(output.string() + ".unfinished");
   ASSERT_TRUE(convert(tuesday)) << "begun again";
-  stop = false;
   EXPECT_FALSE(convert(tuesday)) << "continued";
   EXPECT_TRUE(fs::exists(output));
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch_.path()), {}), 3)
@@ -188,19 +190,12 @@ TEST_F(DatasetConversionTest, AnOutputIsNotContinuedFromOtherData) {
 TEST_F(DatasetConversionTest, AnInterruptedCopyHasTheEpisodesThatItSaysAndIsContinued) {
   const fs::path source = Write("source.zarr", 10.0);
   for (const fs::path& output : {output_, source / "copy.zarr"}) {
-    std::atomic<bool> stop = false;
-    const DatasetConversion request = {
-        .sources = {source}, .output = output, .format = "zarr", .stop = &stop};
-    const auto convert = [&] {
-      return ConvertDatasets(std::span(&request, 1), catalogue_,
-                             [&stop](const ConversionProgress&) { stop = true; });
-    };
-    const ConversionReport report = convert();
+    const DatasetConversion request = {.sources = {source}, .output = output, .format = "zarr"};
+    const ConversionReport report = ConvertOneEpisode(request);
     ASSERT_TRUE(report.is_interrupted);
     EXPECT_EQ(report.outputs[0].n_episodes, 1);
     EXPECT_EQ(OpenDataset(output, {}, catalogue_)->episode_ends().size(), 1U);
-    stop = false;
-    EXPECT_FALSE(convert().is_interrupted);
+    EXPECT_FALSE(ConvertOneEpisode(request).is_interrupted);
     EXPECT_EQ(OpenDataset(output, {}, catalogue_)->episode_ends().size(), 2U);
     EXPECT_FALSE(fs::exists(output.string() + ".unfinished.json"));
   }
@@ -233,14 +228,10 @@ TEST_F(DatasetConversionTest, DepthInMetresBecomesMillimetres) {
     }
     writer.Finish();
   }
-  const DatasetConversion request = {
-      .sources = {source},
-      .reading = {.keys = R"({"action": {}, "far": {"type": "depth"}})"},
-      .output = output_,
-      .format = "zarr"};
-  const ConversionReport report =
-      ConvertDatasets(std::span(&request, 1), catalogue_, [](const ConversionProgress&) {});
-  EXPECT_THAT(report.outputs[0].notes,
+  EXPECT_THAT(Convert({.sources = {source},
+                       .reading = {.keys = R"({"action": {}, "far": {"type": "depth"}})"},
+                       .output = output_,
+                       .format = "zarr"}),
               ElementsAre(HasSubstr("far: metres rounded to millimetres")));
   const auto copy = OpenDataset(output_, {}, catalogue_);
   ASSERT_EQ(
@@ -297,13 +288,8 @@ TEST_F(DatasetConversionTest, CopiesKeepWhatAllSourcesSayAboutTheirEpisodes) {
 
 TEST_F(DatasetConversionTest, AnInterruptedCopySaysAsMuchAboutItsEpisodes) {
   const fs::path source = Write("source.zarr", 10.0, 1.0F, {}, {{"seed", {3, 5}}});
-  std::atomic<bool> stop = false;
-  const DatasetConversion request = {
-      .sources = {source}, .output = output_, .format = "zarr", .stop = &stop};
   const auto seeds = [&] {
-    ConvertDatasets(std::span(&request, 1), catalogue_,
-                    [&stop](const ConversionProgress&) { stop = true; });
-    stop = false;
+    ConvertOneEpisode({.sources = {source}, .output = output_, .format = "zarr"});
     return data::ReadReplayAttributes(output_).at("episodes").at("seed");
   };
   EXPECT_EQ(seeds(), nlohmann::json::array({3}));

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "dp_bench/error.h"
 #include "harness/rollout/fake_env.h"

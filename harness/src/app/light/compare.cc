@@ -1,7 +1,5 @@
 // dp_bench compare: compares finished runs on their shared seeds.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>

@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "app/light/verbs.h"
@@ -16,7 +15,6 @@
 #include "media/video_grid.h"
 #include "run/result_files.h"
 #include "run/run_checkpoint.h"
-#include "run/run_files.h"
 #include "run/run_folder.h"
 
 namespace dp_bench::app {
