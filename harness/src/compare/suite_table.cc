@@ -151,9 +151,7 @@ std::optional<SuiteMean> MeanOf(const SuiteTable& table, std::span<const SuiteRa
   for (const SuiteTaskName& task : table.tasks) {
     if (group != nullptr && task.group != *group) continue;
     ++mean.n_wanted;
-    const auto rate = std::ranges::find_if(rates, [&](const SuiteRate& each) {
-      return each.policy == policy && each.task == task.name;
-    });
+    const auto rate = std::ranges::find_if(rates, IsOf(policy, task.name));
     mean.is_part = mean.is_part || rate == rates.end() || rate->is_part;
     if (rate == rates.end()) continue;
     ++mean.n_tasks;
@@ -228,7 +226,7 @@ std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string
                                       const std::string& task) {
   std::vector<const SuiteCell*> cells;
   for (const SuiteCell& cell : table.cells) {
-    if (cell.policy == policy && cell.task == task) cells.push_back(&cell);
+    if (IsOf(policy, task)(cell)) cells.push_back(&cell);
   }
   return cells;
 }
@@ -261,9 +259,7 @@ std::vector<std::string> VersionFaults(const SuiteTable& table) {
 }
 
 bool LacksCells(const SuiteTable& table, const std::string& policy, const std::string& task) {
-  return std::ranges::any_of(table.missing, [&](const MissingCell& cell) {
-    return cell.policy == policy && cell.task == task;
-  });
+  return std::ranges::any_of(table.missing, IsOf(policy, task));
 }
 
 std::vector<SuiteRate> RatesOf(const SuiteTable& table) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compare/intervals.h"
@@ -96,6 +97,11 @@ struct SuiteRate {
   std::optional<double> without_faults;
   bool is_part = false;  // cells are missing
 };
+
+/// Whether a cell, a rate or the like is of this policy on this task.
+inline auto IsOf(std::string_view policy, std::string_view task) {
+  return [=](const auto& each) { return each.policy == policy && each.task == task; };
+}
 
 /// The cells of a policy on a task, one for each training seed.
 std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string& policy,

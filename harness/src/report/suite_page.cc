@@ -146,9 +146,7 @@ Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
                 {"expert", ExpertJson(table, task.name)},
                 {"cells", Json::array()}};
     for (const std::string& policy : table.policies) {
-      const auto rate = std::ranges::find_if(rates, [&](const compare::SuiteRate& each) {
-        return each.policy == policy && each.task == task.name;
-      });
+      const auto rate = std::ranges::find_if(rates, compare::IsOf(policy, task.name));
       row["cells"].push_back(RateJson(table, extras, ranking,
                                       rate == rates.end() ? nullptr : &*rate, policy, task.name));
     }
