@@ -27,10 +27,10 @@ class GateReportTest : public testing::Test {
   run::RunFolder Run(const std::string& task, const std::string& outcomes) {
     nlohmann::json config = compare::SmallConfig();
     config["env"]["params"]["task"] = task;
-    return {.path = "run_" + std::to_string(++n_runs_),
-            .episodes = compare::SmallEpisodes(outcomes, 1),
-            .config = config.dump(),
-            .manifest = compare::SmallManifest().dump()};
+    run::RunFolder run = compare::SmallRun(outcomes, 1);
+    run.path = "run_" + std::to_string(++n_runs_);
+    run.config = config.dump();
+    return run;
   }
 
   struct Outcomes {
@@ -47,11 +47,13 @@ class GateReportTest : public testing::Test {
     return compare::MatchTasks(std::move(baselines), std::move(candidates));
   }
   static compare::GateReport Gate(const std::vector<compare::TaskPair>& pairs,
-                                  const compare::SequentialTestConfig& config = {}) {
+                                  const compare::SequentialTestConfig& config = {},
+                                  const compare::StoppedGate* stopped = nullptr) {
     std::vector<compare::GateResult> results;
     for (const compare::TaskPair& pair : pairs) {
-      results.push_back(compare::RunGate(pair.baseline, pair.candidate,
-                                         compare::ConfigOfTask(config, pairs.size())));
+      results.push_back(compare::RunGate(
+          pair.baseline, pair.candidate, compare::ConfigOfTask(config, pairs.size()),
+          stopped != nullptr ? &stopped->tasks.at(pair.task) : nullptr));
       results.back().task = pair.task;
     }
     return compare::JudgeTasks(config, std::move(results));
@@ -65,14 +67,7 @@ class GateReportTest : public testing::Test {
     EXPECT_TRUE(compare::FindChangedSettings(stopped, {}, pairs).empty());
     compare::SequentialTestConfig config = stopped.config;
     config.max_pairs = max_pairs;
-    std::vector<compare::GateResult> results;
-    for (const compare::TaskPair& pair : pairs) {
-      results.push_back(compare::RunGate(pair.baseline, pair.candidate,
-                                         compare::ConfigOfTask(config, pairs.size()),
-                                         &stopped.tasks.at(pair.task)));
-      results.back().task = pair.task;
-    }
-    return compare::JudgeTasks(config, std::move(results));
+    return Gate(pairs, config, &stopped);
   }
 
   std::filesystem::path Written(const nlohmann::json& json) {
