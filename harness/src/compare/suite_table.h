@@ -126,9 +126,8 @@ std::vector<SuiteRate> RatesOf(const SuiteTable& table);
 /// "Construction of confidence limits about effect measures").
 struct SuiteMean {
   std::string policy;
-  std::string group;
-  bool is_all = false;  // over the tasks of all groups
-  int n_tasks = 0;      // with a cell
+  std::optional<std::string> group;  // none: over the tasks of all groups
+  int n_tasks = 0;                   // with a cell
   int n_wanted = 0;
   bool is_part = false;  // cells are missing, of whole tasks or of some training seeds
   double mean = 0.0;

@@ -26,7 +26,7 @@ TEST(SuiteTableTest, AMeanWeighsEveryTaskAlike) {
   EXPECT_DOUBLE_EQ(means[0].mean, 0.2);
   EXPECT_EQ(means[1].group, "hard");
   EXPECT_DOUBLE_EQ(means[1].mean, 0.1);
-  EXPECT_TRUE(means[2].is_all);
+  EXPECT_FALSE(means[2].group);
   EXPECT_NEAR(means[2].mean, (0.4 + 0.0 + 0.1) / 3.0, 1e-12);
   EXPECT_EQ(means[2].n_tasks, 3);
 }
@@ -90,7 +90,6 @@ TEST(SuiteTableTest, TasksWithoutAGroupAreNotAllTasks) {
   table.tasks[0].group = "";
   const std::vector<SuiteMean> means = MeansOf(table);
   EXPECT_EQ(means[0].group, "");
-  EXPECT_FALSE(means[0].is_all);
   EXPECT_DOUBLE_EQ(means[0].mean, 0.4);
 }
 
