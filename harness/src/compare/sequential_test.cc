@@ -157,11 +157,6 @@ std::vector<bool> NameDrops(std::span<const double> log_evidence, double alpha) 
   return is_named;
 }
 
-std::string_view VerdictName(Verdict verdict) {
-  constexpr std::array kNames = {"PASS", "FAIL", "INCONCLUSIVE"};
-  return kNames.at(static_cast<std::size_t>(verdict));
-}
-
 SequentialRule::SequentialRule(const SequentialTestConfig& config)
     : log_fail_threshold_(-std::log(Checked(config).alpha)),
       log_pass_threshold_(-std::log(config.beta)),
@@ -225,6 +220,7 @@ bool SequentialTest::is_finished() const {
 }
 
 Json ToJson(const SequentialTest& test) {
+  constexpr std::array kVerdicts = {"PASS", "FAIL", "INCONCLUSIVE"};
   Json looks = Json::array();
   for (const Look& look : test.looks()) {
     Json row = look.counts;
@@ -235,7 +231,7 @@ Json ToJson(const SequentialTest& test) {
   return {{"format", "dp_bench.sequential_test.v1"},
           {"config", test.config()},
           {"counts", test.counts()},
-          {"verdict", VerdictName(test.verdict())},
+          {"verdict", kVerdicts.at(static_cast<std::size_t>(test.verdict()))},
           {"looks", looks}};
 }
 

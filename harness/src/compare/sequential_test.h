@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "compare/graded_evidence.h"
@@ -80,9 +79,6 @@ enum class Verdict {
   kFail,          // shown: there is a drop
   kInconclusive,  // neither is shown so far
 };
-
-/// "PASS", "FAIL", "INCONCLUSIVE"
-std::string_view VerdictName(Verdict verdict);
 
 struct SequentialTestConfig {
   double margin = 0.10;  // the drop that PASS excludes, in (0, 1)
