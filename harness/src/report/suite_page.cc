@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <utility>
 
 #include "compare/suite_ranking.h"
@@ -132,7 +131,7 @@ Json ExpertMean(const compare::SuiteTable& table, const std::optional<std::strin
 }
 
 Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
-              const compare::SuiteRanking& ranking, std::span<const compare::SuiteRate> rates,
+              const compare::SuiteRanking& ranking, const std::vector<compare::SuiteRate>& rates,
               const std::string& group) {
   Json rows = Json::array();
   for (const compare::SuiteTaskName& task : table.tasks) {
@@ -142,9 +141,8 @@ Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
                 {"expert", ExpertJson(table, task.name)},
                 {"cells", Json::array()}};
     for (const std::string& policy : table.policies) {
-      const auto rate = std::ranges::find_if(rates, compare::IsOf(policy, task.name));
-      row["cells"].push_back(RateJson(table, extras, ranking,
-                                      rate == rates.end() ? nullptr : &*rate, policy, task.name));
+      const auto* const rate = Find(rates, compare::IsOf(policy, task.name));
+      row["cells"].push_back(RateJson(table, extras, ranking, rate, policy, task.name));
     }
     row["has_video"] =
         std::ranges::any_of(row["cells"], [](const Json& cell) { return cell.contains("video"); });
