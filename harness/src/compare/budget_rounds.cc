@@ -36,10 +36,7 @@ bool AddRound(const SuiteTable& table, BudgetRound* round) {
   const std::vector<PolicyBudget> budgets = AllocateOnTasks(seen, ranking, n_more);
   for (const PolicyBudget& budget : budgets) {
     for (std::size_t i = 0; i < table.cells.size(); ++i) {
-      const SuiteCell& cell = table.cells[i];
-      if (cell.policy == budget.policy && cell.task == budget.task) {
-        round->n_seeds[i] = budget.n_total();
-      }
+      if (IsOf(budget.policy, budget.task)(table.cells[i])) round->n_seeds[i] = budget.n_total();
     }
     round->n_episodes += budget.n_episodes();
   }

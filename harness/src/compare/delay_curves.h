@@ -3,17 +3,13 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
-
-#include "compare/intervals.h"
-#include "compare/success_over_time.h"
-#include "run/episode_record.h"
 
 namespace dp_bench::compare {
 
@@ -35,45 +31,23 @@ inline GridPlace PlaceOf(const DelayPoint& point) {
   return {point.delay, point.delay_ms, point.execute};
 }
 
-/// The difference of success rates on shared seeds, with McNemar's exact p.
-struct PairedEffect {
-  double difference = 0.0;
-  double low = 0.0;
-  double high = 0.0;
-  double p = 1.0;
-  int n_pairs = 0;
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairedEffect, difference, low, high, p, n_pairs)
-
-struct DelayPointResult {
-  DelayPoint point;
-  run::SplitSummary test;
-  RateInterval success_rate;                 // Wilson, 95 %
-  std::optional<SuccessOverTime> over_time;  // none without a success
-  double control_hz = 0.0;
-  double jerk_at_seams = 0.0;  // means over the episodes; see rollout/action_jerk.h
-  double jerk_elsewhere = 0.0;
-  // the first two within a policy
-  std::optional<PairedEffect> against_naive;    // of the same delay and execute
-  std::optional<PairedEffect> against_waiting;  // of the same method and execute, at delay 0
-  std::optional<PairedEffect> against_first;    // policy, with equal method, delay and execute
-  std::string letters;  // points of the same delay and execute that share one do not differ
-};
-
-/// Reads the folders of `points`. Throws Error{kData} naming one that is not a finished evaluation,
-/// or that has other seeds than the others, and if more than kMaxComparedRuns have the same delay
-/// and execute.
-std::vector<DelayPointResult> CompareDelays(std::span<const DelayPoint> points);
-
 /// A point of delays.json: method, delay, delay_ms, execute, folder (relative to `base`).
 nlohmann::json ToJson(const DelayPoint& point, const std::filesystem::path& base);
 
-/// A row: the same, policy (with several), n_episodes, n_success, n_failed, success_rate, low,
-/// high, mean_score, n_steps, n_stale_steps, stale_share, late_share, over_time (see
-/// success_over_time.h; null without a success), jerk_at_seams, jerk_elsewhere, against_naive,
-/// against_waiting and (with several policies) against_first {difference, low, high, p, n_pairs} or
-/// null, letters.
-nlohmann::json ToJson(const DelayPointResult& result, const std::filesystem::path& base);
+/// A row for each point, whose folder is read: what ToJson has of the point, policy (with several),
+/// n_episodes, n_success, n_failed, success_rate with low and high (Wilson, 95 %), mean_score,
+/// n_steps, n_stale_steps, stale_share, late_share, over_time (see success_over_time.h; null
+/// without a success), jerk_at_seams and jerk_elsewhere (means over the episodes; see
+/// rollout/action_jerk.h), and letters: points of the same delay and execute that share one do not
+/// differ. Differences of success rates on shared seeds are {difference, low, high, p (McNemar,
+/// exact), n_pairs}, or null:
+///   against_naive     of the same policy, delay and execute
+///   against_waiting   of the same policy, method and execute, at delay 0
+///   against_first     of the first policy (with several), with equal method, delay and execute
+///
+/// Throws Error{kData} naming a point that is not a finished evaluation, or that has other seeds
+/// than the others, and if more than kMaxComparedRuns have the same delay and execute.
+nlohmann::json CompareDelays(std::span<const DelayPoint> points, const std::filesystem::path& base);
 
 /// What delays.json says about its grid.
 struct DelayGridFile {

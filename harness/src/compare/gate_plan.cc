@@ -9,7 +9,6 @@
 #include <numeric>
 #include <span>
 
-#include "compare/graded_evidence.h"
 #include "compare/graded_score.h"
 #include "compare/pairing.h"
 #include "core/errors.h"
@@ -157,54 +156,22 @@ class PlantedChange {
   double failing_share_;
 };
 
-// The evidence of one simulated gate, that of SequentialTest. The test itself would end at a PASS.
-class PlannedEvidence {
- public:
-  PlannedEvidence(const SequentialTestConfig& config, const SequentialRule* rule)
-      : rule_(rule), is_graded_(config.decided_by != kBySuccess), pass_(config.margin) {
-    if (!is_graded_) return;
-    graded_ = {BetMixture::AgainstNoDrop(), BetMixture::AgainstDropOf(config.margin)};
-  }
-
-  void Add(double change, bool may_pass) {
-    if (is_graded_) {
-      graded_[0].Add(change);
-      if (may_pass) graded_[1].Add(change);
-    } else {
-      ++(change < 0.0 ? counts_.n_lost : change > 0.0 ? counts_.n_gained : counts_.n_same);
-    }
-  }
-
-  Verdict Judge(bool may_pass) const {
-    Look look;
-    look.log_fail_evidence = is_graded_ ? graded_[0].Log() : LogFailEvidence(counts_);
-    if (may_pass) look.log_pass_evidence = is_graded_ ? graded_[1].Log() : pass_.Log(counts_);
-    return rule_->Judge(look);
-  }
-
- private:
-  const SequentialRule* rule_;
-  bool is_graded_;
-  OutcomeCounts counts_;
-  PassEvidence pass_;
-  std::vector<BetMixture> graded_;  // of FAIL and PASS
-};
-
 struct PlannedEnd {
   int n_until_fail = kMaxPlannedPairs + 1;  // if nothing ends the gate before
   bool has_passed = false;                  // before that, within max_pairs
 };
 
+// A test itself would end at a PASS.
 PlannedEnd SimulateGate(const PlantedChange& change, const SequentialTestConfig& config,
                         const SequentialRule& rule, RandomStream random) {
-  PlannedEvidence evidence(config, &rule);
+  SequentialEvidence evidence(config);
   PlannedEnd end;
   for (int n = 1; n <= kMaxPlannedPairs; ++n) {
-    const bool may_pass = !end.has_passed && n <= config.max_pairs;
-    evidence.Add(change.Draw(&random), may_pass);
+    const double drawn = change.Draw(&random);
+    evidence.Add(drawn<0.0, drawn> 0.0, drawn);
     if (n % config.block_size != 0) continue;
-    const Verdict verdict = evidence.Judge(may_pass);
-    if (verdict == Verdict::kPass) end.has_passed = true;
+    const Verdict verdict = rule.Judge(evidence.Examine(rule));
+    if (verdict == Verdict::kPass && n <= config.max_pairs) end.has_passed = true;
     if (verdict != Verdict::kFail) continue;
     end.n_until_fail = n;
     break;

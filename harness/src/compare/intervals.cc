@@ -44,6 +44,16 @@ double Combine(double margin_a, double margin_b, double correlation) {
   return std::sqrt(std::max(0.0, square));
 }
 
+// From the bounds of the two rates (Newcombe's method 10).
+DifferenceInterval IntervalAround(double difference, const RateInterval& a, const RateInterval& b,
+                                  double correlation) {
+  const double below = Combine(b.rate - b.low, a.high - a.rate, correlation);
+  const double above = Combine(b.high - b.rate, a.rate - a.low, correlation);
+  return {.difference = difference,
+          .low = std::max(-1.0, difference - below),
+          .high = std::min(1.0, difference + above)};
+}
+
 // The one-sided mid-p value: P[Bin(n, 1/2) >= k] minus half of P[= k].
 double UpperMidP(int n, int k) {
   const Binomial half(n, 0.5);
@@ -126,9 +136,8 @@ RateInterval ClopperPearsonInterval(int n_success, int n, double confidence) {
 }
 
 RateInterval AnytimeInterval(int n_success, int n) {
-  RateInterval interval = {.n_success = n_success, .n = n};
+  RateInterval interval = WithoutBounds(n_success, n, kConfidence);
   if (n == 0) return interval;
-  interval.rate = static_cast<double>(n_success) / n;
   const double k = n_success;
   const double m = n - n_success;
   const auto log_beta = [](double a, double b) {
@@ -202,27 +211,17 @@ MeanInterval WelchInterval(std::span<const double> a, std::span<const double> b)
 }
 
 DifferenceInterval NewcombePairedInterval(const PairCounts& counts, double confidence) {
-  DifferenceInterval interval;
   const int n = counts.n();
-  if (n == 0) return interval;
-  const RateInterval a = WilsonInterval(counts.n_success_a(), n, confidence);
-  const RateInterval b = WilsonInterval(counts.n_success_b(), n, confidence);
-  const double phi = CorrectedCorrelation(counts);
-  interval.difference = static_cast<double>(counts.only_b - counts.only_a) / n;
-  interval.low =
-      std::max(-1.0, interval.difference - Combine(b.rate - b.low, a.high - a.rate, phi));
-  interval.high =
-      std::min(1.0, interval.difference + Combine(b.high - b.rate, a.rate - a.low, phi));
-  return interval;
+  if (n == 0) return {};
+  return IntervalAround(static_cast<double>(counts.only_b - counts.only_a) / n,
+                        WilsonInterval(counts.n_success_a(), n, confidence),
+                        WilsonInterval(counts.n_success_b(), n, confidence),
+                        CorrectedCorrelation(counts));
 }
 
 DifferenceInterval NewcombeInterval(const RateInterval& a, const RateInterval& b) {
-  DifferenceInterval interval;
-  if (a.n == 0 || b.n == 0) return interval;
-  interval.difference = b.rate - a.rate;
-  interval.low = interval.difference - Combine(b.rate - b.low, a.high - a.rate, 0.0);
-  interval.high = interval.difference + Combine(b.high - b.rate, a.rate - a.low, 0.0);
-  return interval;
+  if (a.n == 0 || b.n == 0) return {};
+  return IntervalAround(b.rate - a.rate, a, b, 0.0);
 }
 
 double FisherExactP(const RateInterval& a, const RateInterval& b) {

@@ -123,22 +123,22 @@ std::vector<Mismatch> FindTaskMismatches(const run::RunFolder& a, const run::Run
   std::vector<Mismatch> mismatches;
   const Json config_a = ConfigOf(a);
   const Json config_b = ConfigOf(b);
+  const auto compare = [&](const char* name, const auto& value_of) {
+    CompareLeaves(name, value_of(config_a), value_of(config_b), &mismatches);
+  };
+  const auto at = [](const char* pointer) {
+    return [pointer](const Json& config) { return core::ValueAt(config, pointer); };
+  };
   if (!config_a.is_null() && !config_b.is_null()) {
-    CompareLeaves("env.plugin", core::ValueAt(config_a, "/env/plugin"),
-                  core::ValueAt(config_b, "/env/plugin"), &mismatches);
+    compare("env.plugin", at("/env/plugin"));
     // the parameters of two different envs cannot be compared
     if (!mismatches.empty()) return mismatches;
-    CompareLeaves("env", EnvOf(config_a), EnvOf(config_b), &mismatches);
-    CompareLeaves("env_runner.max_steps", core::ValueAt(config_a, "/env_runner/max_steps"),
-                  core::ValueAt(config_b, "/env_runner/max_steps"), &mismatches);
-    CompareLeaves("env_runner.score_metric", core::ValueAt(config_a, "/env_runner/score_metric"),
-                  core::ValueAt(config_b, "/env_runner/score_metric"), &mismatches);
-    CompareLeaves("simulated latency [ms]", SimulatedLatency(config_a), SimulatedLatency(config_b),
-                  &mismatches);
-    CompareLeaves("env_runner.chunking.delay", PlanDelay(config_a), PlanDelay(config_b),
-                  &mismatches);
-    CompareLeaves("env_runner.chunking.latency", PlanLatency(config_a), PlanLatency(config_b),
-                  &mismatches);
+    compare("env", EnvOf);
+    compare("env_runner.max_steps", at("/env_runner/max_steps"));
+    compare("env_runner.score_metric", at("/env_runner/score_metric"));
+    compare("simulated latency [ms]", SimulatedLatency);
+    compare("env_runner.chunking.delay", PlanDelay);
+    compare("env_runner.chunking.latency", PlanLatency);
   }
   const Json plugin_a = PluginOf(a, "env");
   const Json plugin_b = PluginOf(b, "env");

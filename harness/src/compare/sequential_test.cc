@@ -157,11 +157,6 @@ std::vector<bool> NameDrops(std::span<const double> log_evidence, double alpha) 
   return is_named;
 }
 
-std::string_view VerdictName(Verdict verdict) {
-  constexpr std::array kNames = {"PASS", "FAIL", "INCONCLUSIVE"};
-  return kNames.at(static_cast<std::size_t>(verdict));
-}
-
 SequentialRule::SequentialRule(const SequentialTestConfig& config)
     : log_fail_threshold_(-std::log(Checked(config).alpha)),
       log_pass_threshold_(-std::log(config.beta)),
@@ -179,45 +174,53 @@ Verdict SequentialRule::Judge(const Look& look) const {
   return Verdict::kInconclusive;
 }
 
-SequentialTest::SequentialTest(const SequentialTestConfig& config)
-    : config_(config), rule_(config) {
+SequentialEvidence::SequentialEvidence(const SequentialTestConfig& config) {
   if (config.decided_by == "success") return;
   graded_ = {BetMixture::AgainstNoDrop(), BetMixture::AgainstDropOf(config.margin)};
 }
 
-void SequentialTest::Add(bool old_succeeded, bool new_succeeded, double change) {
-  DPB_ASSERT(!is_finished());
+void SequentialEvidence::Add(bool old_succeeded, bool new_succeeded, double change) {
   if (graded_) {
     graded_->fail.Add(change);
     graded_->pass.Add(change);
-    changes_.push_back(change);
   }
   if (old_succeeded == new_succeeded) {
     ++counts_.n_same;
   } else {
     ++(old_succeeded ? counts_.n_lost : counts_.n_gained);
   }
-  // looks happen only at complete blocks, so that a stop in between changes nothing
-  if (counts_.n_pairs() % config_.block_size == 0) TakeLook();
 }
 
-void SequentialTest::TakeLook() {
-  looks_.push_back(graded_ ? Look{.counts = counts_,
-                                  .log_fail_evidence = graded_->fail.Log(),
-                                  .log_pass_evidence = graded_->pass.Log()}
-                           : rule_.Examine(counts_));
+Look SequentialEvidence::Examine(const SequentialRule& rule) const {
+  if (!graded_) return rule.Examine(counts_);
+  return {.counts = counts_,
+          .log_fail_evidence = graded_->fail.Log(),
+          .log_pass_evidence = graded_->pass.Log()};
+}
+
+SequentialTest::SequentialTest(const SequentialTestConfig& config)
+    : config_(config), rule_(config), evidence_(config) {}
+
+void SequentialTest::Add(bool old_succeeded, bool new_succeeded, double change) {
+  DPB_ASSERT(!is_finished());
+  evidence_.Add(old_succeeded, new_succeeded, change);
+  if (is_graded()) changes_.push_back(change);
+  // looks happen only at complete blocks, so that a stop in between changes nothing
+  if (counts().n_pairs() % config_.block_size != 0) return;
+  looks_.push_back(evidence_.Examine(rule_));
   verdict_ = rule_.Judge(looks_.back());
 }
 
 DropInterval SequentialTest::drop() const {
-  return graded_ ? AnytimeScoreDropInterval(changes_) : AnytimeDropInterval(counts_);
+  return is_graded() ? AnytimeScoreDropInterval(changes_) : AnytimeDropInterval(counts());
 }
 
 bool SequentialTest::is_finished() const {
-  return verdict_ != Verdict::kInconclusive || counts_.n_pairs() >= config_.max_pairs;
+  return verdict_ != Verdict::kInconclusive || counts().n_pairs() >= config_.max_pairs;
 }
 
 Json ToJson(const SequentialTest& test) {
+  constexpr std::array kVerdicts = {"PASS", "FAIL", "INCONCLUSIVE"};
   Json looks = Json::array();
   for (const Look& look : test.looks()) {
     Json row = look.counts;
@@ -228,7 +231,7 @@ Json ToJson(const SequentialTest& test) {
   return {{"format", "dp_bench.sequential_test.v1"},
           {"config", test.config()},
           {"counts", test.counts()},
-          {"verdict", VerdictName(test.verdict())},
+          {"verdict", kVerdicts.at(static_cast<std::size_t>(test.verdict()))},
           {"looks", looks}};
 }
 

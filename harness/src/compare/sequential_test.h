@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "compare/graded_evidence.h"
@@ -81,9 +80,6 @@ enum class Verdict {
   kInconclusive,  // neither is shown so far
 };
 
-/// "PASS", "FAIL", "INCONCLUSIVE"
-std::string_view VerdictName(Verdict verdict);
-
 struct SequentialTestConfig {
   double margin = 0.10;  // the drop that PASS excludes, in (0, 1)
   double alpha = 0.01;   // bounds the probability of FAIL when there is no drop
@@ -127,6 +123,27 @@ class SequentialRule {
   PassEvidence pass_evidence_;
 };
 
+/// What the pairs say so far: their outcomes, or the score that decides.
+class SequentialEvidence {
+ public:
+  explicit SequentialEvidence(const SequentialTestConfig& config);
+
+  /// `change`: new minus old score in [-1, 1]; not used if success decides.
+  void Add(bool old_succeeded, bool new_succeeded, double change);
+  Look Examine(const SequentialRule& rule) const;
+
+  const OutcomeCounts& counts() const { return counts_; }
+  bool is_graded() const { return graded_.has_value(); }
+
+ private:
+  struct Graded {
+    BetMixture fail, pass;
+  };
+
+  OutcomeCounts counts_;
+  std::optional<Graded> graded_;  // none if decided by success
+};
+
 /// One test in progress. Add pairs in the order of the seed list. Short episodes finish first, so
 /// the order of completion would bias the test. For one thread.
 class SequentialTest {
@@ -143,25 +160,19 @@ class SequentialTest {
 
   const SequentialTestConfig& config() const { return config_; }
   /// All pairs, including those since the last look.
-  const OutcomeCounts& counts() const { return counts_; }
+  const OutcomeCounts& counts() const { return evidence_.counts(); }
   /// Of the score; empty if the test is decided by success.
   const std::vector<double>& changes() const { return changes_; }
-  bool is_graded() const { return graded_.has_value(); }
+  bool is_graded() const { return evidence_.is_graded(); }
   /// The drop that the evidence does not rule out, of the success rate or of the score.
   DropInterval drop() const;
   /// One entry per complete block.
   const std::vector<Look>& looks() const { return looks_; }
 
  private:
-  void TakeLook();
-
   SequentialTestConfig config_;
   SequentialRule rule_;
-  OutcomeCounts counts_;
-  struct Graded {
-    BetMixture fail, pass;
-  };
-  std::optional<Graded> graded_;  // none if decided by success
+  SequentialEvidence evidence_;
   std::vector<double> changes_;
   std::vector<Look> looks_;
   Verdict verdict_ = Verdict::kInconclusive;

@@ -1,7 +1,6 @@
 #include "compare/suite_ranking.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
@@ -18,19 +17,13 @@ constexpr std::string_view kAllTasks;  // the name of no task
 using CellGrid = std::vector<std::vector<std::vector<const SuiteCell*>>>;
 
 CellGrid GridOf(const SuiteTable& table) {
-  std::map<std::string_view, std::size_t> policies;
-  std::map<std::string_view, std::size_t> tasks;
-  for (std::size_t i = 0; i < table.policies.size(); ++i) policies[table.policies[i]] = i;
-  for (std::size_t i = 0; i < table.tasks.size(); ++i) {
-    if (EnvVersionsOf(table, table.tasks[i].name).size() < 2) tasks[table.tasks[i].name] = i;
-  }
-  CellGrid grid(table.policies.size(),
-                std::vector<std::vector<const SuiteCell*>>(table.tasks.size()));
-  for (const SuiteCell& cell : table.cells) {
-    const auto policy = policies.find(cell.policy);
-    const auto task = tasks.find(cell.task);
-    if (policy == policies.end() || task == tasks.end()) continue;
-    grid[policy->second][task->second].push_back(&cell);
+  CellGrid grid(table.policies.size(), CellGrid::value_type(table.tasks.size()));
+  for (std::size_t task = 0; task < table.tasks.size(); ++task) {
+    const std::string& name = table.tasks[task].name;
+    if (EnvVersionsOf(table, name).size() > 1) continue;
+    for (std::size_t policy = 0; policy < table.policies.size(); ++policy) {
+      grid[policy][task] = CellsOf(table, table.policies[policy], name);
+    }
   }
   return grid;
 }
@@ -247,9 +240,7 @@ SuiteRanking RankingOf(const SuiteTable& table) {
 }
 
 const SuitePlace* SuiteRanking::PlaceOf(const std::string& policy, const std::string& task) const {
-  const auto found = std::ranges::find_if(places, [&](const SuitePlace& place) {
-    return place.policy == policy && place.task == task;
-  });
+  const auto found = std::ranges::find_if(places, IsOf(policy, task));
   return found == places.end() ? nullptr : &*found;
 }
 

@@ -139,21 +139,19 @@ RateInterval RateOf(const std::string& outcomes, std::size_t n_units) {
   return rate;
 }
 
-// Over the tasks of a group; null: over all.
+// Over the tasks of a group; none: over all.
 std::optional<SuiteMean> MeanOf(const SuiteTable& table, std::span<const SuiteRate> rates,
-                                const std::string& policy, const std::string* group) {
-  SuiteMean mean = {.policy = policy, .is_all = group == nullptr, .low = 0.0};
-  if (group != nullptr) mean.group = *group;
+                                const std::string& policy,
+                                const std::optional<std::string>& group) {
+  SuiteMean mean = {.policy = policy, .group = group, .low = 0.0};
   double below = 0.0;  // squares of the distances to the bounds
   double above = 0.0;
   double at_end = 0.0;
   int n_at_end = 0;
   for (const SuiteTaskName& task : table.tasks) {
-    if (group != nullptr && task.group != *group) continue;
+    if (group && task.group != *group) continue;
     ++mean.n_wanted;
-    const auto rate = std::ranges::find_if(rates, [&](const SuiteRate& each) {
-      return each.policy == policy && each.task == task.name;
-    });
+    const auto rate = std::ranges::find_if(rates, IsOf(policy, task.name));
     mean.is_part = mean.is_part || rate == rates.end() || rate->is_part;
     if (rate == rates.end()) continue;
     ++mean.n_tasks;
@@ -228,7 +226,7 @@ std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string
                                       const std::string& task) {
   std::vector<const SuiteCell*> cells;
   for (const SuiteCell& cell : table.cells) {
-    if (cell.policy == policy && cell.task == task) cells.push_back(&cell);
+    if (IsOf(policy, task)(cell)) cells.push_back(&cell);
   }
   return cells;
 }
@@ -261,9 +259,7 @@ std::vector<std::string> VersionFaults(const SuiteTable& table) {
 }
 
 bool LacksCells(const SuiteTable& table, const std::string& policy, const std::string& task) {
-  return std::ranges::any_of(table.missing, [&](const MissingCell& cell) {
-    return cell.policy == policy && cell.task == task;
-  });
+  return std::ranges::any_of(table.missing, IsOf(policy, task));
 }
 
 std::vector<SuiteRate> RatesOf(const SuiteTable& table) {
@@ -300,9 +296,9 @@ std::vector<SuiteMean> MeansOf(const SuiteTable& table) {
   for (const std::string& policy : table.policies) {
     for (const std::string& group : groups) {
       if (groups.size() < 2) continue;  // the same as all tasks
-      if (auto mean = MeanOf(table, rates, policy, &group)) means.push_back(*mean);
+      if (auto mean = MeanOf(table, rates, policy, group)) means.push_back(*mean);
     }
-    if (auto mean = MeanOf(table, rates, policy, nullptr)) means.push_back(*mean);
+    if (auto mean = MeanOf(table, rates, policy, std::nullopt)) means.push_back(*mean);
   }
   return means;
 }

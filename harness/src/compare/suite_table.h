@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compare/intervals.h"
@@ -97,6 +98,11 @@ struct SuiteRate {
   bool is_part = false;  // cells are missing
 };
 
+/// Whether a cell, a rate or the like is of this policy on this task.
+inline auto IsOf(std::string_view policy, std::string_view task) {
+  return [=](const auto& each) { return each.policy == policy && each.task == task; };
+}
+
 /// The cells of a policy on a task, one for each training seed.
 std::vector<const SuiteCell*> CellsOf(const SuiteTable& table, const std::string& policy,
                                       const std::string& task);
@@ -120,9 +126,8 @@ std::vector<SuiteRate> RatesOf(const SuiteTable& table);
 /// "Construction of confidence limits about effect measures").
 struct SuiteMean {
   std::string policy;
-  std::string group;
-  bool is_all = false;  // over the tasks of all groups
-  int n_tasks = 0;      // with a cell
+  std::optional<std::string> group;  // none: over the tasks of all groups
+  int n_tasks = 0;                   // with a cell
   int n_wanted = 0;
   bool is_part = false;  // cells are missing, of whole tasks or of some training seeds
   double mean = 0.0;

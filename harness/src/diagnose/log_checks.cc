@@ -21,6 +21,20 @@ constexpr std::size_t kStepsPerPart = 5;
 constexpr double kPlateauTolerance = 0.05;
 constexpr double kMaxPlateauTolerance = 0.15;
 
+// The i-th of n parts of nearly the same length.
+template <class Points>
+auto EqualPart(const Points& points, std::size_t i, std::size_t n) {
+  const std::size_t begin = i * points.size() / n;
+  return std::span(points).subspan(begin, (i + 1) * points.size() / n - begin);
+}
+
+// The points must not be empty.
+double MeanLoss(std::span<const LoggedLoss> points) {
+  double sum = 0.0;
+  for (const LoggedLoss& point : points) sum += point.loss;
+  return sum / static_cast<double>(points.size());
+}
+
 // null stands for NaN or Inf, which JSON cannot represent
 double NumberOr(const nlohmann::json& line, const std::string& key, double absent) {
   const auto found = line.find(key);
@@ -300,12 +314,6 @@ std::span<const LoggedRange> FirstTenth(std::span<const LoggedRange> points) {
 
 std::span<const LoggedRange> LastTenth(std::span<const LoggedRange> points) {
   return points.last((points.size() + 9) / 10);
-}
-
-double MeanLoss(std::span<const LoggedLoss> points) {
-  double sum = 0.0;
-  for (const LoggedLoss& point : points) sum += point.loss;
-  return sum / static_cast<double>(points.size());
 }
 
 std::optional<LossStatistics> StatisticsOf(const LogCurves& curves) {

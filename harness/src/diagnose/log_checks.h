@@ -58,19 +58,9 @@ LogCurves ReadLogCurves(const std::filesystem::path& log);
 /// that are not finite are left out.
 ValueRange Merged(std::span<const LoggedRange> points);
 
-/// The i-th of n parts of nearly the same length.
-template <class Points>
-auto EqualPart(const Points& points, std::size_t i, std::size_t n) {
-  const std::size_t begin = i * points.size() / n;
-  return std::span(points).subspan(begin, (i + 1) * points.size() / n - begin);
-}
-
 /// The first or last tenth of the points, at least one.
 std::span<const LoggedRange> FirstTenth(std::span<const LoggedRange> points);
 std::span<const LoggedRange> LastTenth(std::span<const LoggedRange> points);
-
-/// The points must not be empty.
-double MeanLoss(std::span<const LoggedLoss> points);
 
 /// A stretch at the end of the log over which the loss no longer changes.
 struct LossPlateau {

@@ -34,8 +34,7 @@ struct OverfitRun {
 };
 
 // The learning rate is still warming up when the training ends.
-Finding CheckWarmup(const Config& config, const TrainingLength& length) {
-  const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
+Finding CheckWarmup(const train::TrainingConfig& training, const TrainingLength& length) {
   const bool has_warmup = training.lr_schedule.schedule != train::LrSchedule::kConstant;
   const std::int64_t warmup = has_warmup ? training.lr_schedule.num_warmup_steps : 0;
   return Decide("settings.warmup", 2 * warmup > length.n_updates, "{} of {} updates", warmup,
@@ -68,8 +67,7 @@ Finding CheckBatchNorm(const torch::nn::Module& module, std::int64_t batch_size)
 }
 
 // Parts that are frozen with their random initial weights.
-Finding CheckFrozen(const Config& config, Policy& policy) {
-  const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
+Finding CheckFrozen(const train::TrainingConfig& training, const Config& config, Policy& policy) {
   if (training.init_checkpoint) {
     return LeaveOpen("settings.frozen_at_random",
                      "the training starts from another training's weights");
@@ -199,10 +197,11 @@ TrainingLength LengthOf(const Config& config, std::int64_t n_sequences) {
 }
 
 Findings CheckSettings(const Config& config, Policy& policy, const TrainingLength& length) {
-  Findings findings = {CheckWarmup(config, length), CheckBatchSize(length),
+  const auto training = train::TrainingConfig::FromConfig(config.Sub("training"));
+  Findings findings = {CheckWarmup(training, length), CheckBatchSize(length),
                        CheckBatchNorm(policy.module(), length.batch_size),
-                       CheckFrozen(config, policy)};
-  if (train::TrainingConfig::FromConfig(config.Sub("training")).use_ema) {
+                       CheckFrozen(training, config, policy)};
+  if (training.use_ema) {
     findings.push_back(CheckEma(train::EmaConfig::FromConfig(config.Sub("ema")), length.n_updates));
   }
   return findings;

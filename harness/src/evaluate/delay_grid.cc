@@ -292,10 +292,7 @@ int RunPoints(const CheckpointEvaluationOptions& options,
 
 void ReportGrid(const fs::path& folder, const CheckpointEvaluationOptions& options,
                 const std::vector<compare::DelayPoint>& points, bool is_quasi_static) {
-  nlohmann::json rows = nlohmann::json::array();
-  for (const compare::DelayPointResult& result : compare::CompareDelays(points)) {
-    rows.push_back(compare::ToJson(result, folder));
-  }
+  const nlohmann::json rows = compare::CompareDelays(points, folder);
   WriteGrid(folder, options, points, is_quasi_static, rows);
   report::WriteDelayPage(rows, is_quasi_static, "dp_bench eval", folder / run::kDelaysPage);
   core::PrintResult("\n{}{}\n", report::DelayTable(rows), (folder / run::kDelaysPage).string());

@@ -165,6 +165,19 @@ class Tokens {
   bool has_timestep_token_ = false;
 };
 
+// Element by element.
+AttentionShares Averaged(const std::vector<AttentionShares>& all) {
+  AttentionShares mean = all.front();
+  for (std::size_t row = 0; row < mean.size(); ++row) {
+    for (std::size_t column = 0; column < mean[row].size(); ++column) {
+      double sum = 0.0;
+      for (const AttentionShares& each : all) sum += each[row][column];
+      mean[row][column] = sum / static_cast<double>(all.size());
+    }
+  }
+  return mean;
+}
+
 AttentionShares ToShares(const Tensor& weights) {
   const Tensor values = weights.to(torch::kFloat64).contiguous();
   const double* next = values.const_data_ptr<double>();
@@ -323,18 +336,6 @@ Json ViewOf(const AttentionInspection& inspection) {
 }
 
 }  // namespace
-
-AttentionShares Averaged(const std::vector<AttentionShares>& all) {
-  AttentionShares mean = all.front();
-  for (std::size_t row = 0; row < mean.size(); ++row) {
-    for (std::size_t column = 0; column < mean[row].size(); ++column) {
-      double sum = 0.0;
-      for (const AttentionShares& each : all) sum += each[row][column];
-      mean[row][column] = sum / static_cast<double>(all.size());
-    }
-  }
-  return mean;
-}
 
 AttentionShares AttentionMap::Mean() const { return Averaged(heads); }
 

@@ -20,9 +20,6 @@ namespace dp_bench::inspect {
 /// [rows][columns]; each row adds up to 1.
 using AttentionShares = std::vector<std::vector<double>>;
 
-/// Element by element.
-AttentionShares Averaged(const std::vector<AttentionShares>& all);
-
 /// What the tokens of one attention look at, averaged over the denoising steps.
 struct AttentionMap {
   std::string name;                  // "decoder layer 1, actions to condition"

@@ -8,7 +8,7 @@
 
 namespace dp_bench::report {
 
-/// `rows`: a list of compare::ToJson(DelayPointResult). Ends with a line break.
+/// `rows`: of compare::CompareDelays. Ends with a line break.
 std::string DelayTable(nlohmann::json rows);
 
 /// Writes one page without a network: success, time to success, successes per hour, stale steps and

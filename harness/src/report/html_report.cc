@@ -2,7 +2,6 @@
 #include "report/html_report.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -12,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "compare/good_practice.h"
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "core/median.h"
@@ -21,6 +19,7 @@
 #include "media/video_frames.h"
 #include "media/video_overlay.h"
 #include "report/evaluation_text.h"
+#include "report/good_practice.h"
 #include "report/render.h"
 #include "report/success_over_time.h"
 #include "report/video_plots.h"
@@ -179,7 +178,7 @@ class RunPage {
     SetCurves();
     SetVideos();
     SetNumbers();
-    SetPractice();
+    page_["practice"] = PracticeJson(run_);
     SetFiles();
     return report::Render("report.html", page_);
   }
@@ -268,39 +267,6 @@ class RunPage {
       page_["numbers"].push_back(
           {{"key", key}, {"value", value.dump(-1, ' ', false, Json::error_handler_t::replace)}});
     }
-  }
-
-  // Links lead to the videos on the page.
-  void SetPractice() {
-    const std::optional<compare::GoodPractice> practice = compare::DescribePractice(run_);
-    if (!practice) return;
-    Json shown = compare::ToJson(*practice);
-    const auto link = [this](std::uint64_t seed) {
-      const bool is_there = std::ranges::any_of(run_.episodes, [&](const auto& record) {
-        return record.split == "test" && record.seed == seed && !LinkBelow(record.video).empty();
-      });
-      return is_there ? fmt::format("#test_{}", seed) : "";
-    };
-    for (Json& failure : shown["failures"]) {
-      failure["href"] = link(failure["seed"].get<std::uint64_t>());
-      failure["command"] = ReplayCommand(run_.path.string(), failure["episode"].get<int>());
-    }
-    if (const auto seed = practice->success.lost_again) {
-      shown["success"]["lost_href"] = link(*seed);
-    }
-    if (!shown["duplicates"].is_null()) {
-      Json& groups = shown["duplicates"]["groups"];
-      for (Json& group : groups) {
-        group = fmt::format("{}", fmt::join(group.get<std::vector<std::uint64_t>>(), ", "));
-      }
-    }
-    const Json& jerk = shown["jerk"];
-    shown["has_jerk"] = !jerk["of_success"].is_null() || !jerk["of_failure"].is_null();
-    for (const char* count : {"n_checkpoints", "n_arms"}) {
-      Json& n = shown["comparisons"][count];
-      if (n == 0) n = nullptr;
-    }
-    page_["practice"] = std::move(shown);
   }
 
   void SetFiles() {

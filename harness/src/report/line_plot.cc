@@ -11,6 +11,7 @@
 namespace dp_bench::report {
 namespace {
 
+constexpr double kPlotWidth = 480.0;
 constexpr double kLeft = 52.0;
 constexpr double kRight = 14.0;
 constexpr double kTop = 14.0;
@@ -178,7 +179,7 @@ std::string IntervalsSvg(const PlotSeries& series, std::size_t index, const Axis
 
 std::string LinePlotSvg(const LinePlot& plot) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  Axis x{.low = kInfinity, .high = -kInfinity, .begin = kLeft, .end = plot.width - kRight};
+  Axis x{.low = kInfinity, .high = -kInfinity, .begin = kLeft, .end = kPlotWidth - kRight};
   Axis y{.low = kInfinity,
          .high = -kInfinity,
          .is_log = plot.log_y,
@@ -209,7 +210,7 @@ std::string LinePlotSvg(const LinePlot& plot) {
 
   std::string svg =
       fmt::format(R"(<svg class="plot" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">)",
-                  plot.width, plot.height, EscapeHtml(plot.title));
+                  kPlotWidth, plot.height, EscapeHtml(plot.title));
   svg += AxesSvg(x, y, plot.x_label) + MarksSvg(plot.x_marks, x, y);
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     svg += IntervalsSvg(plot.series[i], i, x, y) + SeriesSvg(drawn[i], i, x, y, plot.x_label);

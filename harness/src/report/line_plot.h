@@ -24,8 +24,7 @@ struct LinePlot {
   bool from_zero = false;   // the y axis shows 0 too
   std::string x_label = "epoch";
   std::vector<double> x_marks = {};  // tick marks for events
-  double width = 480.0;              // the page scales it to its column
-  double height = 260.0;
+  double height = 260.0;             // the page scales the plot to its column
 };
 
 /// An <svg> element, or an empty text if there is nothing to draw. Escapes all text.

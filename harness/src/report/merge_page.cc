@@ -84,7 +84,8 @@ Json ShownJson(const run::MergedRun& merged, const std::filesystem::path& output
   const run::SplitSummary first = run::Summarize(WithoutGap(merged.result.records), "test");
   const auto n_done = static_cast<int>(merged.result.records.size());
   const auto unfinished = UnfinishedParts(merged);
-  return {{"n_parts", std::ranges::count(merged.parts, false, &run::MergedPart::is_output)},
+  return {{"title", fmt::format("{} of {} episodes", n_done, merged.n_wanted)},
+          {"n_parts", std::ranges::count(merged.parts, false, &run::MergedPart::is_output)},
           {"not_begun", merged.is_complete() ? Json() : NotBegun(merged)},
           {"n_done", n_done},
           {"n_wanted", merged.n_wanted},

@@ -16,15 +16,6 @@
 namespace dp_bench::report {
 namespace {
 
-std::string Base64(std::string_view bytes) {
-  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                                     reinterpret_cast<const unsigned char*>(bytes.data()),
-                                     static_cast<int>(bytes.size()));
-  text.resize(static_cast<std::size_t>(length));
-  return text;
-}
-
 using Json = nlohmann::json;
 using kainjow::mustache::data;
 
@@ -269,19 +260,6 @@ std::string EscapeLatex(const std::string& text) {
   return escaped;
 }
 
-Json PlotJson(const LinePlot& plot) {
-  const std::string svg = LinePlotSvg(plot);
-  if (svg.empty()) return {};
-  Json series = Json::array();
-  for (const PlotSeries& each : plot.series) {
-    series.push_back({{"index", series.size()}, {"label", each.label}});
-  }
-  return {{"name", plot.title},
-          {"series", series},
-          {"has_legend", plot.series.size() > 1},
-          {"svg", svg}};
-}
-
 }  // namespace
 
 std::string Render(std::string_view name, const Json& result) {
@@ -316,11 +294,25 @@ std::string LinkBelow(const std::string& relative_path) {
 }
 
 std::string DataUrl(std::string_view type, std::string_view bytes) {
-  return fmt::format("data:{};base64,{}", type, Base64(bytes));
+  std::string base64(4 * ((bytes.size() + 2) / 3) + 1, '\0');
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(base64.data()),
+                                     reinterpret_cast<const unsigned char*>(bytes.data()),
+                                     static_cast<int>(bytes.size()));
+  base64.resize(static_cast<std::size_t>(length));
+  return fmt::format("data:{};base64,{}", type, base64);
 }
 
 void AppendPlot(const LinePlot& plot, Json* plots) {
-  if (Json json = PlotJson(plot); !json.is_null()) plots->push_back(std::move(json));
+  const std::string svg = LinePlotSvg(plot);
+  if (svg.empty()) return;
+  Json series = Json::array();
+  for (const PlotSeries& each : plot.series) {
+    series.push_back({{"index", series.size()}, {"label", each.label}});
+  }
+  plots->push_back({{"name", plot.title},
+                    {"series", series},
+                    {"has_legend", plot.series.size() > 1},
+                    {"svg", svg}});
 }
 
 }  // namespace dp_bench::report

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <utility>
 
 #include "compare/suite_ranking.h"
@@ -70,15 +69,6 @@ Json MeanJson(const compare::SuiteMean* mean) {
           {"is_part", mean->is_part}};
 }
 
-// Of a group; null: of all tasks.
-const compare::SuiteMean* MeanOf(const std::vector<compare::SuiteMean>& means,
-                                 const std::string& policy, const std::string* group) {
-  return Find(means, [&](const compare::SuiteMean& mean) {
-    return mean.policy == policy && mean.is_all == (group == nullptr) &&
-           (group == nullptr || mean.group == *group);
-  });
-}
-
 // What the cells of a policy took; nothing if no folder says it.
 Json CostJson(const compare::SuiteTable& table, const SuiteExtras& extras,
               const std::string& policy) {
@@ -99,13 +89,18 @@ Json PolicyRows(const compare::SuiteTable& table, const SuiteExtras& extras,
   const std::vector<compare::SuiteMean> means = compare::MeansOf(table);
   Json rows = Json::array();
   for (const std::string& policy : table.policies) {
+    const auto mean_of = [&](const std::optional<std::string>& group) {
+      return MeanJson(Find(means, [&](const compare::SuiteMean& mean) {
+        return mean.policy == policy && mean.group == group;
+      }));
+    };
     Json row = {{"name", policy},
-                {"all", MeanJson(MeanOf(means, policy, nullptr))},
+                {"all", mean_of(std::nullopt)},
                 {"groups", Json::array()},
                 {"cost", CostJson(table, extras, policy)},
                 {"place", PlaceJson(ranking.PlaceOf(policy))}};
     for (const std::string& group : groups) {
-      row["groups"].push_back(MeanJson(MeanOf(means, policy, &group)));
+      row["groups"].push_back(mean_of(group));
     }
     rows.push_back(std::move(row));
   }
@@ -121,12 +116,12 @@ Json ExpertJson(const compare::SuiteTable& table, const std::string& task) {
           {"rate", static_cast<double>(expert->n_success) / expert->n}};
 }
 
-// Over the tasks that have an expert; null without one.
-Json ExpertMean(const compare::SuiteTable& table, const std::string* group) {
+// Over the tasks of a group, or of all, that have an expert; null without one.
+Json ExpertMean(const compare::SuiteTable& table, const std::optional<std::string>& group) {
   double sum = 0.0;
   int n = 0;
   for (const compare::SuiteTaskName& task : table.tasks) {
-    if (group != nullptr && task.group != *group) continue;
+    if (group && task.group != *group) continue;
     const Json expert = ExpertJson(table, task.name);
     if (expert.is_null()) continue;
     sum += expert.at("rate").get<double>();
@@ -136,7 +131,7 @@ Json ExpertMean(const compare::SuiteTable& table, const std::string* group) {
 }
 
 Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
-              const compare::SuiteRanking& ranking, std::span<const compare::SuiteRate> rates,
+              const compare::SuiteRanking& ranking, const std::vector<compare::SuiteRate>& rates,
               const std::string& group) {
   Json rows = Json::array();
   for (const compare::SuiteTaskName& task : table.tasks) {
@@ -146,11 +141,8 @@ Json TaskRows(const compare::SuiteTable& table, const SuiteExtras& extras,
                 {"expert", ExpertJson(table, task.name)},
                 {"cells", Json::array()}};
     for (const std::string& policy : table.policies) {
-      const auto rate = std::ranges::find_if(rates, [&](const compare::SuiteRate& each) {
-        return each.policy == policy && each.task == task.name;
-      });
-      row["cells"].push_back(RateJson(table, extras, ranking,
-                                      rate == rates.end() ? nullptr : &*rate, policy, task.name));
+      const auto* const rate = Find(rates, compare::IsOf(policy, task.name));
+      row["cells"].push_back(RateJson(table, extras, ranking, rate, policy, task.name));
     }
     row["has_video"] =
         std::ranges::any_of(row["cells"], [](const Json& cell) { return cell.contains("video"); });
@@ -189,7 +181,7 @@ Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
                 {"has_letters", !ranking.places.empty()},
                 {"is_part", !table.missing.empty()},
                 {"budget", extras.round ? compare::ToJson(*extras.round, table) : Json()},
-                {"expert", ExpertMean(table, nullptr)},
+                {"expert", ExpertMean(table, std::nullopt)},
                 {"has_end", std::ranges::any_of(table.cells,
                                                 [](const compare::SuiteCell& cell) {
                                                   return !cell.successes_at_end.empty();
@@ -201,7 +193,7 @@ Json ShownJson(const compare::SuiteTable& table, const SuiteExtras& extras) {
                 {"n_broken", n_broken > 0 ? Json(n_broken) : Json()},
                 {"has_costs", !extras.costs.empty()}};
   for (const std::string& group : groups) {
-    const Json expert = ExpertMean(table, &group);
+    const Json expert = ExpertMean(table, group);
     shown["groups"].push_back({{"name", group},
                                {"has_expert", !expert.is_null()},
                                {"expert", expert},

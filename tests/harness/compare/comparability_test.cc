@@ -5,7 +5,6 @@
 #include "harness/compare/run_folders.h"
 #include "run/manifest.h"
 #include "support/error_of.h"
-#include "support/scratch_folder.h"
 
 namespace dp_bench::compare {
 namespace {
@@ -17,10 +16,8 @@ using testing::IsEmpty;
 class Comparability : public testing::Test {
  protected:
   Comparability() {
-    WriteSmallRun(scratch_.path() / "a", "ssf");
-    WriteSmallRun(scratch_.path() / "b", "fsf");
-    a_ = run::ReadRunFolder(scratch_.path() / "a");
-    b_ = run::ReadRunFolder(scratch_.path() / "b");
+    a_.path = "a";
+    b_.path = "b";
   }
 
   // The mismatches after a value of B's config changed.
@@ -31,8 +28,8 @@ class Comparability : public testing::Test {
     return FindMismatches(a_, b_);
   }
 
-  ScratchFolder scratch_;
-  run::RunFolder a_, b_;
+  run::RunFolder a_ = SmallRun("ssf");
+  run::RunFolder b_ = SmallRun("fsf");
 };
 
 TEST_F(Comparability, TwoPoliciesOnOneTaskAreComparable) {

@@ -18,14 +18,6 @@ namespace {
 
 using testing::HasSubstr;
 
-run::RunFolder RunOf(const std::string& outcomes) {
-  run::RunFolder run = {.path = "the run"};
-  run.episodes = SmallEpisodes(outcomes);
-  run.config = SmallConfig().dump();
-  run.manifest = SmallManifest().dump();
-  return run;
-}
-
 PlannedDrop Planned(const run::RunFolder& baseline, const run::RunFolder* candidate, double drop,
                     double correlation = 0.0) {
   return PlanGate(baseline, candidate, {}, {.drops = {drop}, .correlation = correlation}).drops[0];
@@ -52,9 +44,9 @@ double FormulaPairs(double lost, double gained, const SequentialTestConfig& conf
 TEST(GatePlan, NeedsThePairsOfTheGrowthFormula) {
   // 60 % success, and a tenth of the seeds each lost and gained without a drop
   const run::RunFolder baseline =
-      RunOf(Times(50, "s") + Times(10, "s") + Times(10, "f") + Times(30, "f"));
+      SmallRun(Times(50, "s") + Times(10, "s") + Times(10, "f") + Times(30, "f"));
   const run::RunFolder candidate =
-      RunOf(Times(50, "s") + Times(10, "f") + Times(10, "s") + Times(30, "f"));
+      SmallRun(Times(50, "s") + Times(10, "f") + Times(10, "s") + Times(30, "f"));
   for (const double drop : {0.05, 0.10, 0.20}) {
     const PlannedDrop planned = Planned(baseline, &candidate, drop);
     const double share = drop / 0.6;  // of the new successes
@@ -65,7 +57,7 @@ TEST(GatePlan, NeedsThePairsOfTheGrowthFormula) {
 }
 
 TEST(GatePlan, MoreCorrelationNeedsFewerPairs) {
-  const run::RunFolder baseline = RunOf(Times(70, "s") + Times(30, "f"));
+  const run::RunFolder baseline = SmallRun(Times(70, "s") + Times(30, "f"));
   int before = kMaxPlannedPairs;
   for (const double correlation : {0.0, 0.3, 0.6, 0.9}) {
     const PlannedDrop planned = Planned(baseline, nullptr, 0.10, correlation);
@@ -76,8 +68,8 @@ TEST(GatePlan, MoreCorrelationNeedsFewerPairs) {
 }
 
 TEST(GatePlan, MeasuresTheCorrelationThatItAssumesElsewhere) {
-  const run::RunFolder baseline = RunOf(Times(50, "ssff"));
-  const run::RunFolder candidate = RunOf(Times(40, "ssff") + Times(10, "ffss"));
+  const run::RunFolder baseline = SmallRun(Times(50, "ssff"));
+  const run::RunFolder candidate = SmallRun(Times(40, "ssff") + Times(10, "ffss"));
   const GatePlan measured = PlanGate(baseline, &candidate, {}, {.drops = {0.1}});
   EXPECT_TRUE(measured.is_measured);
   EXPECT_NEAR(measured.correlation, 0.6, 1e-12);
@@ -86,7 +78,7 @@ TEST(GatePlan, MeasuresTheCorrelationThatItAssumesElsewhere) {
 }
 
 TEST(GatePlan, EqualRunsShowOnlyThePlantedDrop) {
-  const run::RunFolder run = RunOf(Times(60, "s") + Times(40, "f"));
+  const run::RunFolder run = SmallRun(Times(60, "s") + Times(40, "f"));
   const GatePlan plan = PlanGate(run, &run, {}, {.drops = {0.2}});
   EXPECT_TRUE(plan.has_equal_pairs);
   EXPECT_DOUBLE_EQ(plan.correlation, 1.0);
@@ -96,26 +88,26 @@ TEST(GatePlan, EqualRunsShowOnlyThePlantedDrop) {
 }
 
 TEST(GatePlan, LeavesOutUsualDropsAboveTheSuccessRate) {
-  const run::RunFolder baseline = RunOf(Times(15, "s") + Times(85, "f"));
+  const run::RunFolder baseline = SmallRun(Times(15, "s") + Times(85, "f"));
   const std::vector<double> usual(kUsualDrops.begin(), kUsualDrops.end());
   const GatePlan plan = PlanGate(baseline, nullptr, {}, {.drops = usual});
   ASSERT_EQ(plan.drops.size(), 3U);
   EXPECT_EQ(plan.drops.back().drop, 0.1);
   EXPECT_THAT(
       MessageOf(ErrorCode::kUsage,
-                [&] { PlanGate(RunOf(Times(99, "f") + "s"), nullptr, {}, {.drops = usual}); }),
+                [&] { PlanGate(SmallRun(Times(99, "f") + "s"), nullptr, {}, {.drops = usual}); }),
       HasSubstr("the success rate is 0.01"));
 }
 
 TEST(GatePlan, ADropMayBeTheWholeSuccessRate) {
-  const run::RunFolder baseline = RunOf("ss" + Times(8, "f"));
+  const run::RunFolder baseline = SmallRun("ss" + Times(8, "f"));
   const std::vector<double> usual(kUsualDrops.begin(), kUsualDrops.end());
   EXPECT_EQ(PlanGate(baseline, nullptr, {}, {.drops = usual}).drops.size(), usual.size());
   EXPECT_EQ(Planned(baseline, nullptr, 0.2).drop, 0.2);
 }
 
 TEST(GatePlan, DecidesByTheScoreOfTheBaseline) {
-  run::RunFolder baseline = RunOf(Times(80, "s") + Times(20, "f"));
+  run::RunFolder baseline = SmallRun(Times(80, "s") + Times(20, "f"));
   const PlannedDrop by_success = Planned(baseline, nullptr, 0.1);
   // failures score 0.5, so all changes are half as large; bets twice as large grow as fast
   baseline.decided_by = kByScore;
@@ -130,7 +122,7 @@ TEST(GatePlan, DecidesByTheScoreOfTheBaseline) {
 }
 
 TEST(GatePlan, CountsWhatAGateOfMaxPairsDecides) {
-  const run::RunFolder baseline = RunOf(Times(80, "s") + Times(20, "f"));
+  const run::RunFolder baseline = SmallRun(Times(80, "s") + Times(20, "f"));
   const GatePlan plan = PlanGate(baseline, nullptr, {.max_pairs = 100}, {.drops = {0.02, 0.4}});
   EXPECT_LT(plan.drops[0].fail_rate, 0.05);
   EXPECT_GT(plan.drops[0].pass_rate, plan.drops[1].pass_rate);
@@ -139,7 +131,7 @@ TEST(GatePlan, CountsWhatAGateOfMaxPairsDecides) {
 }
 
 TEST(GatePlan, SaysWhatToGiveInsteadOfAnImpossibleDrop) {
-  const run::RunFolder baseline = RunOf(Times(60, "s") + Times(40, "f"));
+  const run::RunFolder baseline = SmallRun(Times(60, "s") + Times(40, "f"));
   const auto fault = [&](double drop, double correlation = 0.0) {
     return MessageOf(ErrorCode::kUsage, [&] { Planned(baseline, nullptr, drop, correlation); });
   };
@@ -148,12 +140,12 @@ TEST(GatePlan, SaysWhatToGiveInsteadOfAnImpossibleDrop) {
   EXPECT_THAT(fault(0.7), HasSubstr("the success rate is 0.6, so give at most that"));
   EXPECT_THAT(fault(std::nan("")), HasSubstr("cannot be planned"));
   EXPECT_THAT(fault(0.1, 1.0), HasSubstr("less than 1"));
-  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [] { Planned(RunOf("ffff"), nullptr, 0.1); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [] { Planned(SmallRun("ffff"), nullptr, 0.1); }),
               HasSubstr("no episode was successful"));
 }
 
 TEST(GatePlan, TextAndJsonSayWhatIsBeyondTheLimit) {
-  const run::RunFolder baseline = RunOf(Times(50, "s") + Times(50, "f"));
+  const run::RunFolder baseline = SmallRun(Times(50, "s") + Times(50, "f"));
   const std::vector<GatePlan> plans = {
       PlanGate(baseline, nullptr, {}, {.drops = {0.005, 0.2}, .correlation = 0.0})};
   const std::string text = report::GatePlanText(plans);

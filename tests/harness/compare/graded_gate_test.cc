@@ -18,10 +18,7 @@ using testing::HasSubstr;
 
 // Every episode succeeds after `first_step` steps of 300, seed 3 never.
 run::RunFolder RunWith(int first_step, double score, int n = 200) {
-  run::RunFolder run = {.path = "the run"};
-  run.episodes = SmallEpisodes(Times(n, "s"));
-  run.config = SmallConfig().dump();
-  run.manifest = SmallManifest().dump();
+  run::RunFolder run = SmallRun(Times(n, "s"));
   for (run::EpisodeRecord& record : run.episodes) {
     record.score = score;
     record.n_steps = record.success_steps.first = first_step;

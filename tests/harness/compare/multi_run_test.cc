@@ -1,17 +1,16 @@
 // The results of several training seeds, from their folders.
 #include "compare/multi_run.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "dp_bench/error.h"
+#include "core/atomic_file.h"
+#include "harness/compare/run_folders.h"
 #include "report/html_report.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
@@ -28,16 +27,7 @@ class MultiRunTest : public testing::Test {
   // The run of a seed whose first `n_success` of `n` episodes succeeded.
   void AddRun(std::uint64_t seed, int n_success, int n) const {
     const fs::path folder = dir_ / SeedFolder(seed);
-    fs::create_directories(folder);
-    std::ofstream episodes(folder / "episodes.jsonl");
-    for (int i = 0; i < n; ++i) {
-      episodes << fmt::format(
-          R"({{"episode":{},"split":"test","seed":{},"score":{},"success":{},"n_steps":5,"trace_hash":"a","failure_reason":null,"video":null}})",
-          i, 100000 + i, i < n_success ? 1.0 : 0.5, i < n_success);
-      episodes << "\n";
-    }
-    std::ofstream(folder / "config.json")
-        << R"({"policy": {"plugin": "transformer"}, "env": {"plugin": "pusht"}})";
+    WriteSmallRun(folder, Times(n_success, "s") + Times(n - n_success, "f"));
     std::ofstream(folder / "logs.json.txt")
         << R"({"train_loss": 0.5, "epoch": 0, "global_step": 0, "test/success_rate": 0.25})"
         << "\n"
@@ -47,8 +37,7 @@ class MultiRunTest : public testing::Test {
 
   std::string Page(const MultiRun& multi_run) const {
     report::WriteMultiRunReport(multi_run);
-    std::ifstream stream(dir_ / "report.html", std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
+    return core::ReadTextFile(dir_ / "report.html", std::size_t{1} << 20);
   }
 
   ScratchFolder scratch_;
@@ -111,7 +100,7 @@ TEST_F(MultiRunTest, ThePageLinksEverySeedAndDrawsItsCurve) {
   AddRun(42, 6, 10);
   AddRun(43, 8, 10);
   const std::string page = Page(ReadMultiRun(dir_, {42, 43}));
-  EXPECT_THAT(page, HasSubstr("transformer on pusht"));
+  EXPECT_THAT(page, HasSubstr("unet_hybrid on pusht, push"));
   EXPECT_THAT(page, HasSubstr("2 training seeds"));
   EXPECT_THAT(page, HasSubstr("./seed_42/report.html"));
   EXPECT_THAT(page, HasSubstr("./seed_43/report.html"));

@@ -48,7 +48,15 @@ inline std::vector<run::EpisodeRecord> SmallEpisodes(const std::string& outcomes
   return records;
 }
 
-/// The folder of such a run, with SmallConfig and SmallManifest.
+/// Such a run without files, with SmallConfig and SmallManifest.
+inline run::RunFolder SmallRun(const std::string& outcomes, std::uint64_t first_seed = 100000) {
+  return {.path = "the run",
+          .episodes = SmallEpisodes(outcomes, first_seed),
+          .config = SmallConfig().dump(),
+          .manifest = SmallManifest().dump()};
+}
+
+/// The same as a folder.
 inline void WriteSmallRun(const std::filesystem::path& folder, const std::string& outcomes,
                           std::uint64_t first_seed = 100000) {
   run::WriteEpisodeLog(folder, {.records = SmallEpisodes(outcomes, first_seed)});

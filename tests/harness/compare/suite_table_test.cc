@@ -26,7 +26,7 @@ TEST(SuiteTableTest, AMeanWeighsEveryTaskAlike) {
   EXPECT_DOUBLE_EQ(means[0].mean, 0.2);
   EXPECT_EQ(means[1].group, "hard");
   EXPECT_DOUBLE_EQ(means[1].mean, 0.1);
-  EXPECT_TRUE(means[2].is_all);
+  EXPECT_FALSE(means[2].group);
   EXPECT_NEAR(means[2].mean, (0.4 + 0.0 + 0.1) / 3.0, 1e-12);
   EXPECT_EQ(means[2].n_tasks, 3);
 }
@@ -90,7 +90,6 @@ TEST(SuiteTableTest, TasksWithoutAGroupAreNotAllTasks) {
   table.tasks[0].group = "";
   const std::vector<SuiteMean> means = MeansOf(table);
   EXPECT_EQ(means[0].group, "");
-  EXPECT_FALSE(means[0].is_all);
   EXPECT_DOUBLE_EQ(means[0].mean, 0.4);
 }
 
@@ -106,35 +105,32 @@ TEST(SuiteTableTest, IsReadAsItWasWritten) {
   EXPECT_EQ(ReadSuiteTable(scratch.path() / "suite.json"), table);
 }
 
-TEST(SuiteTableTest, RefusesWhatIsThereTwice) {
+// Why the file of a table is refused.
+std::string RefusalOf(const SuiteTable& table) {
   const ScratchFolder scratch;
-  const auto refuse = [&](const SuiteTable& table) {
-    std::ofstream(scratch.path() / "suite.json") << ToJson(table);
-    return MessageOf(ErrorCode::kData, [&] { ReadSuiteTable(scratch.path() / "suite.json"); });
-  };
+  std::ofstream(scratch.path() / "suite.json") << ToJson(table);
+  return MessageOf(ErrorCode::kData, [&] { ReadSuiteTable(scratch.path() / "suite.json"); });
+}
+
+TEST(SuiteTableTest, RefusesWhatIsThereTwice) {
   SuiteTable table = SmallTable();
   table.policies.push_back(table.policies.front());
-  EXPECT_THAT(refuse(table), HasSubstr("the policy '" + table.policies.front() + "' is there"));
+  EXPECT_THAT(RefusalOf(table), HasSubstr("the policy '" + table.policies.front() + "' is there"));
   table = SmallTable();
   table.tasks.push_back(table.tasks.front());
-  EXPECT_THAT(refuse(table), HasSubstr("the task '" + table.tasks.front().name + "' is there"));
+  EXPECT_THAT(RefusalOf(table), HasSubstr("the task '" + table.tasks.front().name + "' is there"));
   table = SmallTable();
   table.cells.push_back(table.cells.front());
-  EXPECT_THAT(refuse(table), HasSubstr("with training seed"));
+  EXPECT_THAT(RefusalOf(table), HasSubstr("with training seed"));
 }
 
 TEST(SuiteTableTest, NamesTheCellWhoseOutcomesAreNone) {
-  const ScratchFolder scratch;
-  const auto refuse = [&](const SuiteCell& cell) {
-    SuiteTable table = SmallTable();
-    table.cells = {cell};
-    std::ofstream(scratch.path() / "suite.json") << ToJson(table);
-    return MessageOf(ErrorCode::kData, [&] { ReadSuiteTable(scratch.path() / "suite.json"); });
-  };
-  EXPECT_THAT(refuse(Cell("weak", "reach", "10x")), HasSubstr("weak on reach"));
-  SuiteCell short_end = Cell("weak", "reach", "101");
-  short_end.successes_at_end = "10";
-  EXPECT_THAT(refuse(short_end), HasSubstr("one 0 or 1 for each test seed"));
+  SuiteTable table = SmallTable();
+  table.cells = {Cell("weak", "reach", "10x")};
+  EXPECT_THAT(RefusalOf(table), HasSubstr("weak on reach"));
+  table.cells = {Cell("weak", "reach", "101")};
+  table.cells[0].successes_at_end = "10";
+  EXPECT_THAT(RefusalOf(table), HasSubstr("one 0 or 1 for each test seed"));
 }
 
 TEST(SuiteTableTest, WhereAPolicyGaveNoActionsThereAreBothRates) {

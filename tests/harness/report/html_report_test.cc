@@ -7,10 +7,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
-#include "dp_bench/error.h"
+#include "core/atomic_file.h"
 #include "media/video_encoder.h"
 #include "run/video_notes.h"
 #include "support/error_of.h"
@@ -34,8 +33,7 @@ class HtmlReportTest : public testing::Test {
 
   std::string Report() const {
     WriteHtmlReport(run::ReadRunFolder(dir_));
-    std::ifstream stream(dir_ / "report.html", std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
+    return core::ReadTextFile(dir_ / "report.html", std::size_t{1} << 20);
   }
 
   std::string ErrorOfReport() const {
@@ -263,9 +261,8 @@ TEST_F(HtmlReportTest, AFolderNameCannotAddToTheCommand) {
   std::ofstream(hostile / "episodes.jsonl")
       << R"({"episode":3,"split":"test","seed":5,"score":0,"success":false,"n_steps":1})";
   WriteHtmlReport(run::ReadRunFolder(hostile));
-  std::ifstream stream(hostile / "report.html", std::ios::binary);
-  const std::string html = {std::istreambuf_iterator<char>(stream), {}};
-  EXPECT_THAT(html, HasSubstr("/it&apos;\\&apos;&apos;s; &lt;rm&gt; -rf&apos; --episode 3"));
+  EXPECT_THAT(core::ReadTextFile(hostile / "report.html", std::size_t{1} << 20),
+              HasSubstr("/it&apos;\\&apos;&apos;s; &lt;rm&gt; -rf&apos; --episode 3"));
 }
 
 TEST_F(HtmlReportTest, ShowsBesideAVideoWhatWasPlannedInIt) {

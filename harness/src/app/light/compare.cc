@@ -238,10 +238,7 @@ int CompareGrids(const CLI::App& verb, const CompareVerbOptions& options) {
   // the page has links to the evaluations
   const fs::path base =
       options.html.empty() ? fs::current_path() : fs::absolute(options.html).parent_path();
-  nlohmann::json rows = nlohmann::json::array();
-  for (const compare::DelayPointResult& result : compare::CompareDelays(points)) {
-    rows.push_back(compare::ToJson(result, base));
-  }
+  const nlohmann::json rows = compare::CompareDelays(points, base);
   core::PrintResult("{}", report::DelayTable(rows));
   WriteJson(options, {{"format", "dp_bench.compare.delays.v1"}, {"rows", rows}});
   if (!options.html.empty()) {

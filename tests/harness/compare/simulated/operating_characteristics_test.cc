@@ -69,48 +69,25 @@ struct GateCounts {
   double mean_pairs() const { return n_pairs / n_gates; }
 };
 
-// The loop of SequentialTest on counts alone; a test below checks that both agree.
 GateCounts Simulate(const SequentialTestConfig& config, const Scene& scene, int n_gates) {
-  const SequentialRule rule(config);
   GateCounts result = {.n_gates = n_gates};
   for (int gate = 0; gate < n_gates; ++gate) {
     SceneStream seeds(scene, static_cast<std::uint64_t>(gate));
-    OutcomeCounts counts;
-    Verdict verdict = Verdict::kInconclusive;
-    while (verdict == Verdict::kInconclusive && counts.n_pairs() < config.max_pairs) {
-      for (int i = 0; i < config.block_size; ++i) seeds.Next(&counts);
-      verdict = rule.Judge(rule.Examine(counts));
+    SequentialTest test(config);
+    while (!test.is_finished()) {
+      OutcomeCounts one;
+      seeds.Next(&one);
+      test.Add(one.n_gained == 0, one.n_lost == 0);
     }
-    result.n_fail += verdict == Verdict::kFail ? 1 : 0;
-    result.n_pass += verdict == Verdict::kPass ? 1 : 0;
-    result.n_pairs += counts.n_pairs();
+    result.n_fail += test.verdict() == Verdict::kFail ? 1 : 0;
+    result.n_pass += test.verdict() == Verdict::kPass ? 1 : 0;
+    result.n_pairs += test.counts().n_pairs();
   }
   return result;
 }
 
 // One-sided, exact (Clopper and Pearson).
 double UpperBound99(int n, int n_trials) { return ClopperPearsonInterval(n, n_trials, 0.98).high; }
-
-TEST(OperatingCharacteristics, TheSimulationIsThatOfSequentialTest) {
-  const Scene scene = {.drop = 0.05};
-  GateCounts expected;
-  for (std::uint64_t gate = 0; gate < 200; ++gate) {
-    SequentialTest test({});
-    SceneStream seeds(scene, gate);
-    while (!test.is_finished()) {
-      OutcomeCounts one;
-      seeds.Next(&one);
-      test.Add(one.n_gained == 0, one.n_lost == 0);
-    }
-    expected.n_fail += test.verdict() == Verdict::kFail ? 1 : 0;
-    expected.n_pass += test.verdict() == Verdict::kPass ? 1 : 0;
-    expected.n_pairs += test.counts().n_pairs();
-  }
-  const GateCounts found = Simulate({}, scene, 200);
-  EXPECT_EQ(found.n_fail, expected.n_fail);
-  EXPECT_EQ(found.n_pass, expected.n_pass);
-  EXPECT_EQ(found.n_pairs, expected.n_pairs);
-}
 
 TEST(OperatingCharacteristics, HundredThousandGatesWithoutAChangeRarelyFail) {
   for (const Scene& scene : {Scene{.rate = 0.65, .rho = 0.5}, Scene{.rate = 0.65, .rho = 0.0},

@@ -54,30 +54,18 @@ Plant OutputTimes(float factor) {
 }
 
 /// A policy that samples the opposite of its actions.
-class Mirrored : public Policy {
+class Mirrored : public ForwardingPolicy {
  public:
-  explicit Mirrored(std::unique_ptr<Policy> inner) : inner_(std::move(inner)) {}
+  using ForwardingPolicy::ForwardingPolicy;
 
-  const PolicySpec& spec() const override { return inner_->spec(); }
-  torch::nn::Module& module() override { return inner_->module(); }
-  void SetNormalizer(const Normalizer& normalizer) override { inner_->SetNormalizer(normalizer); }
   torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
-    return -inner_->PredictAction(obs, noise);
+    return -ForwardingPolicy::PredictAction(obs, noise);
   }
-  LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override {
-    return inner_->ComputeLoss(batch, noise);
-  }
-  void WeightsChanged() override { inner_->WeightsChanged(); }
-
- private:
-  std::unique_ptr<Policy> inner_;
 };
 
 void MirrorActions(Subject& subject) {
   subject.is_trained = true;
-  subject.wrap = [](std::unique_ptr<Policy> inner) {
-    return std::make_unique<Mirrored>(std::move(inner));
-  };
+  subject.wrap = Wrap<Mirrored>();
 }
 
 const std::vector<Case> kCheckpointFaults = {

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "diagnose/diagnosis.h"
@@ -47,6 +48,34 @@ struct Case {
 inline void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 inline std::string NameOf(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+
+/// A policy that is another one, but for what a subclass changes.
+class ForwardingPolicy : public Policy {
+ public:
+  explicit ForwardingPolicy(std::unique_ptr<Policy> inner) : inner_(std::move(inner)) {}
+
+  const PolicySpec& spec() const override { return inner_->spec(); }
+  torch::nn::Module& module() override { return inner_->module(); }
+  void SetNormalizer(const Normalizer& normalizer) override { inner_->SetNormalizer(normalizer); }
+  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
+    return inner_->PredictAction(obs, noise);
+  }
+  LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override {
+    return inner_->ComputeLoss(batch, noise);
+  }
+  void WeightsChanged() override { inner_->WeightsChanged(); }
+
+ private:
+  std::unique_ptr<Policy> inner_;
+};
+
+/// Makes a `P` of a policy and these values.
+template <class P, class... Values>
+auto Wrap(Values... values) {
+  return [=](std::unique_ptr<Policy> inner) {
+    return std::make_unique<P>(std::move(inner), values...);
+  };
+}
 
 // The planted fault.
 

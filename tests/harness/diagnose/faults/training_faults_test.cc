@@ -21,26 +21,6 @@ using testing::UnorderedElementsAre;
 
 enum class ProcessFault { kTimesteps, kForwardProcess, kTables, kNarrowPrediction };
 
-/// A policy that differs from another in its loss alone.
-class ForwardingPolicy : public Policy {
- public:
-  explicit ForwardingPolicy(std::unique_ptr<Policy> inner) : inner_(std::move(inner)) {}
-
-  const PolicySpec& spec() const override { return inner_->spec(); }
-  torch::nn::Module& module() override { return inner_->module(); }
-  void SetNormalizer(const Normalizer& normalizer) override { inner_->SetNormalizer(normalizer); }
-  torch::Tensor PredictAction(const TensorMap& obs, NoiseSource& noise) override {
-    return inner_->PredictAction(obs, noise);
-  }
-  LossOutput ComputeLoss(const Batch& batch, NoiseSource& noise) override {
-    return inner_->ComputeLoss(batch, noise);
-  }
-  void WeightsChanged() override { inner_->WeightsChanged(); }
-
- private:
-  std::unique_ptr<Policy> inner_;
-};
-
 /// A policy with a faulty diffusion process.
 class FaultyProcess : public ForwardingPolicy {
  public:
@@ -97,18 +77,12 @@ class Detached : public ForwardingPolicy {
   }
 };
 
-void Detach(Subject& subject) {
-  subject.wrap = [](std::unique_ptr<Policy> inner) {
-    return std::make_unique<Detached>(std::move(inner));
-  };
-}
+void Detach(Subject& subject) { subject.wrap = Wrap<Detached>(); }
 
 Plant Process(ProcessFault fault, bool is_trained = false) {
   return [fault, is_trained](Subject& subject) {
     subject.is_trained = is_trained;
-    subject.wrap = [fault](std::unique_ptr<Policy> inner) {
-      return std::make_unique<FaultyProcess>(std::move(inner), fault);
-    };
+    subject.wrap = Wrap<FaultyProcess>(fault);
   };
 }
 
@@ -128,9 +102,7 @@ class Overflowing : public ForwardingPolicy {
 
 void OverflowInHalfPrecision(Subject& subject) {
   subject.overrides = {"training.mixed_precision=fp16"};
-  subject.wrap = [](std::unique_ptr<Policy> inner) {
-    return std::make_unique<Overflowing>(std::move(inner));
-  };
+  subject.wrap = Wrap<Overflowing>();
 }
 
 /// Two thirds of the values of each part never get a gradient.

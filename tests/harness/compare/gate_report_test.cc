@@ -13,7 +13,7 @@
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
-namespace dp_bench::report {
+namespace dp_bench::compare {
 namespace {
 
 using testing::AllOf;
@@ -23,56 +23,49 @@ using testing::Not;
 
 class GateReportTest : public testing::Test {
  protected:
-  // A run of a task with these outcomes, as in compare::SmallEpisodes.
+  // A run of a task with these outcomes, as in SmallEpisodes.
   run::RunFolder Run(const std::string& task, const std::string& outcomes) {
-    nlohmann::json config = compare::SmallConfig();
+    nlohmann::json config = SmallConfig();
     config["env"]["params"]["task"] = task;
-    return {.path = "run_" + std::to_string(++n_runs_),
-            .episodes = compare::SmallEpisodes(outcomes, 1),
-            .config = config.dump(),
-            .manifest = compare::SmallManifest().dump()};
+    run::RunFolder run = SmallRun(outcomes, 1);
+    run.path = "run_" + std::to_string(++n_runs_);
+    run.config = config.dump();
+    return run;
   }
 
   struct Outcomes {
     std::string task;
     std::string baseline, candidate;
   };
-  std::vector<compare::TaskPair> Pairs(const std::vector<Outcomes>& outcomes) {
+  std::vector<TaskPair> Pairs(const std::vector<Outcomes>& outcomes) {
     std::vector<run::RunFolder> baselines;
     std::vector<run::RunFolder> candidates;
     for (const Outcomes& task : outcomes) {
       baselines.push_back(Run(task.task, task.baseline));
       candidates.push_back(Run(task.task, task.candidate));
     }
-    return compare::MatchTasks(std::move(baselines), std::move(candidates));
+    return MatchTasks(std::move(baselines), std::move(candidates));
   }
-  static compare::GateReport Gate(const std::vector<compare::TaskPair>& pairs,
-                                  const compare::SequentialTestConfig& config = {}) {
-    std::vector<compare::GateResult> results;
-    for (const compare::TaskPair& pair : pairs) {
-      results.push_back(compare::RunGate(pair.baseline, pair.candidate,
-                                         compare::ConfigOfTask(config, pairs.size())));
+  static GateReport Gate(const std::vector<TaskPair>& pairs,
+                         const SequentialTestConfig& config = {},
+                         const StoppedGate* stopped = nullptr) {
+    std::vector<GateResult> results;
+    for (const TaskPair& pair : pairs) {
+      results.push_back(RunGate(pair.baseline, pair.candidate, ConfigOfTask(config, pairs.size()),
+                                stopped != nullptr ? &stopped->tasks.at(pair.task) : nullptr));
       results.back().task = pair.task;
     }
-    return compare::JudgeTasks(config, std::move(results));
+    return JudgeTasks(config, std::move(results));
   }
-  compare::GateReport Gate(const std::vector<Outcomes>& outcomes) { return Gate(Pairs(outcomes)); }
+  GateReport Gate(const std::vector<Outcomes>& outcomes) { return Gate(Pairs(outcomes)); }
 
   // Writes the report and continues from it.
-  compare::GateReport Continue(const compare::GateReport& report,
-                               const std::vector<compare::TaskPair>& pairs, int max_pairs) {
-    const compare::StoppedGate stopped = compare::ReadStoppedGate(Written(compare::ToJson(report)));
-    EXPECT_TRUE(compare::FindChangedSettings(stopped, {}, pairs).empty());
-    compare::SequentialTestConfig config = stopped.config;
+  GateReport Continue(const GateReport& report, const std::vector<TaskPair>& pairs, int max_pairs) {
+    const StoppedGate stopped = ReadStoppedGate(Written(ToJson(report)));
+    EXPECT_TRUE(FindChangedSettings(stopped, {}, pairs).empty());
+    SequentialTestConfig config = stopped.config;
     config.max_pairs = max_pairs;
-    std::vector<compare::GateResult> results;
-    for (const compare::TaskPair& pair : pairs) {
-      results.push_back(compare::RunGate(pair.baseline, pair.candidate,
-                                         compare::ConfigOfTask(config, pairs.size()),
-                                         &stopped.tasks.at(pair.task)));
-      results.back().task = pair.task;
-    }
-    return compare::JudgeTasks(config, std::move(results));
+    return Gate(pairs, config, &stopped);
   }
 
   std::filesystem::path Written(const nlohmann::json& json) {
@@ -85,95 +78,94 @@ class GateReportTest : public testing::Test {
 };
 
 TEST_F(GateReportTest, OfOneTaskIsItsVerdict) {
-  const compare::GateReport report =
-      Gate({{"push", compare::Times(30, "s"), compare::Times(30, "f")}});
-  EXPECT_EQ(report.status, compare::GateStatus::kFail);
+  const GateReport report = Gate({{"push", Times(30, "s"), Times(30, "f")}});
+  EXPECT_EQ(report.status, GateStatus::kFail);
   EXPECT_EQ(report.reason, report.tasks[0].reason);
   EXPECT_DOUBLE_EQ(report.log_fail_evidence, report.tasks[0].log_fail_evidence());
-  EXPECT_THAT(GateText(report), testing::StartsWith("FAIL: after 10 seeds"));
+  EXPECT_THAT(report::GateText(report), testing::StartsWith("FAIL: after 10 seeds"));
 }
 
 TEST_F(GateReportTest, PassesWhenEveryTaskPasses) {
-  const std::string good = compare::Times(30, "sf");
-  EXPECT_EQ(Gate({{"push", good, good}, {"lift", good, good}}).status, compare::GateStatus::kPass);
-  const compare::GateReport open = Gate({{"push", good, good}, {"lift", "sfs", "sfs"}});
-  EXPECT_EQ(open.status, compare::GateStatus::kInconclusive);
+  const std::string good = Times(30, "sf");
+  EXPECT_EQ(Gate({{"push", good, good}, {"lift", good, good}}).status, GateStatus::kPass);
+  const GateReport open = Gate({{"push", good, good}, {"lift", "sfs", "sfs"}});
+  EXPECT_EQ(open.status, GateStatus::kInconclusive);
   EXPECT_THAT(open.reason, AllOf(HasSubstr("pusht, lift"), Not(HasSubstr("push;"))));
 }
 
 TEST_F(GateReportTest, FailsOnOneTaskAndNamesIt) {
-  const std::string good = compare::Times(30, "s");
-  const compare::GateReport report =
-      Gate({{"push", good, good}, {"lift", good, compare::Times(30, "f")}, {"pull", good, good}});
-  EXPECT_EQ(report.status, compare::GateStatus::kFail);
+  const std::string good = Times(30, "s");
+  const GateReport report =
+      Gate({{"push", good, good}, {"lift", good, Times(30, "f")}, {"pull", good, good}});
+  EXPECT_EQ(report.status, GateStatus::kFail);
   EXPECT_EQ(report.reason, "a drop is shown in pusht, lift");
   // the evidence of a single task must be enough for the mean over all three
   EXPECT_GE(report.log_fail_evidence, std::log(100.0));
-  EXPECT_EQ(report.tasks[0].status, compare::GateStatus::kInconclusive);
+  EXPECT_EQ(report.tasks[0].status, GateStatus::kInconclusive);
 }
 
 TEST_F(GateReportTest, FailsOnTasksThatShowADropOnlyTogether) {
   // 9 of 10 lost: E is 102, enough for alpha .01 if both tasks have it
-  const std::string old_run = compare::Times(10, "s");
-  const std::string new_run = compare::Times(9, "f") + "s";
-  const compare::GateReport both = Gate({{"push", old_run, new_run}, {"lift", old_run, new_run}});
-  EXPECT_EQ(both.status, compare::GateStatus::kFail);
-  EXPECT_EQ(both.tasks[1].status, compare::GateStatus::kFail);
+  const std::string old_run = Times(10, "s");
+  const std::string new_run = Times(9, "f") + "s";
+  const GateReport both = Gate({{"push", old_run, new_run}, {"lift", old_run, new_run}});
+  EXPECT_EQ(both.status, GateStatus::kFail);
+  EXPECT_EQ(both.tasks[1].status, GateStatus::kFail);
   EXPECT_THAT(both.tasks[1].reason, HasSubstr("with the evidence of the other tasks"));
-  const compare::GateReport one = Gate({{"push", old_run, new_run}, {"lift", old_run, old_run}});
-  EXPECT_EQ(one.status, compare::GateStatus::kInconclusive);
+  const GateReport one = Gate({{"push", old_run, new_run}, {"lift", old_run, old_run}});
+  EXPECT_EQ(one.status, GateStatus::kInconclusive);
 }
 
 TEST_F(GateReportTest, ATaskWithoutAVerdictIsTheVerdict) {
-  std::vector<compare::TaskPair> pairs = Pairs({{"push", "ss", "ss"}, {"lift", "ss", "sx"}});
-  const compare::GateReport broken = Gate(pairs);
-  EXPECT_EQ(broken.status, compare::GateStatus::kInfra);
+  std::vector<TaskPair> pairs = Pairs({{"push", "ss", "ss"}, {"lift", "ss", "sx"}});
+  const GateReport broken = Gate(pairs);
+  EXPECT_EQ(broken.status, GateStatus::kInfra);
   EXPECT_THAT(broken.reason, testing::StartsWith("pusht, lift: 1 of 2 episodes"));
-  EXPECT_THAT(GateMarkdown(broken), HasSubstr("| pusht, lift | INFRA: 1 of 2"));
+  EXPECT_THAT(report::GateMarkdown(broken), HasSubstr("| pusht, lift | INFRA: 1 of 2"));
   pairs[0].candidate.episodes[1].seed = 77;
-  const compare::GateReport other_seeds = Gate(pairs);
-  EXPECT_EQ(other_seeds.status, compare::GateStatus::kNotComparable);
+  const GateReport other_seeds = Gate(pairs);
+  EXPECT_EQ(other_seeds.status, GateStatus::kNotComparable);
   EXPECT_THAT(other_seeds.reason, HasSubstr("pusht, push: test seed 2 differs"));
 }
 
 TEST_F(GateReportTest, ShowsAllTasksInEveryForm) {
-  const std::string good = compare::Times(10, "s");
-  const compare::GateReport report =
-      Gate({{"push", good, good}, {"lift", good, compare::Times(10, "f")}});
+  const std::string good = Times(10, "s");
+  const GateReport report = Gate({{"push", good, good}, {"lift", good, Times(10, "f")}});
   EXPECT_EQ(report.status,
-            compare::GateStatus::kInconclusive);  // 186 of the 200 that two tasks take
-  const std::string text = GateText(report);
+            GateStatus::kInconclusive);  // 186 of the 200 that two tasks take
+  const std::string text = report::GateText(report);
   EXPECT_THAT(text, AllOf(HasSubstr("over all 2 tasks: 93.5 of 100"), HasSubstr("\npusht, push\n"),
                           HasSubstr("evidence of a drop   186 of 200")));
-  const std::string xml = GateJUnit(report);
+  const std::string xml = report::GateJUnit(report);
   EXPECT_THAT(xml, HasSubstr("tests=\"3\" failures=\"0\" errors=\"0\" skipped=\"3\""));
   EXPECT_THAT(xml, AllOf(HasSubstr("name=\"pusht, lift\""), HasSubstr("name=\"all tasks\"")));
-  EXPECT_THAT(GateMarkdown(report), HasSubstr("| pusht, lift | INCONCLUSIVE | 10: 10 lost"));
-  const nlohmann::json json = compare::ToJson(report);
+  EXPECT_THAT(report::GateMarkdown(report),
+              HasSubstr("| pusht, lift | INCONCLUSIVE | 10: 10 lost"));
+  const nlohmann::json json = ToJson(report);
   EXPECT_EQ(json["tasks"].size(), 2U);
   EXPECT_EQ(json["config"]["alpha"], 0.01);
   EXPECT_EQ(json["tasks"][1]["test"]["config"]["alpha"], 0.005);
 }
 
 TEST_F(GateReportTest, ShowsForeignTextAsItIsInMarkdownAndXml) {
-  const std::string good = compare::Times(10, "s");
-  const compare::GateReport report =
-      Gate({{"a|b<i>\n*c*_`", good, good}, {"\x1b[31mlift", good, compare::Times(10, "f")}});
-  const std::string markdown = GateMarkdown(report);
+  const std::string good = Times(10, "s");
+  const GateReport report =
+      Gate({{"a|b<i>\n*c*_`", good, good}, {"\x1b[31mlift", good, Times(10, "f")}});
+  const std::string markdown = report::GateMarkdown(report);
   EXPECT_THAT(markdown, HasSubstr("| pusht, a\\|b&lt;i&gt; \\*c\\*\\_\\` | INCONCLUSIVE |"));
   EXPECT_THAT(markdown, HasSubstr("| pusht, \\\\x1b\\[31mlift |"));
   EXPECT_EQ(markdown.find('\x1b'), std::string::npos);
-  EXPECT_EQ(GateJUnit(report).find('\x1b'), std::string::npos);
+  EXPECT_EQ(report::GateJUnit(report).find('\x1b'), std::string::npos);
 }
 
 TEST_F(GateReportTest, MatchesByTaskElseByOrder) {
-  std::vector<compare::TaskPair> pairs = compare::MatchTasks({Run("push", "s"), Run("lift", "s")},
-                                                             {Run("lift", "s"), Run("push", "s")});
+  std::vector<TaskPair> pairs =
+      MatchTasks({Run("push", "s"), Run("lift", "s")}, {Run("lift", "s"), Run("push", "s")});
   EXPECT_EQ(pairs[0].task, "pusht, push");
   EXPECT_EQ(run::TaskTitle(pairs[0].candidate), "pusht, push");
   // one task twice, with different parameters: matched by order
   run::RunFolder second = Run("push", "ff");
-  pairs = compare::MatchTasks({Run("push", "s"), Run("push", "s")}, {Run("push", "s"), second});
+  pairs = MatchTasks({Run("push", "s"), Run("push", "s")}, {Run("push", "s"), second});
   EXPECT_EQ(pairs[1].candidate.path, second.path);
   EXPECT_EQ(pairs[1].task, "pusht, push #2");
 }
@@ -181,7 +173,7 @@ TEST_F(GateReportTest, MatchesByTaskElseByOrder) {
 TEST_F(GateReportTest, RefusesPairsThatAreInDoubtAndTellsWhatThereIs) {
   const auto fault = [](std::vector<run::RunFolder> baselines,
                         std::vector<run::RunFolder> candidates) {
-    return MessageOf(ErrorCode::kUsage, [&] { compare::MatchTasks(baselines, candidates); });
+    return MessageOf(ErrorCode::kUsage, [&] { MatchTasks(baselines, candidates); });
   };
   EXPECT_THAT(
       fault({Run("push", "s")}, {Run("push", "s"), Run("lift", "s")}),
@@ -195,58 +187,56 @@ TEST_F(GateReportTest, RefusesPairsThatAreInDoubtAndTellsWhatThereIs) {
 
 TEST_F(GateReportTest, AContinuedGateEqualsTheOneInOneGo) {
   // stopped in the middle of a block, and at the end of its pairs
-  const std::string old_run = compare::Times(15, "ssf") + compare::Times(40, "sf");
-  const std::string new_run = compare::Times(15, "sfs") + compare::Times(40, "ff");
+  const std::string old_run = Times(15, "ssf") + Times(40, "sf");
+  const std::string new_run = Times(15, "sfs") + Times(40, "ff");
   for (const int n : {10, 23, 45, 60}) {
     const auto first = [n](const std::string& outcomes) {
       return outcomes.substr(0, static_cast<std::size_t>(n));
     };
-    for (const std::string& other : {compare::Times(125, "s"), new_run}) {
-      compare::SequentialTestConfig config;
+    for (const std::string& other : {Times(125, "s"), new_run}) {
+      SequentialTestConfig config;
       config.max_pairs = n;
-      const std::vector<compare::TaskPair> few =
+      const std::vector<TaskPair> few =
           Pairs({{"push", first(old_run), first(new_run)}, {"lift", first(old_run), first(other)}});
-      const std::vector<compare::TaskPair> all =
+      const std::vector<TaskPair> all =
           Pairs({{"lift", old_run, other}, {"push", old_run, new_run}});
-      const compare::GateReport stopped = Gate(few, config);
-      ASSERT_EQ(stopped.status, compare::GateStatus::kInconclusive) << n;
-      EXPECT_EQ(compare::ToJson(Continue(stopped, all, 400)), compare::ToJson(Gate(all))) << n;
+      const GateReport stopped = Gate(few, config);
+      ASSERT_EQ(stopped.status, GateStatus::kInconclusive) << n;
+      EXPECT_EQ(ToJson(Continue(stopped, all, 400)), ToJson(Gate(all))) << n;
     }
   }
 }
 
 TEST_F(GateReportTest, DoesNotGoOnWithOtherOutcomesOrAnotherCheckpoint) {
-  const compare::GateReport stopped = Gate({{"push", "sssfff", "ssffff"}});
-  const auto changed = [&](const std::vector<compare::TaskPair>& pairs) {
-    const compare::GateReport report = Continue(stopped, pairs, 400);
-    EXPECT_EQ(report.status, compare::GateStatus::kNotComparable);
-    EXPECT_EQ(compare::ExitCodeOf(report.status), 4);
-    return GateText(report);
+  const GateReport stopped = Gate({{"push", "sssfff", "ssffff"}});
+  const auto changed = [&](const std::vector<TaskPair>& pairs) {
+    const GateReport report = Continue(stopped, pairs, 400);
+    EXPECT_EQ(report.status, GateStatus::kNotComparable);
+    EXPECT_EQ(ExitCodeOf(report.status), 4);
+    return report::GateText(report);
   };
   EXPECT_THAT(changed(Pairs({{"push", "sssfffff", "ssfffsff"}})),
               HasSubstr("outcomes of the first 6 seeds differs"));
   EXPECT_THAT(changed(Pairs({{"push", "sssfffff", "ssff"}})),
               HasSubstr("number of shared seeds: 6, in the candidate 4"));
 
-  std::vector<compare::TaskPair> pairs = Pairs({{"push", "sssfff", "ssffff"}});
-  nlohmann::json manifest = compare::SmallManifest();
+  std::vector<TaskPair> pairs = Pairs({{"push", "sssfff", "ssffff"}});
+  nlohmann::json manifest = SmallManifest();
   manifest["checkpoint"]["sha256"] = "33";
   pairs[0].candidate.manifest = manifest.dump();
-  const compare::GateReport of_33 = Gate(pairs);
+  const GateReport of_33 = Gate(pairs);
   manifest["checkpoint"]["sha256"] = "44";
   pairs[0].candidate.manifest = manifest.dump();
-  EXPECT_THAT(GateText(Continue(of_33, pairs, 400)),
+  EXPECT_THAT(report::GateText(Continue(of_33, pairs, 400)),
               HasSubstr("checkpoint: 33, in the candidate 44"));
 }
 
 TEST_F(GateReportTest, NamesEverySettingThatForbidsToGoOn) {
-  const std::vector<compare::TaskPair> pairs = Pairs({{"push", "sf", "sf"}});
-  const compare::StoppedGate stopped =
-      compare::ReadStoppedGate(Written(compare::ToJson(Gate(pairs))));
-  const auto fields = [&](const compare::AskedSettings& asked,
-                          const std::vector<compare::TaskPair>& now) {
+  const std::vector<TaskPair> pairs = Pairs({{"push", "sf", "sf"}});
+  const StoppedGate stopped = ReadStoppedGate(Written(ToJson(Gate(pairs))));
+  const auto fields = [&](const AskedSettings& asked, const std::vector<TaskPair>& now) {
     std::vector<std::string> found;
-    for (const compare::Mismatch& change : compare::FindChangedSettings(stopped, asked, now)) {
+    for (const Mismatch& change : FindChangedSettings(stopped, asked, now)) {
       found.push_back(change.field);
     }
     return found;
@@ -256,16 +246,15 @@ TEST_F(GateReportTest, NamesEverySettingThatForbidsToGoOn) {
               ElementsAre("margin", "alpha", "beta", "max_pairs"));
   EXPECT_THAT(fields({}, Pairs({{"lift", "sf", "sf"}})), ElementsAre("tasks"));
 
-  const compare::GateReport failed =
-      Gate({{"push", compare::Times(10, "s"), compare::Times(10, "f")}});
-  const compare::StoppedGate decided = compare::ReadStoppedGate(Written(compare::ToJson(failed)));
-  EXPECT_EQ(compare::FindChangedSettings(decided, {}, pairs).at(0).field, "status");
+  const GateReport failed = Gate({{"push", Times(10, "s"), Times(10, "f")}});
+  const StoppedGate decided = ReadStoppedGate(Written(ToJson(failed)));
+  EXPECT_EQ(FindChangedSettings(decided, {}, pairs).at(0).field, "status");
 }
 
 TEST_F(GateReportTest, RefusesWhatIsNoStoppedGate) {
-  const nlohmann::json good = compare::ToJson(Gate({{"push", "sf", "sf"}, {"lift", "sf", "sf"}}));
+  const nlohmann::json good = ToJson(Gate({{"push", "sf", "sf"}, {"lift", "sf", "sf"}}));
   const auto fault = [this](const nlohmann::json& json) {
-    return MessageOf(ErrorCode::kData, [&] { compare::ReadStoppedGate(Written(json)); });
+    return MessageOf(ErrorCode::kData, [&] { ReadStoppedGate(Written(json)); });
   };
   EXPECT_THAT(fault("x"), HasSubstr("gate.json is not what dp_bench gate --json wrote"));
   nlohmann::json bad = good;
@@ -292,14 +281,13 @@ TEST_F(GateReportTest, RefusesWhatIsNoStoppedGate) {
   bad = good;
   bad["tasks"] = nlohmann::json::array();
   EXPECT_THAT(fault(bad), HasSubstr("no tasks"));
-  EXPECT_EQ(CodeOf([this] { compare::ReadStoppedGate(scratch_.path() / "absent"); }),
-            ErrorCode::kIo);
+  EXPECT_EQ(CodeOf([this] { ReadStoppedGate(scratch_.path() / "absent"); }), ErrorCode::kIo);
 }
 
 // Policies without a drop, on tasks that share their luck: a third of the seeds change, and in the
 // same direction in all tasks.
 TEST(GateReportErrors, AFalseFailStaysBelowAlphaWhateverTheTasksShare) {
-  compare::SequentialTestConfig config;
+  SequentialTestConfig config;
   config.alpha = 0.05;
   config.max_pairs = 200;
   constexpr int kGates = 2000;
@@ -307,20 +295,19 @@ TEST(GateReportErrors, AFalseFailStaysBelowAlphaWhateverTheTasksShare) {
   int n_failed_in_one = 0;
   for (int gate = 0; gate < kGates; ++gate) {
     RandomStream random(11, StreamId::kEnvNoise, static_cast<std::uint64_t>(gate));
-    std::vector<compare::GateResult> tasks(
-        3, {.task = "task", .test = compare::SequentialTest(compare::ConfigOfTask(config, 3))});
+    std::vector<GateResult> tasks(
+        3, {.task = "task", .test = SequentialTest(ConfigOfTask(config, 3))});
     bool has_e_of_one = false;
     for (int pair = 0; pair < config.max_pairs; ++pair) {
       const double luck = random.UniformDouble();
-      for (compare::GateResult& task : tasks) {
+      for (GateResult& task : tasks) {
         const bool changes = random.UniformDouble() < 1.0 / 3.0;
         if (!task.test.is_finished()) task.test.Add(changes && luck < 0.5, changes && luck >= 0.5);
         has_e_of_one = has_e_of_one || task.log_fail_evidence() >= -std::log(config.alpha);
       }
     }
     n_failed_in_one += has_e_of_one ? 1 : 0;
-    n_failed +=
-        compare::JudgeTasks(config, std::move(tasks)).status == compare::GateStatus::kFail ? 1 : 0;
+    n_failed += JudgeTasks(config, std::move(tasks)).status == GateStatus::kFail ? 1 : 0;
   }
   EXPECT_LE(n_failed, config.alpha * kGates);
   // three gates without the mean would have been wrong more often
@@ -328,4 +315,4 @@ TEST(GateReportErrors, AFalseFailStaysBelowAlphaWhateverTheTasksShare) {
 }
 
 }  // namespace
-}  // namespace dp_bench::report
+}  // namespace dp_bench::compare
