@@ -6,8 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "core/console.h"
+#include "core/errors.h"
 #include "dp_bench/config_keys.h"
-#include "dp_bench/error.h"
 
 namespace dp_bench::zarr_replay {
 namespace {
@@ -103,10 +104,10 @@ ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config,
   LoadArrays();
   TellMissingChunks();
   if (is_growing_) {
-    reader::WarnUser(fmt::format(
+    core::LogWarning(
         "{} is not complete, because what writes it still runs or was interrupted; it has {} "
         "episodes so far. The same command continues it.",
-        store_->Describe(""), episode_ends().size()));
+        store_->Describe(""), episode_ends().size());
   }
 }
 
@@ -117,10 +118,9 @@ const zarr::ZarrArray& ZarrReplayDataset::Open(const std::string& name) {
 reader::KeyConfigs ZarrReplayDataset::FindKeys() {
   const std::vector<std::string> names = store_->ListFolders(zarr::kDataFolder);
   if (names.size() > kMaxArrays) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} holds {} arrays; at most {} are read. Name the ones to read in "
-                            "dataset.params.keys.",
-                            store_->Describe(zarr::kDataFolder), names.size(), kMaxArrays));
+    throw DataError(
+        "{} holds {} arrays; at most {} are read. Name the ones to read in dataset.params.keys.",
+        store_->Describe(zarr::kDataFolder), names.size(), kMaxArrays);
   }
   reader::KeyConfigs keys;
   std::vector<std::string> left_out;
@@ -134,13 +134,11 @@ reader::KeyConfigs ZarrReplayDataset::FindKeys() {
     }
   }
   if (!keys.contains(reader::kAction)) {
-    throw Error(
-        ErrorCode::kData,
-        fmt::format(
-            "{} holds no data/action{}; name the arrays in dataset.params.keys, "
-            "such as {{\"action\": {{\"array\": \"data/actions\"}}}}",
-            store_->Describe(zarr::kDataFolder),
-            left_out.empty() ? "" : " of numbers (left out: " + reader::ListFirst(left_out) + ")"));
+    throw DataError(
+        "{} holds no data/action{}; name the arrays in dataset.params.keys, such as {{\"action\": "
+        "{{\"array\": \"data/actions\"}}}}",
+        store_->Describe(zarr::kDataFolder),
+        left_out.empty() ? "" : " of numbers (left out: " + reader::ListFirst(left_out) + ")");
   }
   for (const std::string& name : store_->ListFolders("")) {
     if (name != zarr::kDataFolder && name != kMetaFolder) left_out.push_back(name);
@@ -150,8 +148,7 @@ reader::KeyConfigs ZarrReplayDataset::FindKeys() {
     if (array != zarr::kEpisodeEndsArray) left_out.push_back(array);
   }
   if (!left_out.empty()) {
-    reader::WarnUser(
-        fmt::format("{}: left out: {}", store_->Describe(""), reader::ListFirst(left_out)));
+    core::LogWarning("{}: left out: {}", store_->Describe(""), reader::ListFirst(left_out));
   }
   return keys;
 }
@@ -179,8 +176,8 @@ bool ZarrReplayDataset::HasEveryStep(const Shape& shape) const {
 KeyType ZarrReplayDataset::GuessType(const zarr::ZarrArray& array) const {
   if (const std::optional<std::string>& stated = array.key_type()) {
     if (const std::optional<KeyType> type = reader::ParseKeyType(*stated)) return *type;
-    throw Error(ErrorCode::kData, fmt::format("{} has the {} '{}'; expected low_dim, rgb or depth",
-                                              array.Describe(), zarr::kTypeAttribute, *stated));
+    throw DataError("{} has the {} '{}'; expected low_dim, rgb or depth", array.Describe(),
+                    zarr::kTypeAttribute, *stated);
   }
   using zarr::ElementType;
   if (const auto colour = FindImages(array.shape(), KeyType::kRgb)) {
@@ -216,10 +213,10 @@ void ZarrReplayDataset::Load(const zarr::ZarrArray& array, DType target,
 void ZarrReplayDataset::ExplainNoEpisodes(const std::string& name) const {
   const std::string where = store_->Describe("");
   if (is_growing_) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{} has no episode yet: what writes it runs, or ended before the first "
-                            "episode was complete. The same command continues it.",
-                            where));
+    throw DataError(
+        "{} has no episode yet: what writes it runs, or ended before the first episode was "
+        "complete. The same command continues it.",
+        where);
   }
   constexpr std::size_t kMaxFolders = 10;
   const std::vector<std::string> folders = store_->ListFolders("");
@@ -230,10 +227,10 @@ void ZarrReplayDataset::ExplainNoEpisodes(const std::string& name) const {
         !std::ranges::binary_search(below, kMetaFolder)) {
       continue;
     }
-    throw Error(ErrorCode::kData,
-                fmt::format("{} has no array '{}': the dataset is one folder deeper, in '{}'. Give "
-                            "that folder as the dataset; unpack a zip archive first.",
-                            where, name, store_->Describe(folder)));
+    throw DataError(
+        "{} has no array '{}': the dataset is one folder deeper, in '{}'. Give that folder as the "
+        "dataset; unpack a zip archive first.",
+        where, name, store_->Describe(folder));
   }
 }
 
@@ -241,8 +238,8 @@ void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
   if (!zarr::FindZarrArray(*store_, name)) ExplainNoEpisodes(name);
   const zarr::ZarrArray& array = Open(name);
   if (array.shape().size() != 1 || array.num_elements() == 0) {
-    throw Error(ErrorCode::kData, fmt::format("{} has shape {}; expected the end of each episode",
-                                              array.Describe(), ToString(array.shape())));
+    throw DataError("{} has shape {}; expected the end of each episode", array.Describe(),
+                    ToString(array.shape()));
   }
   Load(array, DType::kInt64, &episode_end_bytes_);
   ends_ = {reinterpret_cast<const std::int64_t*>(episode_end_bytes_.bytes().data()),
@@ -251,8 +248,8 @@ void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < ends_.size(); ++i) {
     if (ends_[i] <= begin) {
-      throw Error(ErrorCode::kData, fmt::format("{}: episode {} ends at step {}, but begins at {}",
-                                                array.Describe(), i, ends_[i], begin));
+      throw DataError("{}: episode {} ends at step {}, but begins at {}", array.Describe(), i,
+                      ends_[i], begin);
     }
     begin = ends_[i];
   }
@@ -261,8 +258,8 @@ void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
 void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config) {
   const zarr::ZarrArray& array = Open(config.source.empty() ? DataArray(name) : config.source);
   const auto refuse = [&](ErrorCode code, const std::string& what) {
-    throw Error(code, fmt::format("dataset key '{}': {} has shape {}; {}", name, array.Describe(),
-                                  ToString(array.shape()), what));
+    throw FormatError(code, "dataset key '{}': {} has shape {}; {}", name, array.Describe(),
+                      ToString(array.shape()), what);
   };
   if (!HasEveryStep(array.shape())) {
     refuse(ErrorCode::kData, fmt::format("the episodes end at step {}", n_steps()));
@@ -388,7 +385,7 @@ void ZarrReplayDataset::TellMissingChunks() const {
         array.Describe(), array.num_missing(), array.num_chunks());
     const bool is_unusual = spec_.keys[i].type != KeyType::kLowDim ||
                             spec_.keys[i].name == reader::kAction || array.key_type().has_value();
-    is_unusual ? reader::WarnUser(note) : reader::TellUser(note);
+    is_unusual ? core::LogWarning(note) : core::LogInfo(note);
   }
 }
 

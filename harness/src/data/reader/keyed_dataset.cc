@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/console.h"
 #include "core/errors.h"
 #include "core/machine.h"
 #include "core/thread_pool.h"
@@ -168,9 +167,6 @@ std::vector<std::string> KeyedDataset::PartOf(int key, std::span<const std::stri
       names.subspan(held.offset / sizeof(float), static_cast<std::size_t>(spec.NumElements()));
   return {part.begin(), part.end()};
 }
-
-void TellUser(std::string_view message) { core::LogInfo(message); }
-void WarnUser(std::string_view message) { core::LogWarning(message); }
 
 std::string ListFirst(std::span<const std::string> texts) {
   constexpr std::size_t kMaxListed = 20;
