@@ -9,6 +9,7 @@
 
 #include "harness/data/fake_dataset.h"
 #include "support/error_of.h"
+#include "support/read_all.h"
 
 namespace dp_bench::data {
 namespace {
@@ -59,15 +60,6 @@ TaskKey KeyOf(const std::string& tasks) {
   return TaskKey::FromConfig(Config::FromJson(R"({"tasks": )" + tasks + "}"));
 }
 
-std::vector<float> ReadFloats(const Dataset& dataset, const char* key, std::int64_t begin,
-                              std::int64_t end) {
-  const int index = dataset.KeyIndex(key);
-  const std::int64_t n = dataset.spec().keys[static_cast<std::size_t>(index)].NumElements();
-  std::vector<float> values(static_cast<std::size_t>((end - begin) * n));
-  dataset.Read(index, begin, end, std::as_writable_bytes(std::span(values)));
-  return values;
-}
-
 SequenceSampler SamplerOf(const Dataset& dataset) {
   const auto ends = dataset.episode_ends();
   return SequenceSampler({.episode_ends = {ends.begin(), ends.end()}, .horizon = 1});
@@ -98,7 +90,7 @@ TEST(MixtureTest, ReadsTheStepsOfAllPartsInTheirOrder) {
   EXPECT_EQ(mixture.spec().fps, 10.0);
   ASSERT_EQ(mixture.spec().keys.size(), 3);
   // action is step + 0.25 d, of each part's own steps
-  EXPECT_THAT(ReadFloats(mixture, "action", 3, 7),
+  EXPECT_THAT(ReadSteps<float>(mixture, "action", 3, 7),
               ElementsAre(3.0F, 3.25F, 4.0F, 4.25F, 0.0F, 0.25F, 1.0F, 1.25F));
   EXPECT_EQ(mixture.Task(1), "a");
   EXPECT_EQ(mixture.Task(2), "b");
@@ -107,8 +99,8 @@ TEST(MixtureTest, ReadsTheStepsOfAllPartsInTheirOrder) {
 TEST(MixtureTest, TheTaskKeyHasTheVectorOfEachEpisodesTask) {
   const Mixture mixture(Parts(Fake("b", {2, 3}), Fake("a", {2})), KeyOf(R"(["a", "b"])"),
                         MixtureSampling::kProportional);
-  EXPECT_THAT(ReadFloats(mixture, "task", 0, 5), ElementsAre(0, 1, 0, 1, 0, 1, 1, 0, 1, 0));
-  EXPECT_THAT(ReadFloats(mixture, "task", 3, 4), ElementsAre(1, 0));
+  EXPECT_THAT(ReadSteps<float>(mixture, "task", 0, 5), ElementsAre(0, 1, 0, 1, 0, 1, 1, 0, 1, 0));
+  EXPECT_THAT(ReadSteps<float>(mixture, "task", 3, 4), ElementsAre(1, 0));
   EXPECT_EQ(mixture.spec().keys.back().type, KeyType::kTask);
 }
 
@@ -126,7 +118,7 @@ TEST(MixtureTest, TheTaskOfAnEpisodeIsTheGivenOneOrElseTheRecordedOrElseTheName)
   EXPECT_EQ(mixture.Task(1), "reach");
   EXPECT_EQ(mixture.Task(2), "pull");
   // in place of the key that the data have
-  EXPECT_THAT(ReadFloats(mixture, "task", 0, 2), ElementsAre(1, 0, 0, 0, 1, 0));
+  EXPECT_THAT(ReadSteps<float>(mixture, "task", 0, 2), ElementsAre(1, 0, 0, 0, 1, 0));
 }
 
 TEST(MixtureTest, LeavesOutAKeyThatDiffersBetweenParts) {

@@ -102,9 +102,9 @@ void ExpectVideo(const fs::path& path) {
   const LeRobotDataset dataset({.path = path});
   EXPECT_THAT(dataset.episode_ends(), ElementsAre(5, 6, 12));
   for (int step = 0; step < 12; ++step) {
-    std::vector<std::uint8_t> rgb(3 * kWidth * kHeight);
-    dataset.Read(dataset.KeyIndex("rgb"), step, step + 1, std::as_writable_bytes(std::span(rgb)));
-    EXPECT_GT(PsnrOf(rgb, FrameOf(step)), kMinPsnr) << step;
+    EXPECT_GT(PsnrOf(ReadSteps<std::uint8_t>(dataset, "rgb", step, step + 1), FrameOf(step)),
+              kMinPsnr)
+        << step;
   }
 }
 
@@ -216,6 +216,14 @@ LeRobotWriterConfig CopyConfig(const fs::path& path, const std::vector<fs::path>
   return config;
 }
 
+void AppendStepOf(const Dataset& dataset, std::int64_t step, DatasetWriter& writer) {
+  std::vector<std::vector<std::byte>> values;
+  for (const KeySpec& key : dataset.spec().keys) {
+    values.push_back(ReadSteps(dataset, key.name, step, step + 1));
+  }
+  writer.Append(std::vector<std::span<const std::byte>>(values.begin(), values.end()));
+}
+
 void Convert(const LeRobotWriterConfig& config, const reader::KeyConfigs& keys = {}) {
   const LeRobotDataset first({.path = config.recorded.folders[0].path, .keys = keys});
   LeRobotWriter writer(config, first.spec());
@@ -225,14 +233,7 @@ void Convert(const LeRobotWriterConfig& config, const reader::KeyConfigs& keys =
     for (std::size_t episode = 0; episode < dataset.episode_ends().size(); ++episode) {
       const std::int64_t end = dataset.episode_ends()[episode];
       writer.BeginEpisode({.n_steps = end - begin, .task = "look"});
-      for (; begin < end; ++begin) {
-        std::vector<std::vector<std::byte>> values;
-        for (std::size_t i = 0; i < dataset.spec().keys.size(); ++i) {
-          values.emplace_back(dataset.spec().keys[i].ByteSize());
-          dataset.Read(static_cast<int>(i), begin, begin + 1, values.back());
-        }
-        writer.Append(std::vector<std::span<const std::byte>>(values.begin(), values.end()));
-      }
+      for (; begin < end; ++begin) AppendStepOf(dataset, begin, writer);
     }
   }
   writer.Finish();
@@ -244,12 +245,7 @@ void ExpectEqualSteps(const fs::path& found, const fs::path& wanted) {
   const LeRobotDataset b({.path = wanted});
   ASSERT_EQ(a.spec().keys, b.spec().keys);
   for (const KeySpec& key : a.spec().keys) {
-    const std::int64_t n = b.episode_ends().back();
-    std::vector<std::byte> of_a(static_cast<std::size_t>(n) * key.ByteSize());
-    std::vector<std::byte> of_b(of_a.size());
-    a.Read(a.KeyIndex(key.name), 0, n, of_a);
-    b.Read(b.KeyIndex(key.name), 0, n, of_b);
-    EXPECT_EQ(of_a, of_b) << key.name;
+    EXPECT_EQ(ReadAll(a, key.name), ReadAll(b, key.name)) << key.name;
   }
 }
 
@@ -369,14 +365,7 @@ TEST(LeRobotVideo, ColumnsLoseTheFramesThatAreLeftOut) {
   const LeRobotDataset source({.path = SmallFolder("v30_av1")});
   LeRobotWriter writer(config, source.spec());
   writer.BeginEpisode({.n_steps = 2, .task = "look"});
-  for (std::int64_t step = 19; step < 21; ++step) {
-    std::vector<std::vector<std::byte>> values;
-    for (std::size_t i = 0; i < source.spec().keys.size(); ++i) {
-      values.emplace_back(source.spec().keys[i].ByteSize());
-      source.Read(static_cast<int>(i), step, step + 1, values.back());
-    }
-    writer.Append(std::vector<std::span<const std::byte>>(values.begin(), values.end()));
-  }
+  for (const std::int64_t step : {19, 20}) AppendStepOf(source, step, writer);
   writer.Finish();
   ParquetFile file(config.path / "data/chunk-000/file-000.parquet", kMaxBytes);
   EXPECT_THAT(file.ReadNumbers<std::int64_t>("next.done"), ElementsAre(0, 1));

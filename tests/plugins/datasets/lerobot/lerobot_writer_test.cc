@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,20 +11,15 @@
 
 #include "core/temporary_folder.h"
 #include "data/lerobot/writer.h"
-#include "dp_bench/random.h"
 #include "small_lerobot.h"
 #include "support/error_of.h"
+#include "support/three_episodes.h"
 
 namespace dp_bench::lerobot {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-const std::vector<int>& EpisodeLengths() {
-  static const std::vector<int> lengths = {3, 1, 6};
-  return lengths;
-}
 
 DatasetSpec WrittenSpec() {
   return {
@@ -52,59 +46,9 @@ LeRobotWriterConfig WriterConfig(const fs::path& path, Version version = Version
                    {.name = "observation.state", .keys = {"keypoints", "agent"}, .channels = {}}}};
 }
 
-// Values that depend on the key and the step only.
-std::vector<std::byte> StoredValue(const KeySpec& key, std::size_t index, int step) {
-  RandomStream random(static_cast<std::uint64_t>(step), StreamId::kAugment, index);
-  std::vector<std::byte> bytes(key.ByteSize());
-  if (key.type == KeyType::kLowDim) {
-    for (std::int64_t i = 0; i < key.NumElements(); ++i) {
-      const float value = random.Normal();
-      std::memcpy(bytes.data() + static_cast<std::size_t>(i) * sizeof(value), &value,
-                  sizeof(value));
-    }
-    return bytes;
-  }
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.NextU32() & 0xffU);
-  return bytes;
-}
-
-void AppendStep(DatasetWriter& writer, int step) {
-  const DatasetSpec spec = WrittenSpec();
-  std::vector<std::vector<std::byte>> values;
-  for (std::size_t i = 0; i < spec.keys.size(); ++i) {
-    values.push_back(StoredValue(spec.keys[i], i, step));
-  }
-  const std::vector<std::span<const std::byte>> views(values.begin(), values.end());
-  writer.Append(views);
-}
-
-// The episodes that are still missing.
 void WriteRest(DatasetWriter& writer) {
-  int step = 0;
-  for (std::size_t episode = 0; episode < EpisodeLengths().size(); ++episode) {
-    const int length = EpisodeLengths()[episode];
-    if (static_cast<std::int64_t>(episode) >= writer.n_episodes()) {
-      writer.BeginEpisode({.n_steps = length, .task = episode == 1 ? "push" : "lift"});
-      for (int i = 0; i < length; ++i) AppendStep(writer, step + i);
-    }
-    step += length;
-  }
+  AppendEpisodes(writer, WrittenSpec());
   writer.Finish();
-}
-
-void ExpectAllSteps(const Dataset& dataset) {
-  const DatasetSpec spec = WrittenSpec();
-  ASSERT_EQ(dataset.spec().keys, spec.keys);
-  EXPECT_EQ(dataset.spec().fps, spec.fps);
-  EXPECT_THAT(dataset.episode_ends(), ::testing::ElementsAre(3, 4, 10));
-  for (std::size_t key = 0; key < spec.keys.size(); ++key) {
-    for (int step = 0; step < 10; ++step) {
-      std::vector<std::byte> value(spec.keys[key].ByteSize());
-      dataset.Read(static_cast<int>(key), step, step + 1, value);
-      EXPECT_EQ(value, StoredValue(spec.keys[key], key, step))
-          << spec.keys[key].name << " " << step;
-    }
-  }
 }
 
 class LeRobotVersions : public ::testing::TestWithParam<Version> {};
@@ -115,7 +59,7 @@ TEST_P(LeRobotVersions, AreReadBackBitForBit) {
   LeRobotWriter writer(WriterConfig(path, GetParam()), WrittenSpec());
   WriteRest(writer);
   const LeRobotDataset dataset({.path = path});
-  ExpectAllSteps(dataset);
+  ExpectThreeEpisodes(dataset, WrittenSpec());
   EXPECT_EQ(dataset.Task(0), "lift");
   EXPECT_EQ(dataset.Task(1), "push");
   EXPECT_EQ(dataset.FeatureName(dataset.KeyIndex("agent")), "observation.state");
@@ -136,15 +80,15 @@ TEST(LeRobotWriter, AnotherWriterContinuesAfterTheLastCompleteEpisode) {
   {
     LeRobotWriter writer(WriterConfig(path), WrittenSpec());
     writer.BeginEpisode({.n_steps = 3, .task = "lift"});
-    for (int step = 0; step < 3; ++step) AppendStep(writer, step);
+    for (int step = 0; step < 3; ++step) AppendStep(writer, WrittenSpec(), step);
     writer.BeginEpisode({.n_steps = 2, .task = "push"});
-    AppendStep(writer, 3);
+    AppendStep(writer, WrittenSpec(), 3);
     EXPECT_FALSE(fs::exists(path));
   }
   LeRobotWriter writer(WriterConfig(path), WrittenSpec());
   EXPECT_EQ(writer.n_episodes(), 1);
   WriteRest(writer);
-  ExpectAllSteps(LeRobotDataset({.path = path}));
+  ExpectThreeEpisodes(LeRobotDataset({.path = path}), WrittenSpec());
 
   const fs::path unbroken = folder.path() / "unbroken";
   LeRobotWriter other(WriterConfig(unbroken), WrittenSpec());
@@ -203,7 +147,7 @@ TEST(LeRobotWriter, FilesRollOverAtTheirSize) {
   LeRobotWriter writer(config, WrittenSpec());
   WriteRest(writer);
   EXPECT_TRUE(fs::exists(config.path / "data/chunk-000/file-002.parquet"));
-  ExpectAllSteps(LeRobotDataset({.path = config.path}));
+  ExpectThreeEpisodes(LeRobotDataset({.path = config.path}), WrittenSpec());
 }
 
 TEST(LeRobotWriter, OneWriterAtATime) {
@@ -220,7 +164,7 @@ TEST(LeRobotWriter, WhatExistsIsNotReplaced) {
   WriteRest(writer);
   EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, WrittenSpec()); }),
               HasSubstr("exists"));
-  ExpectAllSteps(LeRobotDataset({.path = config.path}));
+  ExpectThreeEpisodes(LeRobotDataset({.path = config.path}), WrittenSpec());
 }
 
 TEST(LeRobotWriter, AnotherSourceOrOtherKeysAreRefused) {
@@ -267,7 +211,7 @@ TEST(LeRobotWriter, DamagedNotesOnEpisodesAreNamed) {
   {
     LeRobotWriter writer(WriterConfig(path), WrittenSpec());
     writer.BeginEpisode({.n_steps = 1, .task = "lift"});
-    AppendStep(writer, 0);
+    AppendStep(writer, WrittenSpec(), 0);
   }
   testing::WriteText(path.string() + ".unfinished/episodes/episode_000000.json",
                      R"({"length": 1, "task": "lift", "stats": {"action": {"min": [0]}}})");
