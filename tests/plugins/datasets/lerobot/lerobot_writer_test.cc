@@ -51,13 +51,22 @@ void WriteRest(DatasetWriter& writer) {
   writer.Finish();
 }
 
+void WriteAll(const LeRobotWriterConfig& config) {
+  LeRobotWriter writer(config, WrittenSpec());
+  WriteRest(writer);
+}
+
+std::string RefusalOfWriter(const LeRobotWriterConfig& config, ErrorCode code = ErrorCode::kUsage,
+                            const DatasetSpec& spec = WrittenSpec()) {
+  return MessageOf(code, [&] { LeRobotWriter(config, spec); });
+}
+
 class LeRobotVersions : public ::testing::TestWithParam<Version> {};
 
 TEST_P(LeRobotVersions, AreReadBackBitForBit) {
   const core::TemporaryFolder folder;
   const fs::path path = folder.path() / "data";
-  LeRobotWriter writer(WriterConfig(path, GetParam()), WrittenSpec());
-  WriteRest(writer);
+  WriteAll(WriterConfig(path, GetParam()));
   const LeRobotDataset dataset({.path = path});
   ExpectThreeEpisodes(dataset, WrittenSpec());
   EXPECT_EQ(dataset.Task(0), "lift");
@@ -91,8 +100,7 @@ TEST(LeRobotWriter, AnotherWriterContinuesAfterTheLastCompleteEpisode) {
   ExpectThreeEpisodes(LeRobotDataset({.path = path}), WrittenSpec());
 
   const fs::path unbroken = folder.path() / "unbroken";
-  LeRobotWriter other(WriterConfig(unbroken), WrittenSpec());
-  WriteRest(other);
+  WriteAll(WriterConfig(unbroken));
   for (const char* const file :
        {"data/chunk-000/file-000.parquet", "meta/episodes/chunk-000/file-000.parquet",
         "meta/info.json", "meta/stats.json", "meta/tasks.parquet"}) {
@@ -123,8 +131,7 @@ TEST(LeRobotWriter, CopiesKeepTheTypeOfTheRobotIfAllSourcesAgree) {
   for (const char* const robot : {"toy", "other"}) {
     config.path = folder.path() / robot;
     config.robot_type = robot;
-    LeRobotWriter writer(config, WrittenSpec());
-    WriteRest(writer);
+    WriteAll(config);
   }
   const auto robot_in = [&](const char* name) {
     return nlohmann::json::parse(testing::ReadText(folder.path() / name / "meta/info.json"))
@@ -144,8 +151,7 @@ TEST(LeRobotWriter, FilesRollOverAtTheirSize) {
   const core::TemporaryFolder folder;
   LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
   config.data_file_mb = 0.001;
-  LeRobotWriter writer(config, WrittenSpec());
-  WriteRest(writer);
+  WriteAll(config);
   EXPECT_TRUE(fs::exists(config.path / "data/chunk-000/file-002.parquet"));
   ExpectThreeEpisodes(LeRobotDataset({.path = config.path}), WrittenSpec());
 }
@@ -153,17 +159,14 @@ TEST(LeRobotWriter, FilesRollOverAtTheirSize) {
 TEST(LeRobotWriter, OneWriterAtATime) {
   const core::TemporaryFolder folder;
   const LeRobotWriter writer(WriterConfig(folder.path() / "data"), WrittenSpec());
-  MessageOf(ErrorCode::kUsage,
-            [&] { LeRobotWriter(WriterConfig(folder.path() / "data"), WrittenSpec()); });
+  RefusalOfWriter(WriterConfig(folder.path() / "data"));
 }
 
 TEST(LeRobotWriter, WhatExistsIsNotReplaced) {
   const core::TemporaryFolder folder;
   const LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
-  LeRobotWriter writer(config, WrittenSpec());
-  WriteRest(writer);
-  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, WrittenSpec()); }),
-              HasSubstr("exists"));
+  WriteAll(config);
+  EXPECT_THAT(RefusalOfWriter(config), HasSubstr("exists"));
   ExpectThreeEpisodes(LeRobotDataset({.path = config.path}), WrittenSpec());
 }
 
@@ -171,14 +174,11 @@ TEST(LeRobotWriter, AnotherSourceOrOtherKeysAreRefused) {
   const core::TemporaryFolder folder;
   LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
   { const LeRobotWriter writer(config, WrittenSpec()); }
-  const auto refusal = [](const LeRobotWriterConfig& other) {
-    return MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(other, WrittenSpec()); });
-  };
   LeRobotWriterConfig mapped = config;
   std::ranges::reverse(mapped.features.back().keys);  // the size of the feature is the same
-  EXPECT_THAT(refusal(mapped), HasSubstr("other features"));
+  EXPECT_THAT(RefusalOfWriter(mapped), HasSubstr("other features"));
   config.source = "another test";
-  EXPECT_THAT(refusal(config), HasSubstr("another source"));
+  EXPECT_THAT(RefusalOfWriter(config), HasSubstr("another source"));
 }
 
 TEST(LeRobotWriter, AnEmptyDataSetIsRefused) {
@@ -191,8 +191,7 @@ TEST(LeRobotWriter, AnEmptyDataSetIsRefused) {
 TEST(LeRobotWriter, DamagedNotesOnKeysAreNamed) {
   const core::TemporaryFolder folder;
   const fs::path path = folder.path() / "data";
-  LeRobotWriter writer(WriterConfig(path), WrittenSpec());
-  WriteRest(writer);
+  WriteAll(WriterConfig(path));
   const fs::path notes = path / "meta/dp_bench.json";
   for (const char* const text :
        {"", "{", "[]", "{}", R"({"keys": 5})", R"({"keys": ["action"]})",
@@ -215,9 +214,8 @@ TEST(LeRobotWriter, DamagedNotesOnEpisodesAreNamed) {
   }
   testing::WriteText(path.string() + ".unfinished/episodes/episode_000000.json",
                      R"({"length": 1, "task": "lift", "stats": {"action": {"min": [0]}}})");
-  EXPECT_THAT(
-      MessageOf(ErrorCode::kData, [&] { LeRobotWriter(WriterConfig(path), WrittenSpec()); }),
-      HasSubstr("episode_000000.json"));
+  EXPECT_THAT(RefusalOfWriter(WriterConfig(path), ErrorCode::kData),
+              HasSubstr("episode_000000.json"));
 }
 
 // A config that does not fit the keys, and what the message says.
@@ -235,8 +233,7 @@ TEST_P(WrongFeaturesTest, AreRefusedBeforeAnythingIsWritten) {
   LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
   DatasetSpec spec = WrittenSpec();
   GetParam().spoil(config.features, spec);
-  EXPECT_THAT(MessageOf(GetParam().code, [&] { LeRobotWriter(config, spec); }),
-              HasSubstr(GetParam().message));
+  EXPECT_THAT(RefusalOfWriter(config, GetParam().code, spec), HasSubstr(GetParam().message));
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
