@@ -8,6 +8,7 @@
 
 #include "dp_bench/error.h"
 #include "harness/data/fake_dataset.h"
+#include "support/error_of.h"
 
 namespace dp_bench::data {
 namespace {
@@ -80,13 +81,8 @@ class NanDataset final : public Dataset {
 };
 
 TEST(ComputeStats, NamesTheStepThatIsNotFinite) {
-  try {
-    ComputeStats(NanDataset(), 0);
-    FAIL() << "accepted NaN";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kNumeric);
-    EXPECT_THAT(error.what(), testing::HasSubstr("'action' holds nan at step 4, element 1"));
-  }
+  EXPECT_THAT(MessageOf(ErrorCode::kNumeric, [] { ComputeStats(NanDataset(), 0); }),
+              testing::HasSubstr("'action' holds nan at step 4, element 1"));
 }
 
 }  // namespace
