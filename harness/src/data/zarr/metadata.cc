@@ -426,10 +426,9 @@ void ReadKeyAttributes(const Json& attributes, ZarrMetadata* metadata) {
   const Json& type = MemberOf(attributes, kTypeAttribute);
   if (type.is_string()) metadata->key_type = type.get<std::string>();
   const Json& channels = MemberOf(attributes, kChannelsAttribute);
-  const bool are_names = channels.is_array() && std::ranges::all_of(channels, [](const Json& name) {
-                           return name.is_string();
-                         });
-  if (are_names) metadata->channels = channels.get<std::vector<std::string>>();
+  if (channels.is_array() && std::ranges::all_of(channels, &Json::is_string)) {
+    metadata->channels = channels.get<std::vector<std::string>>();
+  }
 }
 
 std::string FormatZarrMetadata(const Shape& shape, const Shape& chunks, DType dtype) {
