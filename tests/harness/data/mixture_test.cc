@@ -19,28 +19,14 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Records tasks; without the image if it has fewer keys.
-class RecordedDataset final : public Dataset {
- public:
-  RecordedDataset(std::vector<std::int64_t> ends, std::vector<std::string> tasks)
-      : ends_(std::move(ends)), tasks_(std::move(tasks)) {
-    spec_.fps = 20.0;
-    spec_.keys = {{.name = "action", .shape = {2}}, {.name = "task", .shape = {1}}};
-  }
-  const DatasetSpec& spec() const override { return spec_; }
-  std::span<const std::int64_t> episode_ends() const override { return ends_; }
-  std::string Task(std::int64_t episode) const override {
-    return tasks_.at(static_cast<std::size_t>(episode));
-  }
-
- private:
-  void DoRead(int, std::int64_t, std::int64_t, std::span<std::byte> out) const override {
-    std::ranges::fill(out, std::byte{0});
-  }
-  std::vector<std::int64_t> ends_;
-  std::vector<std::string> tasks_;
-  DatasetSpec spec_;
-};
+// Records tasks, and has an action alone, at another rate.
+std::unique_ptr<Dataset> Recorded() {
+  auto dataset = std::make_unique<FakeDataset>(std::vector<std::int64_t>{1, 2});
+  dataset->tasks = {"push", ""};
+  dataset->changed_spec() = {
+      .keys = {{.name = "action", .shape = {2}}, {.name = "task", .shape = {1}}}, .fps = 20.0};
+  return dataset;
+}
 
 MixturePart Fake(const std::string& name, std::vector<std::int64_t> ends, double weight = 1.0) {
   return {.name = name,
@@ -105,13 +91,9 @@ TEST(MixtureTest, TheTaskKeyHasTheVectorOfEachEpisodesTask) {
 }
 
 TEST(MixtureTest, TheTaskOfAnEpisodeIsTheGivenOneOrElseTheRecordedOrElseTheName) {
-  const auto recorded = [] {
-    return std::make_unique<RecordedDataset>(std::vector<std::int64_t>{1, 2},
-                                             std::vector<std::string>{"push", ""});
-  };
   std::vector<MixturePart> parts;
-  parts.push_back({.name = "x", .dataset = recorded(), .task = "", .or_else = "reach"});
-  parts.push_back({.name = "y", .dataset = recorded(), .task = "pull"});
+  parts.push_back({.name = "x", .dataset = Recorded(), .task = "", .or_else = "reach"});
+  parts.push_back({.name = "y", .dataset = Recorded(), .task = "pull"});
   const Mixture mixture(std::move(parts), KeyOf(R"(["push", "reach", "pull"])"),
                         MixtureSampling::kProportional);
   EXPECT_EQ(mixture.Task(0), "push");
@@ -123,7 +105,7 @@ TEST(MixtureTest, TheTaskOfAnEpisodeIsTheGivenOneOrElseTheRecordedOrElseTheName)
 
 TEST(MixtureTest, LeavesOutAKeyThatDiffersBetweenParts) {
   auto other = std::make_unique<FakeDataset>(std::vector<std::int64_t>{2});
-  other->ChangeKey({.name = "state", .shape = {4}, .dtype = DType::kFloat64});
+  other->changed_spec().keys[2].shape = {4};
   std::vector<MixturePart> parts = Parts(Fake("a", {2}));
   parts.push_back({.name = "b", .dataset = std::move(other), .task = "b"});
   const Mixture mixture(std::move(parts), {}, MixtureSampling::kProportional);
@@ -155,10 +137,7 @@ TEST(MixtureTest, LeavesOutAKeyWhoseChannelsAreInAnotherOrder) {
 
 TEST(MixtureTest, HasOnlyTheKeysOfAllParts) {
   std::vector<MixturePart> parts = Parts(Fake("a", {2}));
-  parts.push_back({.name = "b",
-                   .dataset = std::make_unique<RecordedDataset>(std::vector<std::int64_t>{1},
-                                                                std::vector<std::string>{""}),
-                   .task = "b"});
+  parts.push_back({.name = "b", .dataset = Recorded(), .task = "b"});
   testing::internal::CaptureStderr();
   const Mixture mixture(std::move(parts), {}, MixtureSampling::kProportional);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
