@@ -1,6 +1,6 @@
 // The folders of harness/src form layers: each includes the SDK, itself and the folders before it
 // in docs/architecture.md, and of the libraries that are slow to compile or load only those that
-// its README names. Plugins include the SDK, kSharedFolders, kSharedHeaders and their own folder.
+// its README names. Plugins include the SDK, kSharedFolders and their own folder.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -127,19 +127,17 @@ TEST(IncludeOrder, AFolderIncludesOnlyTheHeavyLibrariesOfItsReadme) {
 // What a plugin may link: it brings in nothing else of the harness.
 const std::vector<fs::path> kSharedFolders = {"data/reader", "data/zarr", "data/lerobot",
                                               "data/hdf5"};
-// of folders that plugins do not share
-const std::vector<fs::path> kSharedHeaders = {"core/console.h", "core/errors.h",
-                                              "remote/remote_client.h"};
+// of a folder that plugins do not share
+const fs::path kSharedHeader = "remote/remote_client.h";
 
 bool IsShared(const fs::path& include) {
-  return std::ranges::find(kSharedHeaders, include) != kSharedHeaders.end() ||
+  return include == kSharedHeader ||
          std::ranges::find(kSharedFolders, include.parent_path()) != kSharedFolders.end();
 }
 
 TEST(IncludeOrder, HeadersThatPluginsShareIncludeTheSdkAndThemselves) {
   const fs::path root = fs::path(DPB_SOURCE_DIR) / "harness/src";
-  std::vector<fs::path> headers;
-  for (const fs::path& header : kSharedHeaders) headers.push_back(root / header);
+  std::vector<fs::path> headers = {root / kSharedHeader};
   for (const fs::path& shared : kSharedFolders) {
     for (const auto& entry : fs::directory_iterator(root / shared)) {
       if (entry.path().extension() == ".h") headers.push_back(entry.path());

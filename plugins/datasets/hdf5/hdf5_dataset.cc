@@ -7,11 +7,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "core/errors.h"
 #include "data/hdf5/chunks.h"
 #include "data/reader/whole_numbers.h"
 #include "data/zarr/element_type.h"
 #include "dp_bench/config_keys.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::hdf5 {
 namespace {
@@ -57,10 +57,10 @@ void RequireRepresented(const H5File& file, const std::string& path, std::size_t
     return std::isfinite(value) && !std::isfinite(static_cast<float>(value));
   });
   if (lost == row.end()) return;
-  throw NumericError(
-      "{}: step {} of episode {} holds {}, which float32 cannot hold; write it in another unit, or "
-      "leave the step out",
-      file.Describe(path), step, episode, *lost);
+  throw Error(ErrorCode::kNumeric,
+              fmt::format("{}: step {} of episode {} holds {}, which float32 cannot hold; write it "
+                          "in another unit, or leave the step out",
+                          file.Describe(path), step, episode, *lost));
 }
 
 // Libhdf5 reads a uint64 from 2^63 on as 2^63 - 1.
@@ -143,10 +143,10 @@ void Hdf5Dataset::AddKeys(const Hdf5Config& config) {
   for (const DemonstrationFiles::NamedArray& one : files_.Observations()) {
     const auto [other, is_new] = all.emplace(one.key, KeyConfig{.source = one.array});
     if (is_new || !config.keys.empty()) continue;
-    throw DataError(
-        "{}: the arrays '{}' and '{}' would have the same key '{}'; name them in "
-        "dataset.params.keys",
-        config.path.string(), other->second.source, one.array, one.key);
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: the arrays '{}' and '{}' would have the same key '{}'; name them "
+                            "in dataset.params.keys",
+                            config.path.string(), other->second.source, one.array, one.key));
   }
   const auto keys = reader::CompleteKeys(
       config.keys, [&all]() -> const reader::KeyConfigs& { return all; }, config.path.string(),
@@ -256,8 +256,8 @@ std::vector<std::string> Hdf5Dataset::ChannelNames(int key) const {
 reader::KeyedDataset::Held Hdf5Dataset::Choose(const std::string& name, const KeyConfig& config,
                                                StoredAs stored, KeySpec* spec) {
   const auto refuse = [&](const std::string& what) {
-    throw ConfigError("dataset key '{}': the array '{}' has steps {}; {}", name, config.source,
-                      ToString(spec->shape), what);
+    throw Error(ErrorCode::kConfig, fmt::format("dataset key '{}': the array '{}' has steps {}; {}",
+                                                name, config.source, ToString(spec->shape), what));
   };
   const bool is_numbers = stored == StoredAs::kNumbers;
   if (name == kAction && (!is_numbers || spec->shape.size() != 1)) {

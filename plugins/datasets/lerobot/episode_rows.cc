@@ -10,8 +10,8 @@
 #include <limits>
 #include <set>
 
-#include "core/errors.h"
 #include "data/lerobot/parquet_file.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
 
@@ -21,8 +21,9 @@ EpisodeSelection::EpisodeSelection(const Metadata& metadata,
   for (const auto& [index, text] : metadata.tasks) known.push_back(text);
   for (const std::string& task : tasks) {
     if (std::ranges::find(known, task) == known.end()) {
-      throw ConfigError("dataset.params.tasks: {} has no task '{}'; its tasks are: {}",
-                        metadata.root.string(), task, fmt::join(known, "; "));
+      throw Error(ErrorCode::kConfig,
+                  fmt::format("dataset.params.tasks: {} has no task '{}'; its tasks are: {}",
+                              metadata.root.string(), task, fmt::join(known, "; ")));
     }
   }
   std::int64_t n_steps = 0;
@@ -38,8 +39,9 @@ EpisodeSelection::EpisodeSelection(const Metadata& metadata,
     ends_.push_back(n_steps += episode.length);
   }
   if (episodes_.empty()) {
-    throw ConfigError("dataset.params.tasks: no episode of {} has one of these tasks: {}",
-                      metadata.root.string(), fmt::join(tasks, "; "));
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset.params.tasks: no episode of {} has one of these tasks: {}",
+                            metadata.root.string(), fmt::join(tasks, "; ")));
   }
 }
 
@@ -98,8 +100,9 @@ void RowReader::RequireEveryFrame(const std::string& reason) const {
   if (missing == is_filled_.end()) return;
   const FrameId frame = selection_.FrameAt(missing - is_filled_.begin());
   const Episode& episode = metadata_.episodes[static_cast<std::size_t>(frame.episode)];
-  throw DataError("{}: episode {} has no frame {}{}", metadata_.DataFile(episode.data).string(),
-                  frame.episode, frame.frame, reason);
+  throw Error(ErrorCode::kData, fmt::format("{}: episode {} has no frame {}{}",
+                                            metadata_.DataFile(episode.data).string(),
+                                            frame.episode, frame.frame, reason));
 }
 
 void RowReader::Read(std::map<std::string, Numbers>* numbers, bool with_images, ImageRows* images,
@@ -121,8 +124,9 @@ std::int64_t RowReader::StepOfRow(const FileNumber& number, std::int64_t index, 
   const std::optional<std::int64_t> begin = selection_.BeginOf(index);
   if (!begin) return -1;
   const auto refuse = [&](const std::string& what) {
-    throw DataError("{}: episode {}, frame {}: {}", metadata_.DataFile(number).string(), index,
-                    frame, what);
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: episode {}, frame {}: {}", metadata_.DataFile(number).string(),
+                            index, frame, what));
   };
   const Episode& episode = metadata_.episodes[static_cast<std::size_t>(index)];
   if (episode.data != number) {
@@ -212,8 +216,9 @@ void RowReader::ReadTasks(const std::string& where, ParquetFile& file, const Row
     const FrameId frame = selection_.FrameAt(steps[row]);
     RowTask& task = (*tasks)[static_cast<std::size_t>(frame.episode)];
     if (!metadata_.tasks.contains(indices[row])) {
-      throw DataError("{}: episode {}, frame {}: the table of tasks has no task_index {}", where,
-                      frame.episode, frame.frame, indices[row]);
+      throw Error(ErrorCode::kData,
+                  fmt::format("{}: episode {}, frame {}: the table of tasks has no task_index {}",
+                              where, frame.episode, frame.frame, indices[row]));
     }
     task.changes = task.changes || (task.index && *task.index != indices[row]);
     if (!task.index || frame.frame == 0) task.index = indices[row];

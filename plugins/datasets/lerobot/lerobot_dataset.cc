@@ -12,11 +12,10 @@
 #include <string_view>
 #include <utility>
 
-#include "core/console.h"
-#include "core/errors.h"
 #include "data/lerobot/statistics.h"
 #include "data/reader/chunk_grid.h"
 #include "dp_bench/config_keys.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::lerobot {
 namespace {
@@ -50,21 +49,21 @@ KeyConfigs KeysOfFeatures(const Metadata& metadata) {
     }
     const auto [other, is_new] = keys.emplace(KeyName(name), KeyConfig{.source = name});
     if (!is_new) {
-      throw DataError(
-          "{}: the features '{}' and '{}' would have the same key '{}'; name them in "
-          "dataset.params.keys",
-          metadata.root.string(), other->second.source, name, other->first);
+      throw Error(ErrorCode::kData,
+                  fmt::format("{}: the features '{}' and '{}' would have the same key '{}'; name "
+                              "them in dataset.params.keys",
+                              metadata.root.string(), other->second.source, name, other->first));
     }
   }
   if (!keys.contains("action")) {
-    throw DataError(
-        "{} has no feature 'action'; name the features in dataset.params.keys, such as "
-        "{{\"action\": {{\"feature\": \"actions\"}}}}",
-        metadata.root.string());
+    throw Error(ErrorCode::kData,
+                fmt::format("{} has no feature 'action'; name the features in dataset.params.keys, "
+                            "such as {{\"action\": {{\"feature\": \"actions\"}}}}",
+                            metadata.root.string()));
   }
   if (!left_out.empty()) {
-    core::LogWarning("{}: left out, because they hold neither numbers nor images: {}",
-                     metadata.root.string(), reader::ListFirst(left_out));
+    reader::WarnUser(fmt::format("{}: left out, because they hold neither numbers nor images: {}",
+                                 metadata.root.string(), reader::ListFirst(left_out)));
   }
   return keys;
 }
@@ -115,12 +114,15 @@ const Feature& FindFeature(const Metadata& metadata, const std::string& key,
   if (found == metadata.features.end()) {
     std::vector<std::string> names;
     for (const auto& [name, value] : metadata.features) names.push_back(name);
-    throw ConfigError("dataset key '{}': {} has no feature '{}'; its features are: {}", key,
-                      metadata.root.string(), feature, fmt::join(names, ", "));
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset key '{}': {} has no feature '{}'; its features are: {}", key,
+                            metadata.root.string(), feature, fmt::join(names, ", ")));
   }
   if (found->second.kind == Feature::Kind::kOther) {
-    throw ConfigError("dataset key '{}': the feature '{}' holds neither numbers nor images", key,
-                      feature);
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset key '{}': the feature '{}' holds neither numbers nor "
+                            "images",
+                            key, feature));
   }
   return found->second;
 }
@@ -129,8 +131,9 @@ const Feature& FindFeature(const Metadata& metadata, const std::string& key,
 MappedKey MapNumbers(const std::string& name, const Feature& feature, const KeyConfig& config) {
   const auto n = static_cast<std::int64_t>(NumElements(feature.shape));
   const auto refuse = [&](const std::string& what) {
-    throw ConfigError("dataset key '{}': the feature '{}' has shape {}; {}", name, feature.name,
-                      ToString(feature.shape), what);
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset key '{}': the feature '{}' has shape {}; {}", name,
+                            feature.name, ToString(feature.shape), what));
   };
   if (n == 0) refuse("it has no numbers");
   if (config.type.value_or(KeyType::kLowDim) != KeyType::kLowDim || config.mm_per_level) {
@@ -178,7 +181,8 @@ MappedKey MapNumbers(const std::string& name, const Feature& feature, const KeyC
 
 MappedKey MapCamera(const std::string& name, const Feature& feature, const KeyConfig& config) {
   const auto refuse = [&](const std::string& what) {
-    throw ConfigError("dataset key '{}': the feature '{}' {}", name, feature.name, what);
+    throw Error(ErrorCode::kConfig,
+                fmt::format("dataset key '{}': the feature '{}' {}", name, feature.name, what));
   };
   if (name == "action") refuse("holds images; the action is a list of numbers");
   if (!config.names.empty() || config.is_sliced() || !config.shape.empty()) {
@@ -232,11 +236,11 @@ void WarnOfOmissions(const Metadata& metadata, const std::vector<std::string>& f
     const Feature& feature = metadata.features.at(name);
     const std::string where = fmt::format("{}: '{}'", metadata.root.string(), name);
     if (!feature.names_fault.empty()) {
-      core::LogWarning("{}: its channels have no names, because \"names\" has {}", where,
-                       feature.names_fault);
+      reader::WarnUser(fmt::format("{}: its channels have no names, because \"names\" has {}",
+                                   where, feature.names_fault));
     }
     if (feature.n_channels == 4) {
-      core::LogWarning("{}: the transparency of its images is left out", where);
+      reader::WarnUser(fmt::format("{}: the transparency of its images is left out", where));
     }
   }
 }
@@ -335,10 +339,10 @@ void LeRobotDataset::TellSeveralTasks() const {
   const auto n = std::ranges::count_if(selection_.episodes(), [this](std::int64_t index) {
     return metadata_.episodes[static_cast<std::size_t>(index)].tasks.size() > 1;
   });
-  core::LogWarning(
-      "{}: {} of {} episodes have several tasks; only that of the first frame is known, and a copy "
-      "has it for all steps of the episode",
-      metadata_.root.string(), n, selection_.episodes().size());
+  reader::WarnUser(fmt::format(
+      "{}: {} of {} episodes have several tasks; only that of the first frame is known, and a "
+      "copy has it for all steps of the episode",
+      metadata_.root.string(), n, selection_.episodes().size()));
 }
 
 std::string LeRobotDataset::FeatureName(int key) const {

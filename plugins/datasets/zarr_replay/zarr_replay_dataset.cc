@@ -6,9 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "core/console.h"
-#include "core/errors.h"
 #include "dp_bench/config_keys.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::zarr_replay {
 namespace {
@@ -104,10 +103,10 @@ ZarrReplayDataset::ZarrReplayDataset(const ZarrReplayConfig& config,
   LoadArrays();
   TellMissingChunks();
   if (is_growing_) {
-    core::LogWarning(
+    reader::WarnUser(fmt::format(
         "{} is not complete, because what writes it still runs or was interrupted; it has {} "
         "episodes so far. The same command continues it.",
-        store_->Describe(""), episode_ends().size());
+        store_->Describe(""), episode_ends().size()));
   }
 }
 
@@ -118,9 +117,10 @@ const zarr::ZarrArray& ZarrReplayDataset::Open(const std::string& name) {
 reader::KeyConfigs ZarrReplayDataset::FindKeys() {
   const std::vector<std::string> names = store_->ListFolders(zarr::kDataFolder);
   if (names.size() > kMaxArrays) {
-    throw DataError(
-        "{} holds {} arrays; at most {} are read. Name the ones to read in dataset.params.keys.",
-        store_->Describe(zarr::kDataFolder), names.size(), kMaxArrays);
+    throw Error(ErrorCode::kData,
+                fmt::format("{} holds {} arrays; at most {} are read. Name the ones to read in "
+                            "dataset.params.keys.",
+                            store_->Describe(zarr::kDataFolder), names.size(), kMaxArrays));
   }
   reader::KeyConfigs keys;
   std::vector<std::string> left_out;
@@ -134,11 +134,13 @@ reader::KeyConfigs ZarrReplayDataset::FindKeys() {
     }
   }
   if (!keys.contains(reader::kAction)) {
-    throw DataError(
-        "{} holds no data/action{}; name the arrays in dataset.params.keys, such as {{\"action\": "
-        "{{\"array\": \"data/actions\"}}}}",
-        store_->Describe(zarr::kDataFolder),
-        left_out.empty() ? "" : " of numbers (left out: " + reader::ListFirst(left_out) + ")");
+    throw Error(
+        ErrorCode::kData,
+        fmt::format(
+            "{} holds no data/action{}; name the arrays in dataset.params.keys, "
+            "such as {{\"action\": {{\"array\": \"data/actions\"}}}}",
+            store_->Describe(zarr::kDataFolder),
+            left_out.empty() ? "" : " of numbers (left out: " + reader::ListFirst(left_out) + ")"));
   }
   for (const std::string& name : store_->ListFolders("")) {
     if (name != zarr::kDataFolder && name != kMetaFolder) left_out.push_back(name);
@@ -148,7 +150,8 @@ reader::KeyConfigs ZarrReplayDataset::FindKeys() {
     if (array != zarr::kEpisodeEndsArray) left_out.push_back(array);
   }
   if (!left_out.empty()) {
-    core::LogWarning("{}: left out: {}", store_->Describe(""), reader::ListFirst(left_out));
+    reader::WarnUser(
+        fmt::format("{}: left out: {}", store_->Describe(""), reader::ListFirst(left_out)));
   }
   return keys;
 }
@@ -176,8 +179,8 @@ bool ZarrReplayDataset::HasEveryStep(const Shape& shape) const {
 KeyType ZarrReplayDataset::GuessType(const zarr::ZarrArray& array) const {
   if (const std::optional<std::string>& stated = array.key_type()) {
     if (const std::optional<KeyType> type = reader::ParseKeyType(*stated)) return *type;
-    throw DataError("{} has the {} '{}'; expected low_dim, rgb or depth", array.Describe(),
-                    zarr::kTypeAttribute, *stated);
+    throw Error(ErrorCode::kData, fmt::format("{} has the {} '{}'; expected low_dim, rgb or depth",
+                                              array.Describe(), zarr::kTypeAttribute, *stated));
   }
   using zarr::ElementType;
   if (const auto colour = FindImages(array.shape(), KeyType::kRgb)) {
@@ -213,10 +216,10 @@ void ZarrReplayDataset::Load(const zarr::ZarrArray& array, DType target,
 void ZarrReplayDataset::ExplainNoEpisodes(const std::string& name) const {
   const std::string where = store_->Describe("");
   if (is_growing_) {
-    throw DataError(
-        "{} has no episode yet: what writes it runs, or ended before the first episode was "
-        "complete. The same command continues it.",
-        where);
+    throw Error(ErrorCode::kData,
+                fmt::format("{} has no episode yet: what writes it runs, or ended before the first "
+                            "episode was complete. The same command continues it.",
+                            where));
   }
   constexpr std::size_t kMaxFolders = 10;
   const std::vector<std::string> folders = store_->ListFolders("");
@@ -227,10 +230,10 @@ void ZarrReplayDataset::ExplainNoEpisodes(const std::string& name) const {
         !std::ranges::binary_search(below, kMetaFolder)) {
       continue;
     }
-    throw DataError(
-        "{} has no array '{}': the dataset is one folder deeper, in '{}'. Give that folder as the "
-        "dataset; unpack a zip archive first.",
-        where, name, store_->Describe(folder));
+    throw Error(ErrorCode::kData,
+                fmt::format("{} has no array '{}': the dataset is one folder deeper, in '{}'. Give "
+                            "that folder as the dataset; unpack a zip archive first.",
+                            where, name, store_->Describe(folder)));
   }
 }
 
@@ -238,8 +241,8 @@ void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
   if (!zarr::FindZarrArray(*store_, name)) ExplainNoEpisodes(name);
   const zarr::ZarrArray& array = Open(name);
   if (array.shape().size() != 1 || array.num_elements() == 0) {
-    throw DataError("{} has shape {}; expected the end of each episode", array.Describe(),
-                    ToString(array.shape()));
+    throw Error(ErrorCode::kData, fmt::format("{} has shape {}; expected the end of each episode",
+                                              array.Describe(), ToString(array.shape())));
   }
   Load(array, DType::kInt64, &episode_end_bytes_);
   ends_ = {reinterpret_cast<const std::int64_t*>(episode_end_bytes_.bytes().data()),
@@ -248,8 +251,8 @@ void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < ends_.size(); ++i) {
     if (ends_[i] <= begin) {
-      throw DataError("{}: episode {} ends at step {}, but begins at {}", array.Describe(), i,
-                      ends_[i], begin);
+      throw Error(ErrorCode::kData, fmt::format("{}: episode {} ends at step {}, but begins at {}",
+                                                array.Describe(), i, ends_[i], begin));
     }
     begin = ends_[i];
   }
@@ -258,8 +261,8 @@ void ZarrReplayDataset::LoadEpisodeEnds(const std::string& name) {
 void ZarrReplayDataset::AddKey(const std::string& name, const KeyConfig& config) {
   const zarr::ZarrArray& array = Open(config.source.empty() ? DataArray(name) : config.source);
   const auto refuse = [&](ErrorCode code, const std::string& what) {
-    throw FormatError(code, "dataset key '{}': {} has shape {}; {}", name, array.Describe(),
-                      ToString(array.shape()), what);
+    throw Error(code, fmt::format("dataset key '{}': {} has shape {}; {}", name, array.Describe(),
+                                  ToString(array.shape()), what));
   };
   if (!HasEveryStep(array.shape())) {
     refuse(ErrorCode::kData, fmt::format("the episodes end at step {}", n_steps()));
@@ -385,7 +388,7 @@ void ZarrReplayDataset::TellMissingChunks() const {
         array.Describe(), array.num_missing(), array.num_chunks());
     const bool is_unusual = spec_.keys[i].type != KeyType::kLowDim ||
                             spec_.keys[i].name == reader::kAction || array.key_type().has_value();
-    is_unusual ? core::LogWarning(note) : core::LogInfo(note);
+    is_unusual ? reader::WarnUser(note) : reader::TellUser(note);
   }
 }
 

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/console.h"
 #include "core/errors.h"
 #include "core/json.h"
 #include "data/reader/keyed_dataset.h"
@@ -57,10 +56,10 @@ std::vector<fs::path> ListFiles(const fs::path& path) {
                                          reader::ListFirst(others));
   }
   if (!others.empty()) {
-    core::LogWarning(
-        "{}: only the files in the folder itself are read; left out folders with HDF5 files, and "
-        "names without a file ({}): {}",
-        path.string(), others.size(), reader::ListFirst(others));
+    reader::WarnUser(
+        fmt::format("{}: only the files in the folder itself are read; left out folders with HDF5 "
+                    "files, and names without a file ({}): {}",
+                    path.string(), others.size(), reader::ListFirst(others)));
   }
   std::ranges::sort(files, [](const fs::path& a, const fs::path& b) {
     return NaturalLess(a.filename().string(), b.filename().string());
@@ -147,13 +146,14 @@ void DemonstrationFiles::AddFile(std::size_t index, const DemonstrationQuery& qu
                                         "or ACT's (action and observations/<key>)");
   }
   if (!search.left_out.empty()) {
-    core::LogWarning("{}: left out groups without an array '{}' ({}): {}", files_[index].string(),
-                     action_, search.left_out.size(), reader::ListFirst(search.left_out));
+    reader::WarnUser(fmt::format("{}: left out groups without an array '{}' ({}): {}",
+                                 files_[index].string(), action_, search.left_out.size(),
+                                 reader::ListFirst(search.left_out)));
   }
   if (!search.strays.empty()) {
-    core::LogWarning("{}: left out actions that are above or inside episodes ({}): {}",
-                     files_[index].string(), search.strays.size(),
-                     reader::ListFirst(search.strays));
+    reader::WarnUser(fmt::format("{}: left out actions that are above or inside episodes ({}): {}",
+                                 files_[index].string(), search.strays.size(),
+                                 reader::ListFirst(search.strays)));
   }
   ReadRate(*file, index);
 }
@@ -282,8 +282,9 @@ void DemonstrationFiles::CountSteps() {
   if (empty.size() == demonstrations_.size()) {
     Open(0)->Fail("", "expected episodes with steps, found only empty ones");
   }
-  core::LogWarning("{}: {} of {} episodes have no steps and are left out: {}", path_.string(),
-                   empty.size(), demonstrations_.size(), reader::ListFirst(empty));
+  reader::WarnUser(fmt::format("{}: {} of {} episodes have no steps and are left out: {}",
+                               path_.string(), empty.size(), demonstrations_.size(),
+                               reader::ListFirst(empty)));
   std::erase_if(demonstrations_, [](const Demonstration& one) { return one.n_steps == 0; });
 }
 
@@ -383,8 +384,8 @@ void DemonstrationFiles::LeaveOut(const std::string& array, const std::string& w
 
 void DemonstrationFiles::WarnOfLeftOut() const {
   if (left_out_.empty()) return;
-  core::LogWarning("{}: arrays that are not read ({}): {}", path_.string(), left_out_.size(),
-                   reader::ListFirst(left_out_));
+  reader::WarnUser(fmt::format("{}: arrays that are not read ({}): {}", path_.string(),
+                               left_out_.size(), reader::ListFirst(left_out_)));
 }
 
 std::shared_ptr<const H5File> DemonstrationFiles::Open(std::size_t file) const {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/console.h"
 #include "core/errors.h"
 #include "core/machine.h"
 #include "core/thread_pool.h"
@@ -158,6 +159,9 @@ void KeyedDataset::DoRead(int index, std::int64_t begin, std::int64_t end,
     }
   }
 }
+
+void TellUser(std::string_view message) { core::LogInfo(message); }
+void WarnUser(std::string_view message) { core::LogWarning(message); }
 
 std::string ListFirst(std::span<const std::string> texts) {
   constexpr std::size_t kMaxListed = 20;

@@ -147,6 +147,14 @@ class KeyedDataset : public Dataset {
   std::vector<Held> held_;  // one per key of spec_
 };
 
+// What a reader tells the user on standard error; plugins include nothing else that can.
+
+/// Something is usual, but worth knowing.
+void TellUser(std::string_view message);
+
+/// Something may be wrong, or is not used.
+void WarnUser(std::string_view message);
+
 /// The texts with semicolons, the first ones if there are many.
 std::string ListFirst(std::span<const std::string> texts);
 

@@ -3,6 +3,8 @@
 // refuse them. Numbers of float64 are rounded, as in every other program.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <concepts>
 #include <cstdint>
@@ -11,7 +13,7 @@
 #include <string>
 #include <type_traits>
 
-#include "core/errors.h"
+#include "dp_bench/error.h"
 
 namespace dp_bench::reader {
 
@@ -41,11 +43,11 @@ std::optional<std::int64_t> FindInexact(std::span<const T> values) {
 
 /// Throws Error{kData}: the array at `where`, such as "a.zarr/data/time, step 5", holds `value`.
 [[noreturn]] inline void RefuseInexact(const std::string& where, const std::string& value) {
-  throw DataError(
-      "{}: expected whole numbers that float32 holds exactly (all up to 2^24), found {}. Store the "
-      "difference from a first value, or float64 if it may be rounded; or name the keys without "
-      "this one in dataset.params.keys.",
-      where, value);
+  throw Error(ErrorCode::kData,
+              fmt::format("{}: expected whole numbers that float32 holds exactly (all up to 2^24), "
+                          "found {}. Store the difference from a first value, or float64 if it may "
+                          "be rounded; or name the keys without this one in dataset.params.keys.",
+                          where, value));
 }
 
 }  // namespace dp_bench::reader
