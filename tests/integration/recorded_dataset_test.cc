@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,6 +16,7 @@
 #include "plugin/obs_memory.h"
 #include "run/run_folder.h"
 #include "support/folder_content.h"
+#include "support/read_all.h"
 #include "support/scratch_folder.h"
 #include "task/dataset_reading.h"
 
@@ -47,14 +47,6 @@ class RecordedDataset : public testing::Test {
     return task::OpenDataset(path, {}, catalogue_);
   }
 
-  static std::vector<std::byte> Bytes(const Dataset& dataset, std::size_t key, std::int64_t begin,
-                                      std::int64_t end) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(end - begin) *
-                                 dataset.spec().keys[key].ByteSize());
-    dataset.Read(static_cast<int>(key), begin, end, bytes);
-    return bytes;
-  }
-
   // Executes the dataset's actions in the env of its origin: the observations are those of the
   // dataset, the scores those of its attributes.
   void Replay(const Dataset& dataset, const nlohmann::json& attributes) {
@@ -63,7 +55,6 @@ class RecordedDataset : public testing::Test {
         catalogue_.Create<Env>(env_section.at("plugin").get<std::string>(),
                                Config::FromJson(env_section.at("params").dump(), "origin"));
     plugin::ObsMemory obs(env->spec());
-    const std::vector<KeySpec>& keys = dataset.spec().keys;
     std::int64_t begin = 0;
     for (std::size_t episode = 0; episode < dataset.episode_ends().size(); ++episode) {
       env->Reset(attributes.at("episodes").at("seed").at(episode).get<std::uint64_t>());
@@ -71,18 +62,15 @@ class RecordedDataset : public testing::Test {
       const std::int64_t end = dataset.episode_ends()[episode];
       for (; begin < end; ++begin) {
         obs.Observe(*env);
-        std::vector<float> action(env->spec().action_low.size());
-        for (std::size_t key = 0; key < keys.size(); ++key) {
-          const std::vector<std::byte> bytes = Bytes(dataset, key, begin, begin + 1);
-          if (keys[key].name == "action") {
-            std::memcpy(action.data(), bytes.data(), bytes.size());
-            continue;
-          }
+        for (const KeySpec& key : dataset.spec().keys) {
+          if (key.name == "action") continue;
           const auto place =
-              std::ranges::find(obs.keys(), keys[key].name, &KeySpec::name) - obs.keys().begin();
-          EXPECT_TRUE(std::ranges::equal(obs[static_cast<std::size_t>(place)], bytes))
-              << keys[key].name << " at " << begin;
+              std::ranges::find(obs.keys(), key.name, &KeySpec::name) - obs.keys().begin();
+          EXPECT_TRUE(std::ranges::equal(obs[static_cast<std::size_t>(place)],
+                                         ReadSteps(dataset, key.name, begin, begin + 1)))
+              << key.name << " at " << begin;
         }
+        const auto action = ReadSteps<float>(dataset, "action", begin, begin + 1);
         score = std::max(score, env->Step(action).reward);
       }
       EXPECT_EQ(score, attributes.at("episodes").at("score").at(episode).get<double>());
@@ -137,13 +125,8 @@ TEST_F(RecordedDataset, OtherFormatsReadTheSame) {
     Evaluate(format, {.output = output, .format = format});
     const std::unique_ptr<Dataset> found = Open(output);
     ASSERT_TRUE(std::ranges::equal(found->episode_ends(), wanted->episode_ends())) << format;
-    const std::int64_t end = wanted->episode_ends().back();
-    for (std::size_t key = 0; key < wanted->spec().keys.size(); ++key) {
-      const std::string& name = wanted->spec().keys[key].name;
-      const auto place =
-          std::ranges::find(found->spec().keys, name, &KeySpec::name) - found->spec().keys.begin();
-      EXPECT_EQ(Bytes(*found, static_cast<std::size_t>(place), 0, end), Bytes(*wanted, key, 0, end))
-          << format << " " << name;
+    for (const KeySpec& key : wanted->spec().keys) {
+      EXPECT_EQ(ReadAll(*found, key.name), ReadAll(*wanted, key.name)) << format << " " << key.name;
     }
     EXPECT_EQ(ReadJson(output.string() + ".recording.json").at("episodes"),
               ReadJson(scratch_.path() / "a.zarr/.zattrs").at("episodes"));

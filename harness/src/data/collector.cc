@@ -6,7 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
+#include <exception>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "core/clock.h"
@@ -93,6 +98,91 @@ ExpertPlan MakePlan(const CollectRequest& request) {
           .n_steps_after_success = request.config.n_steps_after_success,
           .stop = request.stop};
 }
+
+// Experts on several threads. Their episodes are handed out in the order of the seeds.
+class ExpertPool {
+ public:
+  // `plan` must outlive the pool. No seed starts before the first call of `Next`.
+  ExpertPool(const ExpertPlan& plan, std::uint64_t first_seed, int n_workers)
+      : plan_(plan),
+        n_workers_(core::ResolveThreadCount(n_workers)),
+        next_to_hand_out_(first_seed),
+        next_to_begin_(first_seed),
+        end_(first_seed) {
+    for (int i = 0; i < n_workers_; ++i) workers_.emplace_back([this] { Work(); });
+  }
+  ExpertPool(const ExpertPool&) = delete;
+  ExpertPool& operator=(const ExpertPool&) = delete;
+
+  // Waits for the episodes that are being played.
+  ~ExpertPool() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_stopped_ = true;
+    }
+    may_begin_.notify_all();
+  }
+
+  // Waits for the result of the next seed. `n_missing`: the number of episodes that the caller
+  // still needs, if all are good. Workers do not play further ahead than that, nor more than two
+  // episodes per worker. Returns nothing once `plan.stop` ended an episode.
+  std::optional<ExpertEpisode> Next(int n_missing) {
+    std::unique_lock lock(mutex_);
+    const int ahead = std::min(n_missing, 2 * n_workers_);
+    end_ = std::max(end_, next_to_hand_out_ + static_cast<std::uint64_t>(ahead));
+    may_begin_.notify_all();
+    has_ended_.wait(lock, [this] {
+      return is_stopped_ || failure_ != nullptr || ready_.contains(next_to_hand_out_);
+    });
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+    auto episode = ready_.extract(next_to_hand_out_);
+    if (episode.empty()) return std::nullopt;
+    ++next_to_hand_out_;
+    return std::move(episode.mapped());
+  }
+
+ private:
+  // An env is created, used and destroyed on one thread, because graphics contexts require it.
+  void Work() {
+    try {
+      ExpertRunner runner(plan_);
+      while (true) {
+        std::unique_lock lock(mutex_);
+        may_begin_.wait(lock, [this] { return is_stopped_ || next_to_begin_ < end_; });
+        if (is_stopped_) return;
+        const std::uint64_t seed = next_to_begin_++;
+        lock.unlock();
+        std::optional<ExpertEpisode> episode = runner.Run(seed);
+        lock.lock();
+        if (episode) {
+          ready_.emplace(seed, std::move(*episode));
+        } else {
+          is_stopped_ = true;
+          may_begin_.notify_all();
+        }
+        has_ended_.notify_all();
+      }
+    } catch (...) {  // thread entry point: Next rethrows it
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+      has_ended_.notify_all();
+    }
+  }
+
+  const ExpertPlan& plan_;
+  const int n_workers_;
+
+  std::mutex mutex_;
+  std::condition_variable may_begin_;
+  std::condition_variable has_ended_;
+  std::uint64_t next_to_hand_out_;
+  std::uint64_t next_to_begin_;
+  std::uint64_t end_;  // one past the last seed that may begin
+  std::map<std::uint64_t, ExpertEpisode> ready_;
+  bool is_stopped_ = false;  // an episode was given up, or the pool is closing
+  std::exception_ptr failure_;
+  std::vector<std::jthread> workers_;  // last: joined before the members they use are destroyed
+};
 
 class Collection {
  public:
@@ -288,65 +378,6 @@ std::vector<double> CollectConfig::NoiseStd(const EnvSpec& env) const {
     std[i] = action_noise * (static_cast<double>(env.action_high[i]) - env.action_low[i]);
   }
   return std;
-}
-
-ExpertPool::ExpertPool(const ExpertPlan& plan, std::uint64_t first_seed, int n_workers)
-    : plan_(plan),
-      n_workers_(core::ResolveThreadCount(n_workers)),
-      next_to_hand_out_(first_seed),
-      next_to_begin_(first_seed),
-      end_(first_seed) {
-  for (int i = 0; i < n_workers_; ++i) workers_.emplace_back([this] { Work(); });
-}
-
-ExpertPool::~ExpertPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_stopped_ = true;
-  }
-  may_begin_.notify_all();
-}
-
-std::optional<ExpertEpisode> ExpertPool::Next(int n_missing) {
-  std::unique_lock lock(mutex_);
-  const int ahead = std::min(n_missing, 2 * n_workers_);
-  end_ = std::max(end_, next_to_hand_out_ + static_cast<std::uint64_t>(ahead));
-  may_begin_.notify_all();
-  has_ended_.wait(lock, [this] {
-    return is_stopped_ || failure_ != nullptr || ready_.contains(next_to_hand_out_);
-  });
-  if (failure_ != nullptr) std::rethrow_exception(failure_);
-  auto episode = ready_.extract(next_to_hand_out_);
-  if (episode.empty()) return std::nullopt;
-  ++next_to_hand_out_;
-  return std::move(episode.mapped());
-}
-
-// An env is created, used and destroyed on one thread, because graphics contexts require it.
-void ExpertPool::Work() {
-  try {
-    ExpertRunner runner(plan_);
-    while (true) {
-      std::unique_lock lock(mutex_);
-      may_begin_.wait(lock, [this] { return is_stopped_ || next_to_begin_ < end_; });
-      if (is_stopped_) return;
-      const std::uint64_t seed = next_to_begin_++;
-      lock.unlock();
-      std::optional<ExpertEpisode> episode = runner.Run(seed);
-      lock.lock();
-      if (episode) {
-        ready_.emplace(seed, std::move(*episode));
-      } else {
-        is_stopped_ = true;
-        may_begin_.notify_all();
-      }
-      has_ended_.notify_all();
-    }
-  } catch (...) {  // thread entry point: Next rethrows it
-    const std::lock_guard lock(mutex_);
-    failure_ = std::current_exception();
-    has_ended_.notify_all();
-  }
 }
 
 ExpertRunner::ExpertRunner(const ExpertPlan& plan)

@@ -3,19 +3,14 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "data/replay_writer.h"
@@ -116,40 +111,6 @@ class ExpertRunner {
   plugin::ObsMemory obs_;
   std::vector<float> action_;    // [Da], the expert's
   std::vector<float> executed_;  // [Da]
-};
-
-// Experts on several threads. Their episodes are handed out in the order of the seeds.
-
-class ExpertPool {
- public:
-  /// `plan` must outlive the pool. No seed starts before the first call of `Next`.
-  ExpertPool(const ExpertPlan& plan, std::uint64_t first_seed, int n_workers);
-  ExpertPool(const ExpertPool&) = delete;
-  ExpertPool& operator=(const ExpertPool&) = delete;
-  /// Waits for the episodes that are being played.
-  ~ExpertPool();
-
-  /// Waits for the result of the next seed. `n_missing`: the number of episodes that the caller
-  /// still needs, if all are good. Workers do not play further ahead than that, nor more than two
-  /// episodes per worker. Returns nothing once `plan.stop` ended an episode.
-  std::optional<ExpertEpisode> Next(int n_missing);
-
- private:
-  void Work();
-
-  const ExpertPlan& plan_;
-  const int n_workers_;
-
-  std::mutex mutex_;
-  std::condition_variable may_begin_;
-  std::condition_variable has_ended_;
-  std::uint64_t next_to_hand_out_;
-  std::uint64_t next_to_begin_;
-  std::uint64_t end_;  // one past the last seed that may begin
-  std::map<std::uint64_t, ExpertEpisode> ready_;
-  bool is_stopped_ = false;  // an episode was given up, or the pool is closing
-  std::exception_ptr failure_;
-  std::vector<std::jthread> workers_;  // last: joined before the members they use are destroyed
 };
 
 struct CollectRequest {

@@ -303,9 +303,7 @@ std::vector<std::uint64_t> SeedsOfEpisodes(const fs::path& dataset, const json& 
   if (attributes.is_null()) attributes = ReadAttributes(core::Beside(dataset, kAttributesBeside));
   const json origin = core::ValueAt(attributes, "/origin/env");
   const json seeds = core::ValueAt(attributes, "/episodes/seed");
-  const bool is_known = seeds.is_array() && std::ranges::all_of(seeds, [](const json& seed) {
-                          return seed.is_number_unsigned();
-                        });
+  const bool is_known = seeds.is_array() && std::ranges::all_of(seeds, &json::is_number_unsigned);
   if (!is_known || !origin.is_object() || !AreOfOneTask(origin, env)) return {};
   return seeds.get<std::vector<std::uint64_t>>();
 }

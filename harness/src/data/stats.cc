@@ -19,28 +19,36 @@ namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
-// Calls visit(step, values of that step) for steps [begin, n_steps) of a key, in order.
+// Calls use(first step, bytes) for steps [begin, end) of a key, block by block.
+template <class Use>
+void ReadBlocks(const Dataset& dataset, int key, std::int64_t begin, std::int64_t end,
+                const Use& use) {
+  const std::size_t step_bytes = dataset.spec().keys[static_cast<std::size_t>(key)].ByteSize();
+  const std::size_t block_steps = std::max<std::size_t>(1, kBlockBytes / step_bytes);
+  std::vector<std::byte> bytes(block_steps * step_bytes);
+  while (begin < end) {
+    const std::int64_t next = std::min(begin + static_cast<std::int64_t>(block_steps), end);
+    const auto block = std::span(bytes).first(static_cast<std::size_t>(next - begin) * step_bytes);
+    dataset.Read(key, begin, next, block);
+    use(begin, block);
+    begin = next;
+  }
+}
+
+// Calls visit(step, values of that step) for steps [begin, end) of a key, in order.
 template <class Visit>
-void VisitSteps(const Dataset& dataset, int key, std::int64_t begin, std::int64_t n_steps,
+void VisitSteps(const Dataset& dataset, int key, std::int64_t begin, std::int64_t end,
                 const Visit& visit) {
   const KeySpec& spec = dataset.spec().keys[static_cast<std::size_t>(key)];
   const auto n_elements = static_cast<std::size_t>(spec.NumElements());
-  const std::size_t block_steps = std::max<std::size_t>(1, kBlockBytes / spec.ByteSize());
-  std::vector<std::byte> bytes(block_steps * spec.ByteSize());
-  std::vector<double> values(block_steps * n_elements);
-
-  while (begin < n_steps) {
-    const std::int64_t end = std::min(begin + static_cast<std::int64_t>(block_steps), n_steps);
-    const auto n = static_cast<std::size_t>(end - begin);
-    const std::span<std::byte> block(bytes.data(), n * spec.ByteSize());
-    dataset.Read(key, begin, end, block);
-    ConvertElements(spec.dtype, block, std::span(values.data(), n * n_elements));
-    for (std::size_t i = 0; i < n; ++i) {
-      visit(begin + static_cast<std::int64_t>(i),
-            std::span<const double>(values.data() + i * n_elements, n_elements));
+  std::vector<double> values;
+  ReadBlocks(dataset, key, begin, end, [&](std::int64_t step, std::span<const std::byte> block) {
+    values.resize(block.size() / SizeOf(spec.dtype));
+    ConvertElements(spec.dtype, block, std::span(values));
+    for (std::size_t i = 0; i < values.size(); i += n_elements) {
+      visit(step++, std::span<const double>(values).subspan(i, n_elements));
     }
-    begin = end;
-  }
+  });
 }
 
 [[noreturn]] void FailNotFinite(const Dataset& dataset, int key, std::int64_t step,
@@ -62,22 +70,14 @@ using Histogram = std::vector<ValueCounts>;
 // Counts steps [begin, end) of an image key, channel by channel.
 void CountValues(const Dataset& dataset, int key, std::int64_t begin, std::int64_t end,
                  Histogram* histogram) {
-  const KeySpec& spec = dataset.spec().keys[static_cast<std::size_t>(key)];
   const std::size_t n_channels = histogram->size();
-  const std::size_t block_steps = std::max<std::size_t>(1, kBlockBytes / spec.ByteSize());
-  std::vector<std::byte> bytes(block_steps * spec.ByteSize());
-  while (begin < end) {
-    const std::int64_t next = std::min(begin + static_cast<std::int64_t>(block_steps), end);
-    const std::span<std::byte> block(bytes.data(),
-                                     static_cast<std::size_t>(next - begin) * spec.ByteSize());
-    dataset.Read(key, begin, next, block);
+  ReadBlocks(dataset, key, begin, end, [&](std::int64_t, std::span<const std::byte> block) {
     for (std::size_t i = 0; i < block.size(); i += n_channels) {
       for (std::size_t c = 0; c < n_channels; ++c) {
         ++(*histogram)[c][std::to_integer<std::size_t>(block[i + c])];
       }
     }
-    begin = next;
-  }
+  });
 }
 
 // Counts all steps on all cores.

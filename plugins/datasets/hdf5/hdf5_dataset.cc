@@ -43,10 +43,7 @@ bool IsAlike(const ArrayReading& first, ArrayHeader::Kind kind, const ArrayReadi
 std::vector<std::string> ReadChannels(const H5File& file, const std::string& path) {
   const std::string text = file.TextAttribute(path, kChannelsAttribute).value_or("");
   const auto names = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const bool are_names = names.is_array() && std::ranges::all_of(names, [](const auto& name) {
-                           return name.is_string();
-                         });
-  if (!are_names) return {};
+  if (!names.is_array() || !std::ranges::all_of(names, &nlohmann::json::is_string)) return {};
   return names.get<std::vector<std::string>>();
 }
 

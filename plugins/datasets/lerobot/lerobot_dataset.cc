@@ -350,28 +350,16 @@ std::string LeRobotDataset::FeatureName(int key) const {
 }
 
 std::vector<std::string> LeRobotDataset::ChannelNames(int key) const {
-  const std::vector<std::size_t>& channels = held_.at(static_cast<std::size_t>(key)).channels;
-  const std::vector<std::string>& all = sources_[static_cast<std::size_t>(key)].feature->channels;
-  if (channels.empty() || all.empty()) return all;
-  std::vector<std::string> names;
-  for (const std::size_t channel : channels) names.push_back(all[channel]);
-  return names;
+  return PartOf(key, sources_.at(static_cast<std::size_t>(key)).feature->channels);
 }
 
 std::optional<StatedRange> LeRobotDataset::RecordedRange(int key) const {
-  const KeySource& source = sources_.at(static_cast<std::size_t>(key));
-  const auto found = ranges_.find(source.feature->name);
-  if (found == ranges_.end()) return std::nullopt;
-  const StatedRange& all = found->second;
-  const bool has_each = source.numbers != nullptr && all.min.size() == source.numbers->n;
-  if (!has_each || selection_.episodes().size() != metadata_.episodes.size()) return std::nullopt;
-  const std::vector<std::size_t>& channels = held_[static_cast<std::size_t>(key)].channels;
-  if (channels.empty()) return all;
-  StatedRange range;
-  for (const std::size_t channel : channels) {
-    range.min.push_back(all.min[channel]);
-    range.max.push_back(all.max[channel]);
+  const auto found = ranges_.find(sources_.at(static_cast<std::size_t>(key)).feature->name);
+  if (found == ranges_.end() || selection_.episodes().size() != metadata_.episodes.size()) {
+    return std::nullopt;
   }
+  StatedRange range{.min = PartOf(key, found->second.min), .max = PartOf(key, found->second.max)};
+  if (range.min.empty()) return std::nullopt;  // all axes but the last are pooled
   return range;
 }
 

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -14,6 +12,7 @@
 
 #include "data/replay_writer.h"
 #include "harness/data/toy_env.h"
+#include "support/child_process.h"
 #include "support/error_of.h"
 #include "support/folder_content.h"
 #include "support/scratch_folder.h"
@@ -153,18 +152,14 @@ TEST_F(CollectorTest, WhatIsKilledContinuesToTheSameBytes) {
   Collect(Request("whole"));
   for (const std::uint64_t fatal_seed : {100, 113}) {
     const std::string name = fmt::format("killed{}", fatal_seed);
-    const pid_t child = fork();
-    if (child == 0) {
+    const int status = StatusOf(StartChild([&] {
       world_.on_step = [fatal_seed](std::uint64_t seed, int) {
         if (seed == fatal_seed) kill(getpid(), SIGKILL);
       };
       CollectRequest request = Request(name);
       request.commit_seconds = 0.0;
       Collect(request);
-      _exit(0);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+    }));
     ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     const CollectReport report = Collect(Request(name));
     EXPECT_LE(report.n_before, static_cast<int>(fatal_seed) - 100);

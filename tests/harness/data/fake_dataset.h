@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -38,6 +39,10 @@ class FakeDataset final : public Dataset {
     return key == 0 ? action_channels : std::vector<std::string>();
   }
 
+  std::string Task(std::int64_t episode) const override {
+    return tasks.empty() ? "" : tasks.at(static_cast<std::size_t>(episode));
+  }
+
   void DoRead(int key, std::int64_t begin, std::int64_t end,
               std::span<std::byte> out) const override {
     const KeySpec& spec = spec_.keys[static_cast<std::size_t>(key)];
@@ -56,12 +61,12 @@ class FakeDataset final : public Dataset {
   }
   static double State(std::int64_t step, int d) { return static_cast<double>(10 * step + d); }
 
-  /// Only the spec: such a key must not be read.
-  void ChangeKey(const KeySpec& key) {
-    *std::ranges::find(spec_.keys, key.name, &KeySpec::name) = key;
-  }
+  /// Keys that are changed must not be read.
+  DatasetSpec& changed_spec() { return spec_; }
 
+  std::vector<std::string> tasks;                   // by episode; none: they are not known
   std::vector<std::string> action_channels;         // none: they have no names
+  std::int64_t nan_step = -1;                       // the second number of its action is NaN
   std::atomic<std::int64_t> faulty_image_step{-1};  // reading this step of the image throws
 
  private:
@@ -70,8 +75,9 @@ class FakeDataset final : public Dataset {
     std::memcpy(target, &value, sizeof(value));
     return target + sizeof(value);
   }
-  static std::byte* Write(int key, std::int64_t step, int d, std::byte* target) {
-    if (key == 0) return Append(Action(step, d), target);
+  std::byte* Write(int key, std::int64_t step, int d, std::byte* target) const {
+    const bool is_nan = step == nan_step && d == 1;
+    if (key == 0) return Append(is_nan ? std::nanf("") : Action(step, d), target);
     if (key == 1) return Append(Image(step, d), target);
     return Append(State(step, d), target);
   }

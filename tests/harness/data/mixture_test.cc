@@ -9,6 +9,7 @@
 
 #include "harness/data/fake_dataset.h"
 #include "support/error_of.h"
+#include "support/read_all.h"
 
 namespace dp_bench::data {
 namespace {
@@ -18,28 +19,14 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Records tasks; without the image if it has fewer keys.
-class RecordedDataset final : public Dataset {
- public:
-  RecordedDataset(std::vector<std::int64_t> ends, std::vector<std::string> tasks)
-      : ends_(std::move(ends)), tasks_(std::move(tasks)) {
-    spec_.fps = 20.0;
-    spec_.keys = {{.name = "action", .shape = {2}}, {.name = "task", .shape = {1}}};
-  }
-  const DatasetSpec& spec() const override { return spec_; }
-  std::span<const std::int64_t> episode_ends() const override { return ends_; }
-  std::string Task(std::int64_t episode) const override {
-    return tasks_.at(static_cast<std::size_t>(episode));
-  }
-
- private:
-  void DoRead(int, std::int64_t, std::int64_t, std::span<std::byte> out) const override {
-    std::ranges::fill(out, std::byte{0});
-  }
-  std::vector<std::int64_t> ends_;
-  std::vector<std::string> tasks_;
-  DatasetSpec spec_;
-};
+// Records tasks, and has an action alone, at another rate.
+std::unique_ptr<Dataset> Recorded() {
+  auto dataset = std::make_unique<FakeDataset>(std::vector<std::int64_t>{1, 2});
+  dataset->tasks = {"push", ""};
+  dataset->changed_spec() = {
+      .keys = {{.name = "action", .shape = {2}}, {.name = "task", .shape = {1}}}, .fps = 20.0};
+  return dataset;
+}
 
 MixturePart Fake(const std::string& name, std::vector<std::int64_t> ends, double weight = 1.0) {
   return {.name = name,
@@ -57,15 +44,6 @@ std::vector<MixturePart> Parts(Part... part) {
 
 TaskKey KeyOf(const std::string& tasks) {
   return TaskKey::FromConfig(Config::FromJson(R"({"tasks": )" + tasks + "}"));
-}
-
-std::vector<float> ReadFloats(const Dataset& dataset, const char* key, std::int64_t begin,
-                              std::int64_t end) {
-  const int index = dataset.KeyIndex(key);
-  const std::int64_t n = dataset.spec().keys[static_cast<std::size_t>(index)].NumElements();
-  std::vector<float> values(static_cast<std::size_t>((end - begin) * n));
-  dataset.Read(index, begin, end, std::as_writable_bytes(std::span(values)));
-  return values;
 }
 
 SequenceSampler SamplerOf(const Dataset& dataset) {
@@ -98,7 +76,7 @@ TEST(MixtureTest, ReadsTheStepsOfAllPartsInTheirOrder) {
   EXPECT_EQ(mixture.spec().fps, 10.0);
   ASSERT_EQ(mixture.spec().keys.size(), 3);
   // action is step + 0.25 d, of each part's own steps
-  EXPECT_THAT(ReadFloats(mixture, "action", 3, 7),
+  EXPECT_THAT(ReadSteps<float>(mixture, "action", 3, 7),
               ElementsAre(3.0F, 3.25F, 4.0F, 4.25F, 0.0F, 0.25F, 1.0F, 1.25F));
   EXPECT_EQ(mixture.Task(1), "a");
   EXPECT_EQ(mixture.Task(2), "b");
@@ -107,31 +85,27 @@ TEST(MixtureTest, ReadsTheStepsOfAllPartsInTheirOrder) {
 TEST(MixtureTest, TheTaskKeyHasTheVectorOfEachEpisodesTask) {
   const Mixture mixture(Parts(Fake("b", {2, 3}), Fake("a", {2})), KeyOf(R"(["a", "b"])"),
                         MixtureSampling::kProportional);
-  EXPECT_THAT(ReadFloats(mixture, "task", 0, 5), ElementsAre(0, 1, 0, 1, 0, 1, 1, 0, 1, 0));
-  EXPECT_THAT(ReadFloats(mixture, "task", 3, 4), ElementsAre(1, 0));
+  EXPECT_THAT(ReadSteps<float>(mixture, "task", 0, 5), ElementsAre(0, 1, 0, 1, 0, 1, 1, 0, 1, 0));
+  EXPECT_THAT(ReadSteps<float>(mixture, "task", 3, 4), ElementsAre(1, 0));
   EXPECT_EQ(mixture.spec().keys.back().type, KeyType::kTask);
 }
 
 TEST(MixtureTest, TheTaskOfAnEpisodeIsTheGivenOneOrElseTheRecordedOrElseTheName) {
-  const auto recorded = [] {
-    return std::make_unique<RecordedDataset>(std::vector<std::int64_t>{1, 2},
-                                             std::vector<std::string>{"push", ""});
-  };
   std::vector<MixturePart> parts;
-  parts.push_back({.name = "x", .dataset = recorded(), .task = "", .or_else = "reach"});
-  parts.push_back({.name = "y", .dataset = recorded(), .task = "pull"});
+  parts.push_back({.name = "x", .dataset = Recorded(), .task = "", .or_else = "reach"});
+  parts.push_back({.name = "y", .dataset = Recorded(), .task = "pull"});
   const Mixture mixture(std::move(parts), KeyOf(R"(["push", "reach", "pull"])"),
                         MixtureSampling::kProportional);
   EXPECT_EQ(mixture.Task(0), "push");
   EXPECT_EQ(mixture.Task(1), "reach");
   EXPECT_EQ(mixture.Task(2), "pull");
   // in place of the key that the data have
-  EXPECT_THAT(ReadFloats(mixture, "task", 0, 2), ElementsAre(1, 0, 0, 0, 1, 0));
+  EXPECT_THAT(ReadSteps<float>(mixture, "task", 0, 2), ElementsAre(1, 0, 0, 0, 1, 0));
 }
 
 TEST(MixtureTest, LeavesOutAKeyThatDiffersBetweenParts) {
   auto other = std::make_unique<FakeDataset>(std::vector<std::int64_t>{2});
-  other->ChangeKey({.name = "state", .shape = {4}, .dtype = DType::kFloat64});
+  other->changed_spec().keys[2].shape = {4};
   std::vector<MixturePart> parts = Parts(Fake("a", {2}));
   parts.push_back({.name = "b", .dataset = std::move(other), .task = "b"});
   const Mixture mixture(std::move(parts), {}, MixtureSampling::kProportional);
@@ -163,10 +137,7 @@ TEST(MixtureTest, LeavesOutAKeyWhoseChannelsAreInAnotherOrder) {
 
 TEST(MixtureTest, HasOnlyTheKeysOfAllParts) {
   std::vector<MixturePart> parts = Parts(Fake("a", {2}));
-  parts.push_back({.name = "b",
-                   .dataset = std::make_unique<RecordedDataset>(std::vector<std::int64_t>{1},
-                                                                std::vector<std::string>{""}),
-                   .task = "b"});
+  parts.push_back({.name = "b", .dataset = Recorded(), .task = "b"});
   testing::internal::CaptureStderr();
   const Mixture mixture(std::move(parts), {}, MixtureSampling::kProportional);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "dp_bench/error.h"
 #include "harness/data/fake_dataset.h"
+#include "support/error_of.h"
 
 namespace dp_bench::data {
 namespace {
@@ -61,32 +61,11 @@ TEST(ComputeChannelStats, RefusesWhatIsNoImage) {
   EXPECT_THROW(ComputeChannelStats(dataset, dataset.KeyIndex("state")), Error);
 }
 
-class NanDataset final : public Dataset {
- public:
-  NanDataset() { spec_.keys = {{.name = "action", .shape = {2}}}; }
-  const DatasetSpec& spec() const override { return spec_; }
-  std::span<const std::int64_t> episode_ends() const override { return ends_; }
-  void DoRead(int, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override {
-    std::vector<float> values(static_cast<std::size_t>(end - begin) * 2, 0.0F);
-    if (begin <= 4 && 4 < end) {
-      values[static_cast<std::size_t>(4 - begin) * 2 + 1] = std::numeric_limits<float>::quiet_NaN();
-    }
-    std::memcpy(out.data(), values.data(), out.size());
-  }
-
- private:
-  DatasetSpec spec_;
-  std::vector<std::int64_t> ends_ = {9};
-};
-
 TEST(ComputeStats, NamesTheStepThatIsNotFinite) {
-  try {
-    ComputeStats(NanDataset(), 0);
-    FAIL() << "accepted NaN";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kNumeric);
-    EXPECT_THAT(error.what(), testing::HasSubstr("'action' holds nan at step 4, element 1"));
-  }
+  FakeDataset dataset({9});
+  dataset.nan_step = 4;
+  EXPECT_THAT(MessageOf(ErrorCode::kNumeric, [&] { ComputeStats(dataset, 0); }),
+              testing::HasSubstr("'action' holds nan at step 4, element 1"));
 }
 
 }  // namespace

@@ -13,16 +13,14 @@
 #include <thread>
 #include <vector>
 
+#include "support/images.h"
+
 namespace dp_bench::media {
 namespace {
 
 constexpr Colour kWhite = {255, 255, 255};
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kFar = 1e300;
-
-int RedOf(const RgbImage& image, int x, int y) {
-  return image.pixels[static_cast<std::size_t>(3 * (y * image.width + x))];
-}
 
 int CountDrawn(const RgbImage& image) {
   return static_cast<int>(image.pixels.size()) -
@@ -42,17 +40,17 @@ TEST(Drawing, ABorderLeavesTheInsideAlone) {
   RgbImage image(8, 6);
   DrawBorder(2, kWhite, &image);
   EXPECT_EQ(CountDrawn(image), 3 * (8 * 6 - 4 * 2));
-  EXPECT_EQ(RedOf(image, 2, 2), 0);
+  EXPECT_EQ(RedAt(image, 2, 2), 0);
 }
 
 TEST(Drawing, ALineCoversItsPixelsAndNoOthers) {
   RgbImage image(16, 8);
   DrawPolyline(std::array<ImagePoint, 2>{{{4.0, 3.0}, {10.0, 3.0}}}, 2.0, kWhite, 1.0, &image);
-  EXPECT_EQ(RedOf(image, 7, 2), 255);
-  EXPECT_EQ(RedOf(image, 7, 3), 255);
+  EXPECT_EQ(RedAt(image, 7, 2), 255);
+  EXPECT_EQ(RedAt(image, 7, 3), 255);
   for (const auto& [x, y] :
        {std::array{7, 0}, std::array{7, 5}, std::array{1, 3}, std::array{13, 3}}) {
-    EXPECT_EQ(RedOf(image, x, y), 0) << x << ", " << y;
+    EXPECT_EQ(RedAt(image, x, y), 0) << x << ", " << y;
   }
 }
 
@@ -60,8 +58,8 @@ TEST(Drawing, JointsAreAsOpaqueAsTheRest) {
   RgbImage image(32, 8);
   const std::array<ImagePoint, 4> points = {{{2, 4}, {10, 4}, {20, 4}, {30, 4}}};
   DrawPolyline(points, 4.0, kWhite, 0.5, &image);
-  for (int x = 4; x < 28; ++x) EXPECT_EQ(RedOf(image, x, 4), RedOf(image, 6, 4)) << x;
-  EXPECT_NEAR(RedOf(image, 6, 4), 128, 1);
+  for (int x = 4; x < 28; ++x) EXPECT_EQ(RedAt(image, x, 4), RedAt(image, 6, 4)) << x;
+  EXPECT_NEAR(RedAt(image, 6, 4), 128, 1);
 }
 
 TEST(Drawing, LinesAndDiscsAreCutAtTheBorders) {
@@ -83,9 +81,9 @@ TEST(Drawing, WhatIsNotFiniteInterruptsALine) {
   RgbImage image(32, 8);
   const std::array<ImagePoint, 5> points = {{{2, 4}, {8, 4}, {kNan, 4}, {20, 4}, {26, 4}}};
   DrawPolyline(points, 2.0, kWhite, 1.0, &image);
-  EXPECT_EQ(RedOf(image, 5, 4), 255);
-  EXPECT_EQ(RedOf(image, 14, 4), 0);
-  EXPECT_EQ(RedOf(image, 23, 4), 255);
+  EXPECT_EQ(RedAt(image, 5, 4), 255);
+  EXPECT_EQ(RedAt(image, 14, 4), 0);
+  EXPECT_EQ(RedAt(image, 23, 4), 255);
 
   RgbImage empty(8, 8);
   DrawDisc({kNan, 4.0}, 4.0, kWhite, 1.0, &empty);
@@ -98,17 +96,17 @@ TEST(Drawing, APointThatIsVeryFarAwayInterruptsALine) {
   RgbImage image(32, 8);
   const std::array<ImagePoint, 4> points = {{{2, 4}, {8, 4}, {kFar, 4}, {-9e5, 4}}};
   DrawPolyline(points, 2.0, kWhite, 1.0, &image);
-  EXPECT_EQ(RedOf(image, 5, 4), 255);
-  EXPECT_EQ(RedOf(image, 14, 4), 0);
+  EXPECT_EQ(RedAt(image, 5, 4), 255);
+  EXPECT_EQ(RedAt(image, 14, 4), 0);
   DrawPolyline(std::array<ImagePoint, 2>{{{-9e5, 4}, {9e5, 4}}}, 2.0, kWhite, 1.0, &image);
-  EXPECT_EQ(RedOf(image, 14, 4), 255);
+  EXPECT_EQ(RedAt(image, 14, 4), 255);
 }
 
 TEST(Drawing, OneAndTheSamePointTwiceIsADot) {
   RgbImage image(8, 8);
   DrawPolyline(std::array<ImagePoint, 2>{{{4, 4}, {4, 4}}}, 4.0, kWhite, 1.0, &image);
-  EXPECT_EQ(RedOf(image, 4, 4), 255);
-  EXPECT_EQ(RedOf(image, 0, 4), 0);
+  EXPECT_EQ(RedAt(image, 4, 4), 255);
+  EXPECT_EQ(RedAt(image, 0, 4), 0);
 }
 
 TEST(Drawing, ADiscCoversItsArea) {
@@ -116,7 +114,7 @@ TEST(Drawing, ADiscCoversItsArea) {
   DrawDisc({16.3, 15.8}, 10.0, kWhite, 1.0, &image);
   double area = 0.0;  // [px]
   for (int y = 0; y < 32; ++y) {
-    for (int x = 0; x < 32; ++x) area += RedOf(image, x, y) / 255.0;
+    for (int x = 0; x < 32; ++x) area += RedAt(image, x, y) / 255.0;
   }
   EXPECT_NEAR(area, 100.0 * std::numbers::pi, 3.0);
 }
@@ -137,8 +135,8 @@ TEST(Drawing, ACaptionIsCutAtTheBorders) {
   }
   RgbImage image(12, 10);
   DrawCaption("step 120", -3, 6, 12, {9, 9, 9}, &image);
-  EXPECT_EQ(RedOf(image, 5, 5), 0) << "above the bar";
-  EXPECT_EQ(RedOf(image, 0, 6), 9) << "the bar";
+  EXPECT_EQ(RedAt(image, 5, 5), 0) << "above the bar";
+  EXPECT_EQ(RedAt(image, 0, 6), 9) << "the bar";
 }
 
 TEST(Drawing, TheBarOfACaptionIsAsWideAsItsText) {
@@ -146,7 +144,7 @@ TEST(Drawing, TheBarOfACaptionIsAsWideAsItsText) {
     RgbImage image(200, 12);
     DrawCaption(text, 0, 0, 12, {9, 9, 9}, &image);
     int n = 0;
-    while (n < image.width && RedOf(image, n, 0) == 9) ++n;
+    while (n < image.width && RedAt(image, n, 0) == 9) ++n;
     return n;
   };
   EXPECT_EQ(width(""), 6);
@@ -159,8 +157,8 @@ TEST(Drawing, ACaptionFitsIntoItsBar) {
   for (int height = 11; height <= 60; ++height) {
     const RgbImage alone = Caption("Agjpqy0", height);
     for (int x = 0; x < alone.width; ++x) {
-      EXPECT_EQ(RedOf(alone, x, 0), 0) << height;
-      EXPECT_EQ(RedOf(alone, x, height - 1), 0) << height;
+      EXPECT_EQ(RedAt(alone, x, 0), 0) << height;
+      EXPECT_EQ(RedAt(alone, x, height - 1), 0) << height;
     }
   }
 }

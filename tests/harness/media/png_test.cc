@@ -7,8 +7,8 @@
 
 #include "core/atomic_file.h"
 #include "dp_bench/error.h"
-#include "media/video_frames.h"
 #include "support/error_of.h"
+#include "support/images.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench::media {
@@ -21,9 +21,7 @@ TEST(Png, HoldsTheImageWithoutLoss) {
     image.pixels[i] = static_cast<std::uint8_t>(i * i + i / 7);
   }
   WritePng(scratch.path() / "a.png", image);
-  VideoReader reader(scratch.path() / "a.png");
-  RgbImage found(1, 1);
-  ASSERT_TRUE(reader.Read(&found));
+  const RgbImage found = FramesOf(scratch.path() / "a.png").at(0);
   EXPECT_EQ(found.width, 37);
   EXPECT_EQ(found.height, 21);
   EXPECT_EQ(found.pixels, image.pixels);
@@ -43,9 +41,7 @@ TEST(Png, AnImageThatFillsManyChunksIsWhole) {
   const ScratchFolder scratch;
   WritePng(scratch.path() / "a.png", image);
   EXPECT_EQ(core::ReadTextFile(scratch.path() / "a.png", 1U << 20), file);
-  VideoReader reader(scratch.path() / "a.png");
-  RgbImage found(1, 1);
-  ASSERT_TRUE(reader.Read(&found));
+  const RgbImage found = FramesOf(scratch.path() / "a.png").at(0);
   EXPECT_EQ(found.pixels, image.pixels);
 }
 

@@ -6,11 +6,10 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "core/temporary_folder.h"
 #include "support/error_of.h"
 
@@ -150,32 +149,25 @@ TEST(VideoFrames, AfterAnErrorOtherFramesCanBeRead) {
   EXPECT_EQ(GreyAt(&frames, 3 / 7.0), wanted);
 }
 
-// libav would allocate an index of them.
-TEST(VideoFrames, MoreSamplesThanBytesAreRefused) {
+// The error of a file in which a table makes this claim, after version and flags.
+std::string RefusalOfClaim(const char* table, std::string_view claim) {
   const core::TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "bomb.mp4";
-  std::ifstream stream(PathOf(kFiles[1]), std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const std::size_t table = text.find("stsz");
-  ASSERT_NE(table, std::string::npos);
-  // version and flags, then the size of all samples, then their number
-  const std::string claim("\0\0\0\1\x10\0\0\0", 8);
-  text.replace(table + 8, claim.size(), claim);
-  std::ofstream(path, std::ios::binary) << text;
-  EXPECT_THAT(MessageOf(ErrorCode::kMedia, [&] { const VideoFrames frames(path, 32, 24); }),
+  std::string text = core::ReadTextFile(PathOf(kFiles[1]), 1U << 20);
+  text.replace(text.find(table) + 8, claim.size(), claim);
+  core::WriteNewFile(path, text);
+  return MessageOf(ErrorCode::kMedia, [&] { const VideoFrames frames(path, 32, 24); });
+}
+
+// libav would allocate an index of them.
+TEST(VideoFrames, MoreSamplesThanBytesAreRefused) {
+  // the size of all samples, then their number
+  EXPECT_THAT(RefusalOfClaim("stsz", {"\0\0\0\1\x10\0\0\0", 8}),
               AllOf(HasSubstr("bomb.mp4"), HasSubstr("268435456 samples in")));
 }
 
 TEST(VideoFrames, MoreEntriesThanFitIntoATableAreRefused) {
-  const core::TemporaryFolder folder;
-  const std::filesystem::path path = folder.path() / "bomb.mp4";
-  std::ifstream stream(PathOf(kFiles[1]), std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const std::size_t table = text.find("stss");
-  ASSERT_NE(table, std::string::npos);
-  text.replace(table + 8, 4, std::string("\x10\0\0\0", 4));  // after version and flags
-  std::ofstream(path, std::ios::binary) << text;
-  EXPECT_THAT(MessageOf(ErrorCode::kMedia, [&] { const VideoFrames frames(path, 32, 24); }),
+  EXPECT_THAT(RefusalOfClaim("stss", {"\x10\0\0\0", 4}),
               AllOf(HasSubstr("bomb.mp4"), HasSubstr("268435456 entries of 'stss'")));
 }
 

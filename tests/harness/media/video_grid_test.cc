@@ -10,8 +10,8 @@
 
 #include "core/atomic_file.h"
 #include "media/video_encoder.h"
-#include "media/video_frames.h"
 #include "support/error_of.h"
+#include "support/images.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench::media {
@@ -29,18 +29,6 @@ void WriteVideo(const fs::path& path, int n_frames, std::uint8_t grey) {
   std::ranges::fill(frame.pixels, grey);
   for (int i = 0; i < n_frames; ++i) encoder.Write(frame);
   encoder.Finish();
-}
-
-std::vector<RgbImage> Frames(const fs::path& path) {
-  VideoReader reader(path);
-  RgbImage frame(reader.width(), reader.height());
-  std::vector<RgbImage> frames;
-  while (reader.Read(&frame)) frames.push_back(frame);
-  return frames;
-}
-
-int RedAt(const RgbImage& image, int x, int y) {
-  return image.pixels[static_cast<std::size_t>(3 * (y * image.width + x))];
 }
 
 // Of the tile that begins at this column.
@@ -70,7 +58,7 @@ class VideoGrid : public testing::Test {
 TEST_F(VideoGrid, ShowsEachVideoInItsPlaceUntilTheLastEnds) {
   WriteVideoGrid({{.path = path("dark")}, {.path = path("grey")}, {.path = path("bright")}},
                  path("grid"), {.n_columns = 2, .crf = 0});
-  const std::vector<RgbImage> frames = Frames(path("grid"));
+  const std::vector<RgbImage> frames = FramesOf(path("grid"));
   ASSERT_EQ(frames.size(), 6U);
   EXPECT_EQ(frames[0].width, 2 * kTile);
   EXPECT_EQ(frames[0].height, 2 * kTile);
@@ -84,13 +72,13 @@ TEST_F(VideoGrid, ShowsEachVideoInItsPlaceUntilTheLastEnds) {
 
 TEST_F(VideoGrid, SlowMotionShowsEachImageSeveralTimes) {
   WriteVideoGrid({{.path = path("dark"), .n_repeats = 3}}, path("slow"));
-  EXPECT_EQ(Frames(path("slow")).size(), 12U);
+  EXPECT_EQ(FramesOf(path("slow")).size(), 12U);
 }
 
 TEST_F(VideoGrid, TheLineAndTheCaptionAreDrawn) {
   WriteVideoGrid({{.path = path("dark"), .frame_colour = {250, 250, 250}, .caption = "8"}},
                  path("grid"), {.crf = 0});
-  const RgbImage frame = Frames(path("grid")).front();
+  const RgbImage frame = FramesOf(path("grid")).front();
   EXPECT_GT(RedAt(frame, 1, kTile / 2), 200);
   int brightest = 0;  // of the digit, where the video is dark
   for (int y = 3; y < 13; ++y) {
@@ -102,7 +90,7 @@ TEST_F(VideoGrid, TheLineAndTheCaptionAreDrawn) {
 TEST_F(VideoGrid, ANameThatEndsInGifGivesAGif) {
   WriteVideoGrid({{.path = path("grey")}, {.path = path("bright")}}, folder() / "grid.gif");
   EXPECT_EQ(core::ReadTextFile(folder() / "grid.gif", 1U << 20).substr(0, 6), "GIF89a");
-  const std::vector<RgbImage> frames = Frames(folder() / "grid.gif");
+  const std::vector<RgbImage> frames = FramesOf(folder() / "grid.gif");
   ASSERT_GE(frames.size(), 1U);
   EXPECT_EQ(frames[0].width, 2 * kTile);
   // the fixed colours give others on average

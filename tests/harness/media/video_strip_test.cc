@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "media/video_encoder.h"
-#include "media/video_frames.h"
 #include "media/video_grid.h"
 #include "support/error_of.h"
+#include "support/images.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench::media {
@@ -68,11 +68,9 @@ TEST(VideoStrips, HaveARowForEachVideoAsWideAsTheWidest) {
   const fs::path image = scratch.path() / "strips.png";
   WriteVideoStrips({{.path = scratch.path() / "long.mp4"}, {.path = scratch.path() / "short.mp4"}},
                    image, {.n_columns = 3});
-  VideoReader reader(image);
-  ASSERT_EQ(reader.width(), 3 * kWidth);
-  ASSERT_EQ(reader.height(), 2 * kHeight);
-  RgbImage rows(reader.width(), reader.height());
-  ASSERT_TRUE(reader.Read(&rows));
+  RgbImage rows = FramesOf(image).at(0);
+  ASSERT_EQ(rows.width, 3 * kWidth);
+  ASSERT_EQ(rows.height, 2 * kHeight);
   EXPECT_THAT(FramesIn(rows), testing::ElementsAre(0, 4, 8));
   rows.pixels.erase(rows.pixels.begin(), rows.pixels.begin() + 3 * 3 * kWidth * kHeight);
   EXPECT_THAT(FramesIn(rows), testing::ElementsAre(0, 1, 0)) << "a short video leaves black";

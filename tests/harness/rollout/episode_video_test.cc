@@ -6,9 +6,9 @@
 
 #include "core/atomic_file.h"
 #include "harness/rollout/fixture.h"
-#include "media/video_frames.h"
 #include "media/video_overlay.h"
 #include "run/safetensors.h"
+#include "support/images.h"
 #include "support/record_hash.h"
 
 namespace dp_bench::rollout {
@@ -78,11 +78,7 @@ class EpisodeVideoTest : public RolloutTest {
   std::string NotesBytes() const { return core::ReadTextFile(NotesFile(), 1U << 20); }
 
   std::vector<RgbImage> Frames() const {
-    media::VideoReader reader(scratch_.path() / "media/test_100000.mp4");
-    std::vector<RgbImage> frames;
-    RgbImage frame(1, 1);
-    while (reader.Read(&frame)) frames.push_back(frame);
-    return frames;
+    return FramesOf(scratch_.path() / "media/test_100000.mp4");
   }
 
   std::vector<float> ExecutedActions() const {
@@ -225,11 +221,8 @@ TEST(VideoOverlay, DrawsAtTheMarksAndInTheCaption) {
 TEST(VideoOverlay, TheCaptionFitsIntoVideosOf96Pixels) {
   RgbImage frame(96, 96);
   media::DrawOverlay({.step = 300, .score = 0.53}, &frame);
-  const auto red_at = [&](int x, int y) {
-    return frame.pixels[static_cast<std::size_t>(3 * (y * 96 + x))];
-  };
-  EXPECT_GT(red_at(80, 95), 0) << "the bar";
-  for (int y = 80; y < 96; ++y) EXPECT_EQ(red_at(95, y), 0) << y;
+  EXPECT_GT(RedAt(frame, 80, 95), 0) << "the bar";
+  for (int y = 80; y < 96; ++y) EXPECT_EQ(RedAt(frame, 95, y), 0) << y;
 }
 
 TEST(VideoOverlay, SuccessIsAGreenFrame) {

@@ -8,7 +8,7 @@
 
 #include "core/utf8.h"
 #include "harness/rollout/fixture.h"
-#include "media/video_frames.h"
+#include "support/images.h"
 #include "support/record_hash.h"
 
 namespace dp_bench::rollout {
@@ -194,12 +194,8 @@ class VideoOfRolloutTest : public FailureTest {
     config_.video_height = 32;
   }
 
-  int CountFrames(const std::string& video) const {
-    media::VideoReader reader(scratch_.path() / video);
-    RgbImage frame(1, 1);
-    int n_frames = 0;
-    while (reader.Read(&frame)) ++n_frames;
-    return n_frames;
+  std::size_t CountFrames(const std::string& video) const {
+    return FramesOf(scratch_.path() / video).size();
   }
 };
 
@@ -209,8 +205,8 @@ TEST_F(VideoOfRolloutTest, VideosOfTheFirstEpisodesOfEachSplitHaveOneFrameMoreTh
   EXPECT_EQ(result.records[0].video, "media/train_0.mp4");
   EXPECT_EQ(result.records[1].video, "");
   EXPECT_EQ(result.records[2].video, "media/test_100000.mp4");
-  EXPECT_EQ(CountFrames("media/train_0.mp4"), 30 + 1);
-  EXPECT_EQ(CountFrames("media/test_100000.mp4"), 13 + 1);
+  EXPECT_EQ(CountFrames("media/train_0.mp4"), 30U + 1U);
+  EXPECT_EQ(CountFrames("media/test_100000.mp4"), 13U + 1U);
   EXPECT_EQ(world_.n_rendered, 31 + 14);
 }
 
@@ -223,7 +219,7 @@ TEST_F(VideoOfRolloutTest, RecordingAVideoChangesNoOutcome) {
 TEST_F(VideoOfRolloutTest, FailedEpisodeKeepsTheVideoUpToTheFailure) {
   world_.fault_of = [](std::uint64_t) { return Fault::kThrowInStep; };
   const run::RunResult result = Run();
-  EXPECT_EQ(CountFrames(result.records[0].video), 5 + 1);
+  EXPECT_EQ(CountFrames(result.records[0].video), 5U + 1U);
 }
 
 TEST_F(VideoOfRolloutTest, EnvThatCannotDrawCostsTheVideoOnly) {

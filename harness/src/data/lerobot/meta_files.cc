@@ -181,26 +181,22 @@ void AddStatistics(const WrittenDataset& dataset, const std::string& feature, Pa
   for (const WrittenEpisode& episode : dataset.episodes) {
     counts.push_back(episode.statistics.at(feature).count);
   }
-  table->AddIntegerLists(prefix + "count", counts, 1);
+  table->AddIntegerLists(prefix + "count", counts);
 }
 
 void AddVideos(const WrittenDataset& dataset, const std::string& camera, ParquetTable* table) {
-  std::vector<std::int64_t> chunks;
-  std::vector<std::int64_t> files;
-  std::vector<double> begins;
-  std::vector<double> ends;
+  std::map<std::string, std::vector<std::int64_t>> numbers;
+  std::map<std::string, std::vector<double>> times;
   for (const WrittenEpisode& episode : dataset.episodes) {
     const VideoPlace& video = episode.videos.at(camera);
-    chunks.push_back(video.file.chunk);
-    files.push_back(video.file.file);
-    begins.push_back(video.from_timestamp);
-    ends.push_back(video.to_timestamp);
+    numbers["chunk_index"].push_back(video.file.chunk);
+    numbers["file_index"].push_back(video.file.file);
+    times["from_timestamp"].push_back(video.from_timestamp);
+    times["to_timestamp"].push_back(video.to_timestamp);
   }
   const std::string prefix = "videos/" + camera + "/";
-  table->AddIntegers(prefix + "chunk_index", chunks);
-  table->AddIntegers(prefix + "file_index", files);
-  table->AddDoubles(prefix + "from_timestamp", begins);
-  table->AddDoubles(prefix + "to_timestamp", ends);
+  for (const auto& [name, values] : numbers) table->AddIntegers(prefix + name, values);
+  for (const auto& [name, values] : times) table->AddDoubles(prefix + name, values);
 }
 
 void WriteEpisodesV30(const fs::path& path, const WrittenDataset& dataset) {

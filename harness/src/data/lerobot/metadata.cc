@@ -62,8 +62,9 @@ using Names = std::vector<std::string>;
 
 // A list of names, or a map from name to index; empty if it is neither.
 Names ParseNameList(const OrderedJson& names) {
-  const auto is_text = [](const OrderedJson& name) { return name.is_string(); };
-  if (names.is_array() && std::ranges::all_of(names, is_text)) return names.get<Names>();
+  if (names.is_array() && std::ranges::all_of(names, &OrderedJson::is_string)) {
+    return names.get<Names>();
+  }
   if (!names.is_object()) return {};
   Names channels(names.size());
   for (const auto& [name, index] : names.items()) {

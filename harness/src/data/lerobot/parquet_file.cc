@@ -261,34 +261,42 @@ bool ParquetFile::HasColumn(const std::string& column) const {
   return reader_->metadata().schema()->group_node()->FieldIndex(column) >= 0;
 }
 
+// Calls use(where, chunk) for the rows of a column, as the chunks that Arrow made of them.
+template <class Use>
+void ParquetFile::ForEachChunk(const std::string& column, const Rows& rows, const Use& use) {
+  const std::string where = fmt::format("{}: column '{}'", path_.string(), column);
+  ReadErrors(where).Guard([&] {
+    for (const std::shared_ptr<arrow::Array>& chunk : reader_->Read(where, column, rows)) {
+      use(where, chunk);
+    }
+  });
+}
+
 template <class T>
 std::vector<T> ParquetFile::ReadNumbers(const std::string& column, const Rows& rows,
                                         std::int64_t n_per_row) {
-  const std::string where = fmt::format("{}: column '{}'", path_.string(), column);
-  return ReadErrors(where).Guard([&] {
-    std::vector<T> numbers;
-    for (const std::shared_ptr<arrow::Array>& chunk : reader_->Read(where, column, rows)) {
-      const std::shared_ptr<arrow::Array> values = FlattenLists(where, chunk);
-      if (values->length() != chunk->length() * n_per_row) {
-        throw DataError("{}: {} rows have {} values, expected {} per row", where, chunk->length(),
-                        values->length(), n_per_row);
-      }
-      if constexpr (std::is_same_v<T, float>) {
-        using namespace arrow;
-        const auto inexact = FindInexact<Int32Array, Int64Array, UInt32Array, UInt64Array>(*values);
-        if (inexact) {
-          const std::int64_t row = rows.first + (std::ssize(numbers) + *inexact) / n_per_row;
-          reader::RefuseInexact(fmt::format("{}, row {}", where, row),
-                                ReadErrors(where).Check(values->GetScalar(*inexact))->ToString());
-        }
-      }
-      if (!TryAppendNumbers(*values, &numbers)) {
-        throw DataError("{}: expected {}, found {}", where,
-                        std::floating_point<T> ? "numbers" : "integers", chunk->type()->ToString());
+  std::vector<T> numbers;
+  ForEachChunk(column, rows, [&](const std::string& where, const auto& chunk) {
+    const std::shared_ptr<arrow::Array> values = FlattenLists(where, chunk);
+    if (values->length() != chunk->length() * n_per_row) {
+      throw DataError("{}: {} rows have {} values, expected {} per row", where, chunk->length(),
+                      values->length(), n_per_row);
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      using namespace arrow;
+      const auto inexact = FindInexact<Int32Array, Int64Array, UInt32Array, UInt64Array>(*values);
+      if (inexact) {
+        const std::int64_t row = rows.first + (std::ssize(numbers) + *inexact) / n_per_row;
+        reader::RefuseInexact(fmt::format("{}, row {}", where, row),
+                              ReadErrors(where).Check(values->GetScalar(*inexact))->ToString());
       }
     }
-    return numbers;
+    if (!TryAppendNumbers(*values, &numbers)) {
+      throw DataError("{}: expected {}, found {}", where,
+                      std::floating_point<T> ? "numbers" : "integers", chunk->type()->ToString());
+    }
   });
+  return numbers;
 }
 
 template std::vector<float> ParquetFile::ReadNumbers(const std::string&, const Rows&, std::int64_t);
@@ -298,41 +306,32 @@ template std::vector<std::int64_t> ParquetFile::ReadNumbers(const std::string&, 
                                                             std::int64_t);
 
 std::vector<std::string> ParquetFile::ReadTexts(const std::string& column) {
-  const std::string where = fmt::format("{}: column '{}'", path_.string(), column);
-  return ReadErrors(where).Guard([&] {
-    std::vector<std::string> texts;
-    for (const std::shared_ptr<arrow::Array>& chunk :
-         reader_->Read(where, column, {0, num_rows()})) {
-      if (TryAppendTexts(*chunk, &texts)) continue;
-      throw DataError("{}: expected texts without nulls, found {}", where,
-                      chunk->type()->ToString());
-    }
-    return texts;
+  std::vector<std::string> texts;
+  ForEachChunk(column, {0, num_rows()}, [&](const std::string& where, const auto& chunk) {
+    if (TryAppendTexts(*chunk, &texts)) return;
+    throw DataError("{}: expected texts without nulls, found {}", where, chunk->type()->ToString());
   });
+  return texts;
 }
 
 std::vector<std::vector<std::string>> ParquetFile::ReadTextLists(const std::string& column) {
-  const std::string where = fmt::format("{}: column '{}'", path_.string(), column);
-  return ReadErrors(where).Guard([&] {
-    std::vector<std::vector<std::string>> lists;
-    const auto append = [&](const auto& array) {
-      for (std::int64_t i = 0; i < array.length(); ++i) {
-        if (!TryAppendTexts(*array.value_slice(i), &lists.emplace_back())) return false;
-      }
-      return array.null_count() == 0;
-    };
-    for (const std::shared_ptr<arrow::Array>& chunk :
-         reader_->Read(where, column, {0, num_rows()})) {
-      const arrow::Type::type type = chunk->type_id();
-      const bool is_text = type == arrow::Type::LIST
-                               ? append(static_cast<const arrow::ListArray&>(*chunk))
-                               : type == arrow::Type::LARGE_LIST &&
-                                     append(static_cast<const arrow::LargeListArray&>(*chunk));
-      if (is_text) continue;
-      throw DataError("{}: expected lists of texts, found {}", where, chunk->type()->ToString());
+  std::vector<std::vector<std::string>> lists;
+  const auto append = [&](const auto& array) {
+    for (std::int64_t i = 0; i < array.length(); ++i) {
+      if (!TryAppendTexts(*array.value_slice(i), &lists.emplace_back())) return false;
     }
-    return lists;
+    return array.null_count() == 0;
+  };
+  ForEachChunk(column, {0, num_rows()}, [&](const std::string& where, const auto& chunk) {
+    const arrow::Type::type type = chunk->type_id();
+    const bool is_text = type == arrow::Type::LIST
+                             ? append(static_cast<const arrow::ListArray&>(*chunk))
+                             : type == arrow::Type::LARGE_LIST &&
+                                   append(static_cast<const arrow::LargeListArray&>(*chunk));
+    if (is_text) return;
+    throw DataError("{}: expected lists of texts, found {}", where, chunk->type()->ToString());
   });
+  return lists;
 }
 
 struct ParquetTable::Content {
@@ -395,10 +394,8 @@ void ParquetTable::AddDoubleLists(const std::string& name, std::span<const doubl
   content_->Add(name, MakeLists(name, numbers, n_per_row));
 }
 
-void ParquetTable::AddIntegerLists(const std::string& name, std::span<const std::int64_t> values,
-                                   std::size_t n_per_row) {
-  const auto numbers = MakeArray<arrow::Int64Builder>(name, values);
-  content_->Add(name, MakeLists(name, numbers, n_per_row));
+void ParquetTable::AddIntegerLists(const std::string& name, std::span<const std::int64_t> values) {
+  content_->Add(name, MakeLists(name, MakeArray<arrow::Int64Builder>(name, values), 1));
 }
 
 void ParquetTable::AddImages(const std::string& name, std::span<const std::string> files,

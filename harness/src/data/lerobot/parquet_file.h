@@ -51,6 +51,9 @@ class ParquetFile {
   friend class ParquetTable;
   struct Reader;
 
+  template <class Use>
+  void ForEachChunk(const std::string& column, const Rows& rows, const Use& use);
+
   std::filesystem::path path_;
   std::shared_ptr<Reader> reader_;  // shared with copies of columns
 };
@@ -95,8 +98,8 @@ class ParquetTable {
   /// Lists of `n_per_row` numbers, each in `n_nested` more lists of one element.
   void AddDoubleLists(const std::string& name, std::span<const double> values,
                       std::size_t n_per_row, int n_nested);
-  void AddIntegerLists(const std::string& name, std::span<const std::int64_t> values,
-                       std::size_t n_per_row);
+  /// Lists of one number.
+  void AddIntegerLists(const std::string& name, std::span<const std::int64_t> values);
   /// A file of an image per row, and its name.
   void AddImages(const std::string& name, std::span<const std::string> files,
                  std::span<const std::string> names);

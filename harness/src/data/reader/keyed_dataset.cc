@@ -160,15 +160,6 @@ void KeyedDataset::DoRead(int index, std::int64_t begin, std::int64_t end,
   }
 }
 
-std::vector<std::string> KeyedDataset::PartOf(int key, std::span<const std::string> names) const {
-  const KeySpec& spec = spec_.keys.at(static_cast<std::size_t>(key));
-  const Held& held = held_.at(static_cast<std::size_t>(key));
-  if (spec.type != KeyType::kLowDim || names.size() * sizeof(float) != held.step_bytes) return {};
-  const auto part =
-      names.subspan(held.offset / sizeof(float), static_cast<std::size_t>(spec.NumElements()));
-  return {part.begin(), part.end()};
-}
-
 void TellUser(std::string_view message) { core::LogInfo(message); }
 void WarnUser(std::string_view message) { core::LogWarning(message); }
 

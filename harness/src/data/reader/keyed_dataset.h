@@ -125,8 +125,19 @@ class KeyedDataset : public Dataset {
 
   void DoRead(int key, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const final;
 
-  /// The names of the numbers of a key, of those of its source; none if they are not as many.
-  std::vector<std::string> PartOf(int key, std::span<const std::string> names) const;
+  /// What a key takes of `all`, a name or another value for each number of its source; none if they
+  /// are not as many.
+  template <class T>
+  std::vector<T> PartOf(int key, const std::vector<T>& all) const {
+    const KeySpec& spec = spec_.keys.at(static_cast<std::size_t>(key));
+    const Held& held = held_.at(static_cast<std::size_t>(key));
+    if (spec.type != KeyType::kLowDim || all.size() * sizeof(float) != held.step_bytes) return {};
+    std::vector<T> part;
+    for (const std::size_t channel : held.channels) part.push_back(all[channel]);
+    if (!part.empty()) return part;
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(held.offset / sizeof(float));
+    return {begin, begin + spec.NumElements()};
+  }
 
   std::int64_t n_steps() const { return ends_.back(); }
   std::int64_t BeginOf(std::size_t episode) const { return episode == 0 ? 0 : ends_[episode - 1]; }

@@ -25,35 +25,30 @@ template <class... T>
   throw DataError("{}: {}", file, fmt::format(what, std::forward<T>(values)...));
 }
 
-// Offsets of the 16-byte header of c-blosc (README_CHUNK_FORMAT.rst of c-blosc 1.21).
+// The header of c-blosc (README_CHUNK_FORMAT.rst of c-blosc 1.21), little-endian, as this machine.
 struct BloscHeader {
-  std::uint8_t typesize;    // byte 3
-  std::uint32_t nbytes;     // byte 4: decoded size
-  std::uint32_t blocksize;  // byte 8
-  std::uint32_t cbytes;     // byte 12: compressed size, header included
-
-  explicit BloscHeader(std::span<const std::byte> bytes)
-      : typesize(static_cast<std::uint8_t>(bytes[3])),
-        nbytes(Read32(bytes, 4)),
-        blocksize(Read32(bytes, 8)),
-        cbytes(Read32(bytes, 12)) {}
-
- private:
-  static std::uint32_t Read32(std::span<const std::byte> bytes, std::size_t offset) {
-    std::uint32_t value = 0;
-    for (std::size_t i = 4; i-- > 0;) {
-      value = value << 8 | static_cast<std::uint32_t>(bytes[offset + i]);
-    }
-    return value;
-  }
+  std::uint8_t version;
+  std::uint8_t version_of_codec;
+  std::uint8_t flags;
+  std::uint8_t typesize;
+  std::uint32_t nbytes;  // decoded size
+  std::uint32_t blocksize;
+  std::uint32_t cbytes;  // compressed size, header included
 };
+static_assert(sizeof(BloscHeader) == BLOSC_MIN_HEADER_LENGTH);
+
+BloscHeader ReadBloscHeader(std::span<const std::byte> bytes) {
+  BloscHeader header = {};
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  return header;
+}
 
 void CheckBloscHeader(std::span<const std::byte> header, std::uint64_t file_bytes,
                       std::int64_t chunk_bytes, const std::string& file) {
   if (header.size() < BLOSC_MIN_HEADER_LENGTH) {
     Fail(file, "has {} bytes; a blosc header has {}", header.size(), BLOSC_MIN_HEADER_LENGTH);
   }
-  const BloscHeader blosc(header);
+  const BloscHeader blosc = ReadBloscHeader(header);
   if (blosc.nbytes != static_cast<std::uint64_t>(chunk_bytes)) {
     Fail(file, "byte 4: the blosc header promises {} decoded bytes; the chunk has {}", blosc.nbytes,
          chunk_bytes);
@@ -164,8 +159,8 @@ std::size_t DecoderBytes(Compressor compressor, std::span<const std::byte> heade
   }
   constexpr std::size_t kMaxTypeSize = 255;
   const bool is_any = header.size() < BLOSC_MIN_HEADER_LENGTH;
-  const std::size_t block = is_any ? decoded : BloscHeader(header).blocksize;
-  const std::size_t type = is_any ? kMaxTypeSize : BloscHeader(header).typesize;
+  const std::size_t block = is_any ? decoded : ReadBloscHeader(header).blocksize;
+  const std::size_t type = is_any ? kMaxTypeSize : ReadBloscHeader(header).typesize;
   return kDecoderState + 3 * (block + 4 * type);
 }
 

@@ -41,8 +41,8 @@ class Fields {
   }
 
   const Json& Get(const char* field) const {
-    const auto found = json_.find(field);
-    if (found == json_.end()) Fail(field, "is missing");
+    const Json* found = Find(field);
+    if (found == nullptr) Fail(field, "is missing");
     return *found;
   }
 
@@ -87,39 +87,39 @@ class Fields {
   Json json_;
 };
 
+const Json& MemberOf(const Json& object, const char* member) {
+  static const Json kNothing;
+  if (!object.is_object()) return kNothing;
+  const auto found = object.find(member);
+  return found == object.end() ? kNothing : *found;
+}
+
 // The name of a codec: "zstd" of {"id": "zstd"}, "numcodecs.zstd" and {"name": "zstd"}.
 std::string CodecName(const Json& codec, const char* field) {
-  const Json* name = &codec;
-  if (codec.is_object()) {
-    const auto found = codec.find(field);
-    if (found == codec.end()) return "";
-    name = &*found;
-  }
-  if (!name->is_string()) return "";
-  const auto& text = name->get_ref<const std::string&>();
+  const Json& name = codec.is_object() ? MemberOf(codec, field) : codec;
+  if (!name.is_string()) return "";
+  const auto& text = name.get_ref<const std::string&>();
   constexpr std::string_view kRegistry = "numcodecs.";
   return text.starts_with(kRegistry) ? text.substr(kRegistry.size()) : text;
 }
 
-// Image files that media::ImageDecoder reads, by the ids of imagecodecs.
-bool IsImageCodec(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kImageCodecs = {
-      "imagecodecs_jpegxl", "imagecodecs_jpeg2k", "imagecodecs_jpeg", "imagecodecs_png"};
-  return std::ranges::find(kImageCodecs, name) != kImageCodecs.end();
-}
-
-std::optional<Compressor> FindCompressor(std::string_view name) {
-  if (name == "blosc") return Compressor::kBlosc;
-  if (name == "zlib" || name == "gzip") return Compressor::kZlib;
-  if (name == "zstd") return Compressor::kZstd;
-  if (IsImageCodec(name)) return Compressor::kImage;
-  return std::nullopt;
-}
+// Images are files that media::ImageDecoder reads, by the ids of imagecodecs.
+constexpr std::array<std::pair<std::string_view, Compressor>, 8> kCompressors = {
+    {{"blosc", Compressor::kBlosc},
+     {"zlib", Compressor::kZlib},
+     {"gzip", Compressor::kZlib},
+     {"zstd", Compressor::kZstd},
+     {"imagecodecs_jpegxl", Compressor::kImage},
+     {"imagecodecs_jpeg2k", Compressor::kImage},
+     {"imagecodecs_jpeg", Compressor::kImage},
+     {"imagecodecs_png", Compressor::kImage}}};
 
 Compressor ReadCompressor(const Fields& fields, const char* field, const Json& codec,
                           const char* name_field) {
   const std::string name = CodecName(codec, name_field);
-  if (const auto found = FindCompressor(name)) return *found;
+  for (const auto& [known, compressor] : kCompressors) {
+    if (name == known) return compressor;
+  }
   fields.Fail(field,
               "is {}; dp_bench decodes blosc, zstd, zlib, gzip and imagecodecs' png, jpeg, jpeg2k "
               "and jpegxl.{}",
@@ -202,13 +202,6 @@ char ReadSeparator(const Fields& fields, const char* field, const Json* separato
   if (separator == nullptr) return usual;
   if (*separator == "." || *separator == "/") return separator->get_ref<const std::string&>()[0];
   fields.Fail(field, "is {}; expected \".\" or \"/\"", core::ShortDump(*separator));
-}
-
-const Json& MemberOf(const Json& object, const char* member) {
-  static const Json kNothing;
-  if (!object.is_object()) return kNothing;
-  const auto found = object.find(member);
-  return found == object.end() ? kNothing : *found;
 }
 
 // Version 3: the codecs of a chunk or of a shard's index, in the order of encoding.
@@ -433,10 +426,9 @@ void ReadKeyAttributes(const Json& attributes, ZarrMetadata* metadata) {
   const Json& type = MemberOf(attributes, kTypeAttribute);
   if (type.is_string()) metadata->key_type = type.get<std::string>();
   const Json& channels = MemberOf(attributes, kChannelsAttribute);
-  const bool are_names = channels.is_array() && std::ranges::all_of(channels, [](const Json& name) {
-                           return name.is_string();
-                         });
-  if (are_names) metadata->channels = channels.get<std::vector<std::string>>();
+  if (channels.is_array() && std::ranges::all_of(channels, &Json::is_string)) {
+    metadata->channels = channels.get<std::vector<std::string>>();
+  }
 }
 
 std::string FormatZarrMetadata(const Shape& shape, const Shape& chunks, DType dtype) {

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kMaxFileBytes = 1 << 24;
 
-template <class Builder, class Value>
+template <class Value, class Builder = typename arrow::CTypeTraits<Value>::BuilderType>
 std::shared_ptr<arrow::Array> ArrayOf(const std::vector<std::optional<Value>>& values) {
   Builder builder;
   for (const auto& value : values) {
@@ -46,9 +46,8 @@ std::shared_ptr<arrow::Array> ListsOf(const std::vector<std::vector<float>>& lis
 
 // {bytes, path}, as Hugging Face's datasets store images.
 std::shared_ptr<arrow::Array> ImagesOf(const std::vector<std::optional<std::string>>& files) {
-  const auto bytes = ArrayOf<arrow::BinaryBuilder>(files);
-  const auto paths =
-      ArrayOf<arrow::StringBuilder>(std::vector<std::optional<std::string>>(files.size(), "a.png"));
+  const auto bytes = ArrayOf<std::string, arrow::BinaryBuilder>(files);
+  const auto paths = ArrayOf(std::vector<std::optional<std::string>>(files.size(), "a.png"));
   return arrow::StructArray::Make({bytes, paths}, std::vector<std::string>{"bytes", "path"})
       .ValueOrDie();
 }
@@ -89,33 +88,21 @@ class ParquetFileTest : public ::testing::Test {
 };
 
 TEST_F(ParquetFileTest, ReadsNumbersOfEveryType) {
-  using Integers = std::vector<std::optional<int>>;
-  const Integers three = {1, 2, 3};
-  for (const auto& column :
-       {ArrayOf<arrow::Int8Builder>(std::vector<std::optional<std::int8_t>>{1, 2, 3}),
-        ArrayOf<arrow::UInt16Builder>(std::vector<std::optional<std::uint16_t>>{1, 2, 3}),
-        ArrayOf<arrow::Int32Builder>(three),
-        ArrayOf<arrow::Int64Builder>(std::vector<std::optional<std::int64_t>>{1, 2, 3})}) {
+  for (const auto& column : {ArrayOf<std::int8_t>({1, 2, 3}), ArrayOf<std::uint16_t>({1, 2, 3}),
+                             ArrayOf<std::int32_t>({1, 2, 3}), ArrayOf<std::int64_t>({1, 2, 3})}) {
     EXPECT_THAT(ReadBack<std::int64_t>(column), ElementsAre(1, 2, 3));
     EXPECT_THAT(ReadBack<float>(column), ElementsAre(1.0F, 2.0F, 3.0F));
   }
-  EXPECT_THAT(
-      ReadBack<double>(ArrayOf<arrow::DoubleBuilder>(std::vector<std::optional<double>>{0.1, 2})),
-      ElementsAre(0.1, 2.0));
-  EXPECT_THAT(ReadBack<float>(
-                  ArrayOf<arrow::BooleanBuilder>(std::vector<std::optional<bool>>{true, false})),
-              ElementsAre(1.0F, 0.0F));
+  EXPECT_THAT(ReadBack<double>(ArrayOf<double>({0.1, 2})), ElementsAre(0.1, 2.0));
+  EXPECT_THAT(ReadBack<float>(ArrayOf<bool>({true, false})), ElementsAre(1.0F, 0.0F));
 }
 
 TEST_F(ParquetFileTest, IntegersThatFloat32WouldRoundNameTheirRow) {
-  const auto column = ArrayOf<arrow::Int64Builder>(
-      std::vector<std::optional<std::int64_t>>{1, 2, 16777216, 16777217, 3});
+  const auto column = ArrayOf<std::int64_t>({1, 2, 16777216, 16777217, 3});
   EXPECT_THAT(Refusal<float>(column),
               AllOf(HasSubstr("a.parquet: column 'a.b', row 3"), HasSubstr("found 16777217")));
   EXPECT_THAT(ReadBack<double>(column), ElementsAre(1, 2, 16777216, 16777217, 3));
-  EXPECT_THAT(
-      ReadBack<float>(ArrayOf<arrow::DoubleBuilder>(std::vector<std::optional<double>>{16777217})),
-      ElementsAre(16777216.0F));
+  EXPECT_THAT(ReadBack<float>(ArrayOf<double>({16777217})), ElementsAre(16777216.0F));
 }
 
 TEST_F(ParquetFileTest, ListsHaveTheSameLengthInEveryRow) {
@@ -126,22 +113,15 @@ TEST_F(ParquetFileTest, ListsHaveTheSameLengthInEveryRow) {
 }
 
 TEST_F(ParquetFileTest, NullsAndOtherTypesAreRefused) {
-  EXPECT_THAT(
-      Refusal<float>(ArrayOf<arrow::FloatBuilder>(std::vector<std::optional<float>>{1, {}})),
-      HasSubstr("1 values are null"));
-  EXPECT_THAT(
-      Refusal<std::int64_t>(ArrayOf<arrow::FloatBuilder>(std::vector<std::optional<float>>{1, 2})),
-      HasSubstr("expected integers, found float"));
-  EXPECT_THAT(Refusal<float>(
-                  ArrayOf<arrow::StringBuilder>(std::vector<std::optional<std::string>>{"1", "2"})),
+  EXPECT_THAT(Refusal<float>(ArrayOf<float>({1, {}})), HasSubstr("1 values are null"));
+  EXPECT_THAT(Refusal<std::int64_t>(ArrayOf<float>({1, 2})),
+              HasSubstr("expected integers, found float"));
+  EXPECT_THAT(Refusal<float>(ArrayOf<std::string>({"1", "2"})),
               HasSubstr("expected numbers, found string"));
 }
 
 TEST_F(ParquetFileTest, ReadsTexts) {
-  ParquetFile file(
-      Write(ArrayOf<arrow::StringBuilder>(std::vector<std::optional<std::string>>{"a", "", "c"}),
-            3),
-      kMaxFileBytes);
+  ParquetFile file(Write(ArrayOf<std::string>({"a", "", "c"}), 3), kMaxFileBytes);
   EXPECT_THAT(file.ReadTexts("a.b"), ElementsAre("a", "", "c"));
   EXPECT_TRUE(file.HasColumn("a.b"));
   EXPECT_FALSE(file.HasColumn("a"));
@@ -152,7 +132,7 @@ TEST_F(ParquetFileTest, ReadsTexts) {
 TEST_F(ParquetFileTest, AColumnThatNeedsMoreMemoryIsRefused) {
   std::vector<std::optional<double>> values(1 << 20);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) * 0.1;
-  const auto file = Write(ArrayOf<arrow::DoubleBuilder>(values), 1 << 20);
+  const auto file = Write(ArrayOf<double>(values), 1 << 20);
   EXPECT_EQ(ParquetFile(file, 64 << 20).ReadNumbers<double>("a.b").size(), values.size());
   EXPECT_THAT(
       MessageOf(ErrorCode::kData, [&] { ParquetFile(file, 1 << 20).ReadNumbers<double>("a.b"); }),

@@ -13,20 +13,33 @@
 namespace dp_bench::zarr {
 namespace {
 
-// Writes an array alone and loads it.
-template <class T, class Out>
-std::vector<Out> RoundTrip(const ArrayLayout& layout, const std::vector<T>& values, DType target,
-                           int n_threads = 2) {
+// Calls use(array) with an array that is alone in a folder.
+template <class T, class Use>
+void WithArray(const ArrayLayout& layout, const std::vector<T>& values, const Use& use) {
   const core::TemporaryFolder folder;
   ZarrFiles files;
   files.AddArray<T>("a", layout, values);
   files.WriteFolder(folder.path());
   const auto store = OpenStore(folder.path());
-  const ZarrArray array(*store, "a");
-  std::vector<Out> out(static_cast<std::size_t>(array.num_elements()));
-  array.Load(target, n_threads, std::as_writable_bytes(std::span(out)));
+  use(ZarrArray(*store, "a"));
+}
+
+// Writes an array and loads it.
+template <class T, class Out>
+std::vector<Out> RoundTrip(const ArrayLayout& layout, const std::vector<T>& values, DType target,
+                           int n_threads = 2) {
+  std::vector<Out> out(values.size());
+  WithArray(layout, values, [&](const ZarrArray& array) {
+    array.Load(target, n_threads, std::as_writable_bytes(std::span(out)));
+  });
   return out;
 }
+
+// Ways to cut an array of kCutShape into chunks.
+const Shape kCutShape = {5, 4, 6, 3};
+const std::vector<Shape> kCuts = {{5, 4, 6, 3}, {2, 4, 6, 3}, {2, 3, 6, 3},
+                                  {2, 3, 4, 2}, {1, 1, 1, 1}, {9, 9, 9, 9},
+                                  {5, 2, 6, 3}, {5, 4, 6, 2}, {3, 9, 6, 3}};
 
 TEST(RoundTrip, EveryBloscCodecShuffleAndLevel) {
   const std::vector<float> values = Count<float>(1000 * 7);
@@ -68,14 +81,11 @@ TEST(RoundTrip, EveryDTypeThroughEveryFamilyOfCodecs) {
 }
 
 TEST(RoundTrip, ChunksMayCutEveryAxis) {
-  const Shape shape = {5, 4, 6, 3};
-  const std::vector<float> values = Count<float>(NumElements(shape));
-  for (const Shape& chunks : {Shape{5, 4, 6, 3}, Shape{2, 4, 6, 3}, Shape{2, 3, 6, 3},
-                              Shape{2, 3, 4, 2}, Shape{1, 1, 1, 1}, Shape{9, 9, 9, 9},
-                              Shape{5, 2, 6, 3}, Shape{5, 4, 6, 2}, Shape{3, 9, 6, 3}}) {
+  const std::vector<float> values = Count<float>(NumElements(kCutShape));
+  for (const Shape& chunks : kCuts) {
     for (const char separator : {'.', '/'}) {
       for (const int n_threads : {1, 4}) {
-        const ArrayLayout layout{shape, chunks, Zstd(), separator};
+        const ArrayLayout layout{kCutShape, chunks, Zstd(), separator};
         EXPECT_EQ((RoundTrip<float, float>(layout, values, DType::kFloat32, n_threads)), values)
             << ToString(chunks) << separator << n_threads;
       }
@@ -85,12 +95,11 @@ TEST(RoundTrip, ChunksMayCutEveryAxis) {
 
 // Every way in which chunks are stored, over a grid that cuts every axis unevenly.
 void ExpectEveryLayout(const std::function<void(const ArrayLayout&)>& check) {
-  const Shape shape = {5, 4, 6, 3};
   const Encoding gzip = {.json = {{"id", "gzip"}}, .encode = Zlib().encode};
   for (const Encoding& encoding : {Raw(), gzip, Blosc("lz4", 1)}) {
     for (const Shape& order : {Shape{}, Shape{3, 2, 1, 0}}) {
       for (const bool is_big_endian : {false, true}) {
-        ArrayLayout layout{.shape = shape, .chunks = {2, 2, 3, 3}, .encoding = encoding};
+        ArrayLayout layout{.shape = kCutShape, .chunks = {2, 2, 3, 3}, .encoding = encoding};
         layout.order = order;
         layout.is_big_endian = is_big_endian;
         check(layout);
@@ -124,14 +133,10 @@ TEST(RoundTrip, ChunksThatAreNotStoredHoldTheFillValue) {
   std::fill(values.begin() + 60, values.begin() + 300, 2.5F);
   ExpectEveryLayout([&](ArrayLayout layout) {
     layout.left_out = layout.fill_value = 2.5;
-    ZarrFiles files;
-    files.AddArray<float>("a", layout, values);
-    const core::TemporaryFolder folder;
-    files.WriteFolder(folder.path());
-    const auto store = OpenStore(folder.path());
-    const ZarrArray array(*store, "a");
-    EXPECT_GT(array.num_missing(), 0);
-    EXPECT_LT(array.num_missing(), array.num_chunks());
+    WithArray(layout, values, [](const ZarrArray& array) {
+      EXPECT_GT(array.num_missing(), 0);
+      EXPECT_LT(array.num_missing(), array.num_chunks());
+    });
     EXPECT_EQ((RoundTrip<float, float>(layout, values, DType::kFloat32)), values);
   });
 }
@@ -180,25 +185,17 @@ void ExpectReadsAsLoaded(const ZarrArray& array, DType target, std::size_t n_chu
 
 template <class T>
 void ExpectReadsAsLoaded(const ArrayLayout& layout, const std::vector<T>& values, DType target) {
-  const core::TemporaryFolder folder;
-  ZarrFiles files;
-  files.AddArray<T>("a", layout, values);
-  files.WriteFolder(folder.path());
-  const auto store = OpenStore(folder.path());
-  for (const std::size_t n_chunks : {1, 3}) {
-    SCOPED_TRACE(ToString(layout.chunks));
-    ExpectReadsAsLoaded(ZarrArray(*store, "a"), target, n_chunks);
-  }
+  SCOPED_TRACE(ToString(layout.chunks));
+  WithArray(layout, values, [target](const ZarrArray& array) {
+    for (const std::size_t n_chunks : {1, 3}) ExpectReadsAsLoaded(array, target, n_chunks);
+  });
 }
 
 TEST(ReadSteps, ChunksMayCutEveryAxis) {
-  const Shape shape = {5, 4, 6, 3};
-  const std::vector<float> values = Count<float>(NumElements(shape));
-  for (const Shape& chunks : {Shape{5, 4, 6, 3}, Shape{2, 4, 6, 3}, Shape{2, 3, 6, 3},
-                              Shape{2, 3, 4, 2}, Shape{1, 1, 1, 1}, Shape{9, 9, 9, 9},
-                              Shape{5, 2, 6, 3}, Shape{5, 4, 6, 2}, Shape{3, 9, 6, 3}}) {
+  const std::vector<float> values = Count<float>(NumElements(kCutShape));
+  for (const Shape& chunks : kCuts) {
     for (const char separator : {'.', '/'}) {
-      ExpectReadsAsLoaded<float>({shape, chunks, Zstd(), separator}, values, DType::kFloat32);
+      ExpectReadsAsLoaded<float>({kCutShape, chunks, Zstd(), separator}, values, DType::kFloat32);
     }
   }
 }
@@ -237,31 +234,27 @@ TEST(ReadSteps, ReadsTheTinyReplay) {
 }
 
 TEST(ReadSteps, ManyThreadsStayWithinTheLimit) {
-  const core::TemporaryFolder folder;
-  ZarrFiles files;
   const std::vector<std::uint8_t> pixels = Count<std::uint8_t>(40 * 48);
-  files.AddArray<std::uint8_t>("a", {{40, 4, 4, 3}, {3, 2, 4, 3}, Zlib()}, pixels);
-  files.WriteFolder(folder.path());
-  const auto store = OpenStore(folder.path());
-  const ZarrArray array(*store, "a");
-  for (const std::size_t n_chunks : {1, 2, 7}) {
-    reader::ChunkCache cache(n_chunks * array.chunk_bytes());
-    std::vector<std::jthread> threads;
-    for (std::uint64_t thread = 0; thread < 4; ++thread) {
-      threads.emplace_back([&, thread] {
-        RandomStream random(thread, StreamId::kAugment);
-        for (int i = 0; i < 300; ++i) {
-          const std::int64_t begin = random.UniformInt(40);
-          const std::int64_t end = std::min<std::int64_t>(40, begin + 1 + random.UniformInt(5));
-          std::vector<std::uint8_t> read(static_cast<std::size_t>(end - begin) * 48);
-          array.ReadSteps(begin, end, DType::kUInt8, &cache,
-                          std::as_writable_bytes(std::span(read)));
-          EXPECT_TRUE(std::equal(read.begin(), read.end(), pixels.begin() + begin * 48));
-          EXPECT_LE(cache.bytes(), cache.limit());
-        }
-      });
+  WithArray({{40, 4, 4, 3}, {3, 2, 4, 3}, Zlib()}, pixels, [&](const ZarrArray& array) {
+    for (const std::size_t n_chunks : {1, 2, 7}) {
+      reader::ChunkCache cache(n_chunks * array.chunk_bytes());
+      std::vector<std::jthread> threads;
+      for (std::uint64_t thread = 0; thread < 4; ++thread) {
+        threads.emplace_back([&, thread] {
+          RandomStream random(thread, StreamId::kAugment);
+          for (int i = 0; i < 300; ++i) {
+            const std::int64_t begin = random.UniformInt(40);
+            const std::int64_t end = std::min<std::int64_t>(40, begin + 1 + random.UniformInt(5));
+            std::vector<std::uint8_t> read(static_cast<std::size_t>(end - begin) * 48);
+            array.ReadSteps(begin, end, DType::kUInt8, &cache,
+                            std::as_writable_bytes(std::span(read)));
+            EXPECT_TRUE(std::equal(read.begin(), read.end(), pixels.begin() + begin * 48));
+            EXPECT_LE(cache.bytes(), cache.limit());
+          }
+        });
+      }
     }
-  }
+  });
 }
 
 }  // namespace

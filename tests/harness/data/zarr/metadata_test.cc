@@ -96,41 +96,39 @@ TEST(Version3, AGroupIsNoArrayAndATextIsUnreadable) {
   EXPECT_THAT(ParseNode(node)->unreadable, HasSubstr("shape is []"));
 }
 
+// The error of a node with another value at a place.
+std::string ErrorWith(const std::string& place, const json& value) {
+  json node = Node();
+  node[json::json_pointer(place)] = value;
+  return MessageOf(ErrorCode::kData, [&] { ParseNode(node); });
+}
+
 TEST(Version3, WhatIsNotUnderstoodIsNamed) {
-  const auto error_with = [](const char* place, const json& value) {
-    json node = Node();
-    node[json::json_pointer(place)] = value;
-    return MessageOf(ErrorCode::kData, [&] { ParseNode(node); });
-  };
   const std::string inner = "/codecs/0/configuration";
-  EXPECT_THAT(error_with((inner + "/codecs/1/name").c_str(), "lz4"),
+  EXPECT_THAT(ErrorWith(inner + "/codecs/1/name", "lz4"),
               ::testing::AllOf(HasSubstr("codecs is \"lz4\""), HasSubstr("dataset.params.keys")));
-  EXPECT_THAT(error_with((inner + "/chunk_shape").c_str(), {3, 4}), HasSubstr("whole chunks"));
-  EXPECT_THAT(error_with((inner + "/chunk_shape").c_str(), {2}), HasSubstr("whole chunks"));
-  EXPECT_THAT(error_with((inner + "/codecs").c_str(), Node()["codecs"]), HasSubstr("sharding"));
-  EXPECT_THAT(error_with((inner + "/index_codecs/1/name").c_str(), "zstd"), HasSubstr("codecs"));
-  EXPECT_THAT(error_with("/codecs", json::array()), HasSubstr("codecs hold []"));
-  EXPECT_THAT(
-      error_with("/codecs", {{{"name", "transpose"}, {"configuration", {{"order", {0, 0}}}}},
-                             {{"name", "bytes"}}}),
-      HasSubstr("codecs hold [0,0]"));
-  EXPECT_THAT(error_with("/chunk_grid/name", "rectangular"), HasSubstr("chunk_grid is "));
-  EXPECT_THAT(error_with("/chunk_key_encoding/name", "hash"), HasSubstr("chunk_key_encoding is "));
-  EXPECT_THAT(error_with("/storage_transformers", {1}), HasSubstr("storage_transformers is "));
-  EXPECT_THAT(error_with("/zarr_format", 4), HasSubstr("zarr_format is 4"));
+  EXPECT_THAT(ErrorWith(inner + "/chunk_shape", {3, 4}), HasSubstr("whole chunks"));
+  EXPECT_THAT(ErrorWith(inner + "/chunk_shape", {2}), HasSubstr("whole chunks"));
+  EXPECT_THAT(ErrorWith(inner + "/codecs", Node()["codecs"]), HasSubstr("sharding"));
+  EXPECT_THAT(ErrorWith(inner + "/index_codecs/1/name", "zstd"), HasSubstr("codecs"));
+  EXPECT_THAT(ErrorWith("/codecs", json::array()), HasSubstr("codecs hold []"));
+  EXPECT_THAT(ErrorWith("/codecs", {{{"name", "transpose"}, {"configuration", {{"order", {0, 0}}}}},
+                                    {{"name", "bytes"}}}),
+              HasSubstr("codecs hold [0,0]"));
+  EXPECT_THAT(ErrorWith("/chunk_grid/name", "rectangular"), HasSubstr("chunk_grid is "));
+  EXPECT_THAT(ErrorWith("/chunk_key_encoding/name", "hash"), HasSubstr("chunk_key_encoding is "));
+  EXPECT_THAT(ErrorWith("/storage_transformers", {1}), HasSubstr("storage_transformers is "));
+  EXPECT_THAT(ErrorWith("/zarr_format", 4), HasSubstr("zarr_format is 4"));
 }
 
 TEST(Version3, ImpossibleSizesAreRefused) {
-  const auto refuses = [](const char* place, const json& value) {
-    json node = Node();
-    node[json::json_pointer(place)] = value;
-    return !MessageOf(ErrorCode::kData, [&] { ParseNode(node); }).empty();
-  };
   const std::int64_t huge = std::int64_t{1} << 62;
-  EXPECT_TRUE(refuses("/shape", {huge, 4}));
-  EXPECT_TRUE(refuses("/chunk_grid/configuration/chunk_shape", {huge, 4})) << "an index of 2^65";
-  EXPECT_TRUE(refuses("/chunk_grid/configuration/chunk_shape", {1 << 24, 4}));
-  EXPECT_TRUE(refuses("/codecs/0/configuration/chunk_shape", {0, 4}));
+  EXPECT_THAT(ErrorWith("/shape", {huge, 4}), HasSubstr("zarr.json: "));
+  EXPECT_THAT(ErrorWith("/chunk_grid/configuration/chunk_shape", {huge, 4}),
+              HasSubstr("zarr.json: "));  // an index of 2^65
+  EXPECT_THAT(ErrorWith("/chunk_grid/configuration/chunk_shape", {1 << 24, 4}),
+              HasSubstr("zarr.json: "));
+  EXPECT_THAT(ErrorWith("/codecs/0/configuration/chunk_shape", {0, 4}), HasSubstr("zarr.json: "));
 }
 
 }  // namespace

@@ -39,14 +39,11 @@ TEST(Hdf5Golden, RobomimicIsReadAsH5pyReadsIt) {
     EXPECT_EQ(found, Wanted("robomimic/" + key.name)) << key.name;
   }
   EXPECT_EQ(dataset.spec().keys.size(), 7U);
-  const auto spec_of = [&](const char* name) {
-    return dataset.spec().keys[static_cast<std::size_t>(dataset.KeyIndex(name))];
-  };
-  EXPECT_EQ(spec_of("planes").type, KeyType::kRgb);
-  EXPECT_THAT(spec_of("planes").shape, ElementsAre(3, 6, 8));
-  EXPECT_EQ(spec_of("depth").type, KeyType::kDepth);
-  EXPECT_THAT(spec_of("grid").shape, ElementsAre(2, 3));
-  EXPECT_THAT(spec_of("gripper_open").shape, ElementsAre(1));
+  EXPECT_EQ(SpecOf(dataset, "planes").type, KeyType::kRgb);
+  EXPECT_THAT(SpecOf(dataset, "planes").shape, ElementsAre(3, 6, 8));
+  EXPECT_EQ(SpecOf(dataset, "depth").type, KeyType::kDepth);
+  EXPECT_THAT(SpecOf(dataset, "grid").shape, ElementsAre(2, 3));
+  EXPECT_THAT(SpecOf(dataset, "gripper_open").shape, ElementsAre(1));
 }
 
 TEST(Hdf5Golden, ActWithPaddedJpegIsReadAsLibjpegReadsIt) {

@@ -3,13 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <functional>
 
-#include "core/temporary_folder.h"
 #include "data/hdf5/h5_file.h"
-#include "dp_bench/plugin.h"
 #include "small_hdf5.h"
-#include "support/error_of.h"
 
 namespace dp_bench::hdf5::testing {
 namespace {
@@ -18,33 +14,16 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class Hdf5Files : public ::testing::Test {
+class Hdf5Files : public Hdf5FileTest {
  protected:
-  // An episode of three steps in the group of a demonstration.
-  static void AddDemo(FileInProgress* file, const std::string& name) {
-    file->Add("data/" + name + "/actions", {3, 2}, {0, 1, 2, 3, 4, 5});
-    file->Add("data/" + name + "/obs/pose", {3, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8});
-  }
-
-  // What opening a file says: two demonstrations, then `change`.
-  std::string ErrorAfter(const std::function<void(FileInProgress*)>& change,
-                         ErrorCode code = ErrorCode::kData) {
-    {
-      FileInProgress file(path());
-      AddDemo(&file, "demo_0");
-      AddDemo(&file, "demo_1");
-      change(&file);
-    }
-    return MessageOf(code, [&] { const Hdf5Dataset dataset({.path = path()}); });
+  std::string ErrorAfter(const Change& change, ErrorCode code = ErrorCode::kData) const {
+    Write(2, change);
+    return Refusal(code);
   }
 
   static void Unlink(FileInProgress* file, const char* path) {
     H5Ldelete(file->id(), path, H5P_DEFAULT);
   }
-
-  fs::path path() const { return folder_.path() / "demos.hdf5"; }
-
-  core::TemporaryFolder folder_;
 };
 
 TEST(Hdf5Names, NumbersInNamesAreComparedAsNumbers) {
@@ -78,18 +57,14 @@ TEST(Hdf5Keys, AKeyWithoutAnArrayHasTheOneThatItHasWithoutAMap) {
   EXPECT_EQ(ReadAll<float>(dataset, "pose"),
             ReadAll<float>(Hdf5Dataset({.path = config.path}), "pose"));
   config.keys["nothing"] = {};
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { const Hdf5Dataset other(config); }),
+  EXPECT_THAT(RefusalOf(config, ErrorCode::kConfig),
               HasSubstr("its keys are: action, depth, grid"));
 }
 
 TEST(Hdf5Keys, AnArrayThatIsNoImageIsRefusedAsOne) {
-  EXPECT_THAT(MessageOf(ErrorCode::kData,
-                        [] {
-                          const Hdf5Dataset dataset(
-                              {.path = SmallData("robomimic.hdf5"),
-                               .keys = {{"action", {.source = "actions"}},
-                                        {"pose", {.source = "obs/pose", .type = KeyType::kRgb}}}});
-                        }),
+  EXPECT_THAT(RefusalOf({.path = SmallData("robomimic.hdf5"),
+                         .keys = {{"action", {.source = "actions"}},
+                                  {"pose", {.source = "obs/pose", .type = KeyType::kRgb}}}}),
               HasSubstr("/data/demo_1/obs/pose: expected an array for the key 'pose'"));
 }
 
@@ -101,8 +76,7 @@ TEST(Hdf5Memory, ImagesThatDoNotFitAreReadAgain) {
     EXPECT_EQ(ReadAll<std::uint8_t>(tight, key), ReadAll<std::uint8_t>(roomy, key)) << key;
   }
   config.memory_limit_mb = 0.0005;
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { const Hdf5Dataset dataset(config); }),
-              HasSubstr("memory_limit_mb"));
+  EXPECT_THAT(RefusalOf(config, ErrorCode::kConfig), HasSubstr("memory_limit_mb"));
 }
 
 TEST_F(Hdf5Files, ThatReferToOtherFilesAreRefused) {
@@ -188,38 +162,27 @@ TEST_F(Hdf5Files, IntegersThatFloat32WouldRoundAreNamedWithTheirPlace) {
   EXPECT_THAT(ErrorAfter(with_time(16777217)),
               ::testing::AllOf(HasSubstr("/data/demo_0/obs/pose, step 1 of episode 0"),
                                HasSubstr("found 16777217"), HasSubstr("dataset.params.keys")));
-  {
-    FileInProgress file(path());
-    AddDemo(&file, "demo_0");
-    AddDemo(&file, "demo_1");
-    with_time(16777218)(&file);
-  }
+  Write(2, with_time(16777218));
   EXPECT_NO_THROW(Hdf5Dataset({.path = path()}));
 }
 
 TEST_F(Hdf5Files, LinksAndGroupsThatContainThemselvesDoNoHarm) {
-  {
-    FileInProgress file(path());
-    AddDemo(&file, "demo_0");
-    H5Lcreate_hard(file.id(), "data", file.id(), "data/loop", H5P_DEFAULT, H5P_DEFAULT);
-    H5Lcreate_soft("/data/demo_0/obs/pose", file.id(), "data/demo_0/obs/also", H5P_DEFAULT,
+  Write(1, [](FileInProgress* file) {
+    H5Lcreate_hard(file->id(), "data", file->id(), "data/loop", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/data/demo_0/obs/pose", file->id(), "data/demo_0/obs/also", H5P_DEFAULT,
                    H5P_DEFAULT);
-  }
+  });
   const Hdf5Dataset dataset({.path = path()});
   EXPECT_THAT(dataset.episode_ends(), ElementsAre(3)) << "an episode counts once";
   EXPECT_EQ(ReadAll<float>(dataset, "also"), ReadAll<float>(dataset, "pose"));
 }
 
 TEST_F(Hdf5Files, OtherLayoutsAreShownInTheMessage) {
-  {
-    FileInProgress file(path());
-    file.Add("trajectory/observation/pose", {3, 3}, {});
-  }
-  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { const Hdf5Dataset dataset({.path = path()}); }),
-              ::testing::AllOf(HasSubstr("expected robomimic's layout"),
-                               HasSubstr("trajectory/observation/pose")));
+  Write(0, [](FileInProgress* file) { file->Add("trajectory/observation/pose", {3, 3}, {}); });
+  EXPECT_THAT(Refusal(), ::testing::AllOf(HasSubstr("expected robomimic's layout"),
+                                          HasSubstr("trajectory/observation/pose")));
   std::ofstream(path()) << "text";
-  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { const Hdf5Dataset dataset({.path = path()}); }),
+  EXPECT_THAT(Refusal(),
               HasSubstr("expected a complete HDF5 file; libhdf5 says: file signature not found"));
 }
 

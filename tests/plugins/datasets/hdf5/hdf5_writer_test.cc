@@ -6,18 +6,15 @@
 
 #include "core/temporary_folder.h"
 #include "data/hdf5/writer.h"
-#include "dp_bench/random.h"
 #include "small_hdf5.h"
 #include "support/error_of.h"
+#include "support/three_episodes.h"
 
 namespace dp_bench::hdf5::testing {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr int kLengths[] = {3, 1, 6};
 
 // A list of the size of an image must stay a list.
 DatasetSpec SpecToWrite() {
@@ -30,46 +27,6 @@ DatasetSpec SpecToWrite() {
            {.name = "rewards", .shape = {1}},
            {.name = "rgb", .type = KeyType::kRgb, .shape = {3, 5, 7}, .dtype = DType::kUInt8}},
       .fps = 12.5};
-}
-
-std::vector<std::byte> ValueOf(const KeySpec& key, int step) {
-  RandomStream random(static_cast<std::uint64_t>(step), StreamId::kAugment, key.name.size());
-  std::vector<std::byte> bytes(key.ByteSize());
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.NextU32() & 0x3fU);
-  return bytes;
-}
-
-// Writes episodes that are missing, up to `n`.
-void WriteEpisodes(DatasetWriter& writer, std::int64_t n) {
-  const DatasetSpec spec = SpecToWrite();
-  int step = 0;
-  for (std::int64_t episode = 0; episode < n; ++episode) {
-    const int length = kLengths[episode];
-    if (episode >= writer.n_episodes()) {
-      writer.BeginEpisode({.n_steps = length, .task = "lift"});
-      for (int i = 0; i < length; ++i) {
-        std::vector<std::vector<std::byte>> values;
-        for (const KeySpec& key : spec.keys) values.push_back(ValueOf(key, step + i));
-        writer.Append(std::vector<std::span<const std::byte>>(values.begin(), values.end()));
-      }
-    }
-    step += length;
-  }
-}
-
-void ExpectEverySteps(const fs::path& path) {
-  const Hdf5Dataset dataset({.path = path});
-  const DatasetSpec spec = SpecToWrite();
-  ASSERT_EQ(dataset.spec().keys, spec.keys);
-  EXPECT_EQ(dataset.spec().fps, spec.fps);
-  EXPECT_THAT(dataset.episode_ends(), ElementsAre(3, 4, 10));
-  for (std::size_t key = 0; key < spec.keys.size(); ++key) {
-    for (int step = 0; step < 10; ++step) {
-      std::vector<std::byte> value(spec.keys[key].ByteSize());
-      dataset.Read(static_cast<int>(key), step, step + 1, value);
-      EXPECT_EQ(value, ValueOf(spec.keys[key], step)) << spec.keys[key].name << " " << step;
-    }
-  }
 }
 
 struct Variant {
@@ -93,10 +50,10 @@ class Hdf5Variants : public ::testing::TestWithParam<Variant> {
 TEST_P(Hdf5Variants, AreReadBackBitForBit) {
   {
     Hdf5Writer writer(config(), SpecToWrite());
-    WriteEpisodes(writer, 3);
+    AppendEpisodes(writer, SpecToWrite());
     writer.Finish();
   }
-  ExpectEverySteps(config().path);
+  ExpectThreeEpisodes(Hdf5Dataset({.path = config().path}), SpecToWrite());
   EXPECT_FALSE(fs::exists(config().path.string() + ".unfinished"));
 }
 
@@ -104,21 +61,21 @@ TEST_P(Hdf5Variants, AreContinuedAfterAKillInAnEpisode) {
   for (const std::int64_t n : {1, 2}) {
     Hdf5Writer writer(config(), SpecToWrite());
     EXPECT_EQ(writer.n_episodes(), n - 1);
-    WriteEpisodes(writer, n);
+    AppendEpisodes(writer, SpecToWrite(), n);
     writer.BeginEpisode({.n_steps = 5, .task = ""});
   }
   EXPECT_FALSE(fs::exists(config().path));
   Hdf5Writer writer(config(), SpecToWrite());
   EXPECT_EQ(writer.n_episodes(), 2);
-  WriteEpisodes(writer, 3);
+  AppendEpisodes(writer, SpecToWrite());
   writer.Finish();
-  ExpectEverySteps(config().path);
+  ExpectThreeEpisodes(Hdf5Dataset({.path = config().path}), SpecToWrite());
 }
 
 TEST_P(Hdf5Variants, AreNotWrittenOverOtherData) {
   {
     Hdf5Writer writer(config(), SpecToWrite());
-    WriteEpisodes(writer, 1);
+    AppendEpisodes(writer, SpecToWrite(), 1);
   }
   Hdf5WriterConfig other = config();
   other.source = "another";
@@ -165,7 +122,7 @@ TEST_P(Hdf5Variants, KeepsTheNamesOfChannels) {
     named.channels[key.name].push_back("channel " + std::to_string(i));
   }
   Hdf5Writer writer(named, SpecToWrite());
-  WriteEpisodes(writer, 3);
+  AppendEpisodes(writer, SpecToWrite());
   writer.Finish();
   const Hdf5Dataset dataset({.path = named.path});
   EXPECT_EQ(dataset.ChannelNames(0), named.channels[key.name]);

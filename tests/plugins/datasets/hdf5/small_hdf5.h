@@ -1,14 +1,18 @@
 // Small files for the tests of the plugin, and what they read of them.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <hdf5.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "core/temporary_folder.h"
 #include "dp_bench/plugin.h"
 #include "hdf5_dataset.h"
+#include "support/error_of.h"
 #include "support/read_all.h"
 
 extern "C" const dp_bench::PluginHeader* dp_bench_plugin() noexcept;
@@ -44,6 +48,37 @@ class FileInProgress {
 
  private:
   Handle file_;
+};
+
+/// The error of opening a dataset.
+inline std::string RefusalOf(const Hdf5Config& config, ErrorCode code = ErrorCode::kData) {
+  return MessageOf(code, [&] { const Hdf5Dataset dataset(config); });
+}
+
+/// With a file in robomimic's layout.
+class Hdf5FileTest : public ::testing::Test {
+ protected:
+  using Change = std::function<void(FileInProgress*)>;
+
+  static void AddDemo(FileInProgress* file, const std::string& group) {
+    file->Add(group + "/actions", {3, 2}, {0, 1, 2, 3, 4, 5});
+    file->Add(group + "/obs/pose", {3, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8});
+  }
+
+  /// Writes demo_0, demo_1, ..., three steps each, then makes a change.
+  void Write(int n_demos, const Change& change) const {
+    FileInProgress file(path());
+    for (int i = 0; i < n_demos; ++i) AddDemo(&file, "data/demo_" + std::to_string(i));
+    change(&file);
+  }
+
+  std::string Refusal(ErrorCode code = ErrorCode::kData) const {
+    return RefusalOf({.path = path()}, code);
+  }
+
+  std::filesystem::path path() const { return folder_.path() / "demos.hdf5"; }
+
+  core::TemporaryFolder folder_;
 };
 
 }  // namespace dp_bench::hdf5::testing

@@ -8,10 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/temporary_folder.h"
-#include "dp_bench/plugin.h"
 #include "small_hdf5.h"
-#include "support/error_of.h"
 
 namespace dp_bench::hdf5::testing {
 namespace {
@@ -30,24 +27,16 @@ std::vector<double> Ramp(std::size_t n) {
   return values;
 }
 
-class UnusualHdf5 : public ::testing::Test {
+class UnusualHdf5 : public Hdf5FileTest {
  protected:
-  static void AddDemo(FileInProgress* file, const std::string& group) {
-    file->Add(group + "/actions", {3, 2}, {0, 1, 2, 3, 4, 5});
-    file->Add(group + "/obs/pose", {3, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8});
-  }
-
   // Two demonstrations, each with an array obs/x.
   std::string ErrorOf(hid_t first_type, const std::vector<hsize_t>& first, hid_t second_type,
                       const std::vector<hsize_t>& second) const {
-    {
-      FileInProgress file(path());
-      AddDemo(&file, "data/demo_0");
-      AddDemo(&file, "data/demo_1");
-      file.Add("data/demo_0/obs/x", first, {}, H5P_DEFAULT, first_type);
-      file.Add("data/demo_1/obs/x", second, {}, H5P_DEFAULT, second_type);
-    }
-    return MessageOf(ErrorCode::kData, [&] { const Hdf5Dataset dataset({.path = path()}); });
+    Write(2, [&](FileInProgress* file) {
+      file->Add("data/demo_0/obs/x", first, {}, H5P_DEFAULT, first_type);
+      file->Add("data/demo_1/obs/x", second, {}, H5P_DEFAULT, second_type);
+    });
+    return Refusal();
   }
 
   // What opening the path says to the user.
@@ -61,10 +50,6 @@ class UnusualHdf5 : public ::testing::Test {
         wanted_ends);
     return warnings;
   }
-
-  fs::path path() const { return folder_.path() / "demos.hdf5"; }
-
-  core::TemporaryFolder folder_;
 };
 
 TEST_F(UnusualHdf5, AnotherShapeOfAsManyBytesIsRefused) {
@@ -88,30 +73,20 @@ TEST_F(UnusualHdf5, AnotherKindOfNumbersIsRefused) {
 }
 
 TEST_F(UnusualHdf5, NumbersOfAnotherWidthAreRead) {
-  {
-    FileInProgress file(path());
-    AddDemo(&file, "data/demo_0");
-    AddDemo(&file, "data/demo_1");
-    file.Add("data/demo_0/obs/x", {3}, {1, 2, 3}, H5P_DEFAULT, H5T_IEEE_F32LE);
-    file.Add("data/demo_1/obs/x", {3, 1}, {4, 5, 6});
-  }
+  Write(2, [](FileInProgress* file) {
+    file->Add("data/demo_0/obs/x", {3}, {1, 2, 3}, H5P_DEFAULT, H5T_IEEE_F32LE);
+    file->Add("data/demo_1/obs/x", {3, 1}, {4, 5, 6});
+  });
   EXPECT_THAT(ReadAll<float>(Hdf5Dataset({.path = path()}), "x"), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
 TEST_F(UnusualHdf5, SingleValuesAreLeftOutWithAWarning) {
-  {
-    FileInProgress file(path());
-    AddDemo(&file, "data/demo_0");
-    file.Add("data/demo_0/obs/mass", {}, {1.5});
-  }
+  Write(1, [](FileInProgress* file) { file->Add("data/demo_0/obs/mass", {}, {1.5}); });
   EXPECT_THAT(WarningsOf(path(), {3}), AllOf(HasSubstr("obs/mass"), HasSubstr("a single value")));
-  EXPECT_THAT(MessageOf(ErrorCode::kData,
-                        [&] {
-                          const Hdf5Dataset dataset({.path = path(),
-                                                     .keys = {{"action", {.source = "actions"}},
-                                                              {"mass", {.source = "obs/mass"}}}});
-                        }),
-              HasSubstr("/data/demo_0/obs/mass: expected 1 to 8 dimensions, found a single value"));
+  EXPECT_THAT(
+      RefusalOf({.path = path(),
+                 .keys = {{"action", {.source = "actions"}}, {"mass", {.source = "obs/mass"}}}}),
+      HasSubstr("/data/demo_0/obs/mass: expected 1 to 8 dimensions, found a single value"));
 }
 
 TEST_F(UnusualHdf5, WhatWasNeverWrittenHasTheFillValue) {
@@ -150,14 +125,12 @@ TEST_F(UnusualHdf5, WhatWasNeverWrittenHasTheFillValue) {
 TEST_F(UnusualHdf5, FloatsAreColoursOnlyIfTheyBeginWithWholeNumbers) {
   const std::vector<hsize_t> shape = {3, kPixels, kPixels, 3};
   const std::size_t n = 3 * kPixels * kPixels * 3;
-  {
-    FileInProgress file(path());
-    AddDemo(&file, "data/demo_0");
+  Write(1, [&](FileInProgress* file) {
     std::vector<double> values = Ramp(n);
-    file.Add("data/demo_0/obs/colour", shape, values, H5P_DEFAULT, H5T_IEEE_F32LE);
+    file->Add("data/demo_0/obs/colour", shape, values, H5P_DEFAULT, H5T_IEEE_F32LE);
     for (double& value : values) value /= 256.0;
-    file.Add("data/demo_0/obs/points", shape, values, H5P_DEFAULT, H5T_IEEE_F32LE);
-  }
+    file->Add("data/demo_0/obs/points", shape, values, H5P_DEFAULT, H5T_IEEE_F32LE);
+  });
   const Hdf5Dataset dataset({.path = path()});
   EXPECT_EQ(ReadAll<std::uint8_t>(dataset, "colour")[7], 7);
   EXPECT_EQ(ReadAll<float>(dataset, "points")[7], 7.0F / 256.0F);
@@ -170,41 +143,29 @@ TEST_F(UnusualHdf5, FloatsAreColoursOnlyIfTheyBeginWithWholeNumbers) {
 }
 
 TEST_F(UnusualHdf5, ObservationsOfLaterEpisodesAreNamed) {
-  {
-    FileInProgress file(path());
-    for (const char* const name : {"data/demo_0", "data/demo_1", "data/demo_2"}) {
-      AddDemo(&file, name);
-    }
-    file.Add("data/demo_1/obs/force", {3}, {1, 2, 3});
-    file.Add("data/demo_2/obs/force", {3}, {1, 2, 3});
-  }
+  Write(3, [](FileInProgress* file) {
+    file->Add("data/demo_1/obs/force", {3}, {1, 2, 3});
+    file->Add("data/demo_2/obs/force", {3}, {1, 2, 3});
+  });
   EXPECT_THAT(WarningsOf(path(), {3, 6, 9}),
               AllOf(HasSubstr("obs/force (in 2 of 3 episodes"), HasSubstr("/data/demo_1 on")));
 }
 
 TEST_F(UnusualHdf5, ASecondNameOfADemonstrationIsADemonstration) {
-  {
-    FileInProgress file(path());
-    AddDemo(&file, "data/demo_0");
-    H5Lcreate_hard(file.id(), "data/demo_0", file.id(), "data/demo_1", H5P_DEFAULT, H5P_DEFAULT);
-    H5Lcreate_hard(file.id(), "data", file.id(), "data/loop", H5P_DEFAULT, H5P_DEFAULT);
-  }
+  Write(1, [](FileInProgress* file) {
+    H5Lcreate_hard(file->id(), "data/demo_0", file->id(), "data/demo_1", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_hard(file->id(), "data", file->id(), "data/loop", H5P_DEFAULT, H5P_DEFAULT);
+  });
   EXPECT_EQ(WarningsOf(path(), {3, 6}), "");
 }
 
 TEST_F(UnusualHdf5, StrayActionsDoNotHideDemonstrations) {
-  {
-    FileInProgress file(path());
-    AddDemo(&file, "data/demo_0");
-    AddDemo(&file, "data/demo_1");
-    file.Add("action", {5, 2}, Ramp(10));
-  }
+  Write(2, [](FileInProgress* file) { file->Add("action", {5, 2}, Ramp(10)); });
   EXPECT_THAT(WarningsOf(path(), {3, 6}), HasSubstr("left out actions"));
-  {
-    FileInProgress file(path());
-    file.Add("action", {5, 2}, Ramp(10));
-    file.Add("data/demo_0/action", {3, 2}, Ramp(6));
-  }
+  Write(0, [](FileInProgress* file) {
+    file->Add("action", {5, 2}, Ramp(10));
+    file->Add("data/demo_0/action", {3, 2}, Ramp(6));
+  });
   EXPECT_THAT(WarningsOf(path(), {5}), HasSubstr("(1): data/demo_0"));
 }
 
@@ -218,7 +179,7 @@ TEST_F(UnusualHdf5, FilesOfAFolderAreReadOrNamed) {
   const auto* const entry = reinterpret_cast<const PluginEntry<Dataset>*>(dp_bench_plugin());
   add("later/episode_0.hdf5");
   EXPECT_TRUE(entry->functions.recognizes(folder));
-  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { const Hdf5Dataset dataset({.path = folder}); }),
+  EXPECT_THAT(RefusalOf({.path = folder}),
               AllOf(HasSubstr("only in folders in it"), HasSubstr("later")));
   add("episode_0.hdf5");
   add("episode_1.HDF5");

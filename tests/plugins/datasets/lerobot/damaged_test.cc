@@ -177,7 +177,7 @@ TEST(DamagedLeRobot, TimesThatDoNotFitTheRateAreNamed) {
 }
 
 // Rewrites a Parquet file with one value of one column changed.
-template <class Builder, class Value>
+template <class Value>
 void ChangeValue(const fs::path& file, const std::string& column, std::int64_t row, Value value) {
   auto source = arrow::io::ReadableFile::Open(file.string()).ValueOrDie();
   auto reader =
@@ -189,9 +189,9 @@ void ChangeValue(const fs::path& file, const std::string& column, std::int64_t r
   const bool is_list = values->type_id() == arrow::Type::FIXED_SIZE_LIST;
   std::shared_ptr<arrow::Array> flat = values;
   if (is_list) flat = static_cast<const arrow::FixedSizeListArray&>(*values).values();
-  Builder builder;
-  using Typed = typename arrow::TypeTraits<typename Builder::TypeClass>::ArrayType;
-  const auto& typed = static_cast<const Typed&>(*flat);
+  using Traits = arrow::CTypeTraits<Value>;
+  typename Traits::BuilderType builder;
+  const auto& typed = static_cast<const typename Traits::ArrayType&>(*flat);
   for (std::int64_t i = 0; i < typed.length(); ++i) {
     ASSERT_TRUE(builder.Append(i == row ? value : typed.Value(i)).ok());
   }
@@ -215,11 +215,11 @@ TEST(LeRobotTasks, AreThoseOfTheRows) {
   };
   EXPECT_EQ(task_of(1), "lift the tray");
   const fs::path file = folder.path() / "data/chunk-000/file-000.parquet";
-  ChangeValue<arrow::Int64Builder>(file, "task_index", 13, std::int64_t{0});  // its second frame
+  ChangeValue(file, "task_index", 13, std::int64_t{0});  // its second frame
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(task_of(1), "lift the tray");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("only that of the first frame"));
-  ChangeValue<arrow::Int64Builder>(file, "task_index", 12, std::int64_t{0});
+  ChangeValue(file, "task_index", 12, std::int64_t{0});
   EXPECT_EQ(task_of(1), "push the block");
 }
 
@@ -228,37 +228,30 @@ TEST(DamagedLeRobot, ValuesThatCannotBeAreNamed) {
   const auto load = [&](const std::function<void(const fs::path&)>& change) {
     return LoadWith("v30_hevc", [&](const CopiedFolder& f) { change(f.path() / file); });
   };
-  EXPECT_EQ(load([](const fs::path& path) {
-              ChangeValue<arrow::FloatBuilder>(path, "observation.state", 5, 1.0F);
-            }),
+  EXPECT_EQ(load([](const fs::path& path) { ChangeValue(path, "observation.state", 5, 1.0F); }),
             "no error");
   // `dataset check` finds it, and `dataset trim` leaves its episode out
   EXPECT_EQ(load([](const fs::path& path) {
-              ChangeValue<arrow::FloatBuilder>(path, "observation.state", 3 * 13 + 2,
-                                               std::numeric_limits<float>::quiet_NaN());
+              ChangeValue(path, "observation.state", 3 * 13 + 2,
+                          std::numeric_limits<float>::quiet_NaN());
             }),
             "no error");
   // row 13 is frame 1 of episode 1
-  EXPECT_THAT(load([](const fs::path& path) {
-                ChangeValue<arrow::Int64Builder>(path, "task_index", 13, std::int64_t{7});
-              }),
-              AllOf(HasSubstr(file), HasSubstr("episode 1, frame 1"),
-                    HasSubstr("the table of tasks has no task_index 7")));
-  EXPECT_THAT(load([](const fs::path& path) {
-                ChangeValue<arrow::FloatBuilder>(path, "timestamp", 13, 0.5F);
-              }),
+  EXPECT_THAT(
+      load([](const fs::path& path) { ChangeValue(path, "task_index", 13, std::int64_t{7}); }),
+      AllOf(HasSubstr(file), HasSubstr("episode 1, frame 1"),
+            HasSubstr("the table of tasks has no task_index 7")));
+  EXPECT_THAT(load([](const fs::path& path) { ChangeValue(path, "timestamp", 13, 0.5F); }),
               AllOf(HasSubstr("episode 1, frame 1"), HasSubstr("found 0.500000 s")));
+  EXPECT_THAT(
+      load([](const fs::path& path) { ChangeValue(path, "frame_index", 13, std::int64_t{9}); }),
+      AllOf(HasSubstr("episode 1, frame 9"), HasSubstr("the episode has 9 frames")));
+  EXPECT_THAT(
+      load([](const fs::path& path) { ChangeValue(path, "episode_index", 13, std::int64_t{-1}); }),
+      AllOf(HasSubstr("episode 1 has no frame 1"), HasSubstr(file)));
   EXPECT_THAT(load([](const fs::path& path) {
-                ChangeValue<arrow::Int64Builder>(path, "frame_index", 13, std::int64_t{9});
-              }),
-              AllOf(HasSubstr("episode 1, frame 9"), HasSubstr("the episode has 9 frames")));
-  EXPECT_THAT(load([](const fs::path& path) {
-                ChangeValue<arrow::Int64Builder>(path, "episode_index", 13, std::int64_t{-1});
-              }),
-              AllOf(HasSubstr("episode 1 has no frame 1"), HasSubstr(file)));
-  EXPECT_THAT(load([](const fs::path& path) {
-                ChangeValue<arrow::Int64Builder>(path, "frame_index", 13, std::int64_t{0});
-                ChangeValue<arrow::FloatBuilder>(path, "timestamp", 13, 0.0F);
+                ChangeValue(path, "frame_index", 13, std::int64_t{0});
+                ChangeValue(path, "timestamp", 13, 0.0F);
               }),
               HasSubstr("episode 1, frame 0: the frame occurs twice"));
 }
@@ -269,18 +262,16 @@ TEST(DamagedLeRobot, EpisodesThatOverlapAreNamed) {
     return LoadWith("v30_hevc", [&](const CopiedFolder& f) { change(f.path() / file); });
   };
   const std::string from = "videos/observation.images.top/from_timestamp";
-  EXPECT_THAT(
-      load([&](const fs::path& path) { ChangeValue<arrow::DoubleBuilder>(path, from, 1, 0.1); }),
-      AllOf(HasSubstr("episode 1, frame 0 of 'observation.images.top': begins at 0.100000"),
-            HasSubstr("where episode 0 has its frame 6: the episodes overlap")));
+  EXPECT_THAT(load([&](const fs::path& path) { ChangeValue(path, from, 1, 0.1); }),
+              AllOf(HasSubstr("episode 1, frame 0 of 'observation.images.top': begins at 0.100000"),
+                    HasSubstr("where episode 0 has its frame 6: the episodes overlap")));
   // half a frame is not an overlap yet, but not the time of the frame either
-  EXPECT_THAT(
-      load([&](const fs::path& path) { ChangeValue<arrow::DoubleBuilder>(path, from, 1, 0.195); }),
-      HasSubstr("the tolerance is"));
+  EXPECT_THAT(load([&](const fs::path& path) { ChangeValue(path, from, 1, 0.195); }),
+              HasSubstr("the tolerance is"));
   const auto with_rows = [&](std::int64_t begin, std::int64_t end) {
     return load([&](const fs::path& path) {
-      ChangeValue<arrow::Int64Builder>(path, "dataset_from_index", 1, begin);
-      ChangeValue<arrow::Int64Builder>(path, "dataset_to_index", 1, end);
+      ChangeValue(path, "dataset_from_index", 1, begin);
+      ChangeValue(path, "dataset_to_index", 1, end);
     });
   };
   EXPECT_EQ(with_rows(12, 21), "no error");

@@ -89,8 +89,7 @@ int SpreadOf(const Case& which, const std::string& feature) {
 TEST_P(GoldenTest, ImagesAreWithinTheSpreadOfLeRobotsDecoders) {
   const auto dataset = Open();
   for (const std::string& feature : Features("/frames")) {
-    const KeySpec& spec =
-        dataset->spec().keys[static_cast<std::size_t>(dataset->KeyIndex(feature))];
+    const KeySpec& spec = SpecOf(*dataset, feature);
     const auto n = static_cast<std::size_t>(spec.NumElements());
     const auto steps = Find(feature + "/steps").as<std::int64_t>();
     const auto compare = [&](auto zero, int tolerance) {
@@ -116,8 +115,7 @@ TEST_P(GoldenTest, ImagesAreWithinTheSpreadOfLeRobotsDecoders) {
 TEST_P(GoldenTest, EveryFrameIsAtItsStep) {
   const auto dataset = Open();
   for (const std::string& feature : Features("/means")) {
-    const KeySpec& spec =
-        dataset->spec().keys[static_cast<std::size_t>(dataset->KeyIndex(feature))];
+    const KeySpec& spec = SpecOf(*dataset, feature);
     const auto n_channels = static_cast<std::size_t>(spec.shape[0]);
     const auto n_pixels = static_cast<std::size_t>(spec.shape[1] * spec.shape[2]);
     const bool is_rgb = spec.type == KeyType::kRgb;

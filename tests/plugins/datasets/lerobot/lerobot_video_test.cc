@@ -90,6 +90,11 @@ void WriteVideo(DatasetWriter& writer) {
   writer.Finish();
 }
 
+void WriteVideo(const LeRobotWriterConfig& config) {
+  LeRobotWriter writer(config, VideoSpecOf());
+  WriteVideo(writer);
+}
+
 double PsnrOf(const std::vector<std::uint8_t>& found, const std::vector<std::uint8_t>& wanted) {
   double sum = 0.0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -102,9 +107,9 @@ void ExpectVideo(const fs::path& path) {
   const LeRobotDataset dataset({.path = path});
   EXPECT_THAT(dataset.episode_ends(), ElementsAre(5, 6, 12));
   for (int step = 0; step < 12; ++step) {
-    std::vector<std::uint8_t> rgb(3 * kWidth * kHeight);
-    dataset.Read(dataset.KeyIndex("rgb"), step, step + 1, std::as_writable_bytes(std::span(rgb)));
-    EXPECT_GT(PsnrOf(rgb, FrameOf(step)), kMinPsnr) << step;
+    EXPECT_GT(PsnrOf(ReadSteps<std::uint8_t>(dataset, "rgb", step, step + 1), FrameOf(step)),
+              kMinPsnr)
+        << step;
   }
 }
 
@@ -153,8 +158,7 @@ TEST(LeRobotVideo, AnotherWriterContinuesWithTheSameBytes) {
   EXPECT_EQ(writer.n_episodes(), 2);
   WriteVideo(writer);
   const LeRobotWriterConfig whole = VideoWriterConfig(folder.path() / "whole", "h264");
-  LeRobotWriter other(whole, VideoSpecOf());
-  WriteVideo(other);
+  WriteVideo(whole);
   for (const char* const file : {"videos/observation.images.rgb/chunk-000/file-000.mp4",
                                  "meta/episodes/chunk-000/file-000.parquet", "meta/info.json"}) {
     EXPECT_EQ(ReadText(broken.path / file), ReadText(whole.path / file)) << file;
@@ -175,8 +179,7 @@ TEST(LeRobotVideo, FilesRollOverAtTheirSize) {
   const core::TemporaryFolder folder;
   LeRobotWriterConfig config = VideoWriterConfig(folder.path() / "data", "hevc");
   config.video_file_mb = 0.001;
-  LeRobotWriter writer(config, VideoSpecOf());
-  WriteVideo(writer);
+  WriteVideo(config);
   EXPECT_TRUE(fs::exists(config.path / "videos/observation.images.rgb/chunk-000/file-002.mp4"));
   ExpectVideo(config.path);
 }
@@ -216,23 +219,34 @@ LeRobotWriterConfig CopyConfig(const fs::path& path, const std::vector<fs::path>
   return config;
 }
 
-void Convert(const LeRobotWriterConfig& config, const reader::KeyConfigs& keys = {}) {
+void AppendStepOf(const Dataset& dataset, std::int64_t step, DatasetWriter& writer) {
+  std::vector<std::vector<std::byte>> values;
+  for (const KeySpec& key : dataset.spec().keys) {
+    values.push_back(ReadSteps(dataset, key.name, step, step + 1));
+  }
+  writer.Append(std::vector<std::span<const std::byte>>(values.begin(), values.end()));
+}
+
+// A writer of a conversion that has not begun.
+LeRobotWriter WriterOf(const LeRobotWriterConfig& config, const reader::KeyConfigs& keys = {}) {
   const LeRobotDataset first({.path = config.recorded.folders[0].path, .keys = keys});
-  LeRobotWriter writer(config, first.spec());
+  return {config, first.spec()};
+}
+
+std::string RefusalOfCopy(const LeRobotWriterConfig& config, const reader::KeyConfigs& keys = {},
+                          ErrorCode code = ErrorCode::kUsage) {
+  return MessageOf(code, [&] { WriterOf(config, keys); });
+}
+
+void Convert(const LeRobotWriterConfig& config, const reader::KeyConfigs& keys = {}) {
+  LeRobotWriter writer = WriterOf(config, keys);
   for (const SourceFolder& folder : config.recorded.folders) {
     const LeRobotDataset dataset({.path = folder.path, .keys = keys});
     std::int64_t begin = 0;
     for (std::size_t episode = 0; episode < dataset.episode_ends().size(); ++episode) {
       const std::int64_t end = dataset.episode_ends()[episode];
       writer.BeginEpisode({.n_steps = end - begin, .task = "look"});
-      for (; begin < end; ++begin) {
-        std::vector<std::vector<std::byte>> values;
-        for (std::size_t i = 0; i < dataset.spec().keys.size(); ++i) {
-          values.emplace_back(dataset.spec().keys[i].ByteSize());
-          dataset.Read(static_cast<int>(i), begin, begin + 1, values.back());
-        }
-        writer.Append(std::vector<std::span<const std::byte>>(values.begin(), values.end()));
-      }
+      for (; begin < end; ++begin) AppendStepOf(dataset, begin, writer);
     }
   }
   writer.Finish();
@@ -244,12 +258,7 @@ void ExpectEqualSteps(const fs::path& found, const fs::path& wanted) {
   const LeRobotDataset b({.path = wanted});
   ASSERT_EQ(a.spec().keys, b.spec().keys);
   for (const KeySpec& key : a.spec().keys) {
-    const std::int64_t n = b.episode_ends().back();
-    std::vector<std::byte> of_a(static_cast<std::size_t>(n) * key.ByteSize());
-    std::vector<std::byte> of_b(of_a.size());
-    a.Read(a.KeyIndex(key.name), 0, n, of_a);
-    b.Read(b.KeyIndex(key.name), 0, n, of_b);
-    EXPECT_EQ(of_a, of_b) << key.name;
+    EXPECT_EQ(ReadAll(a, key.name), ReadAll(b, key.name)) << key.name;
   }
 }
 
@@ -349,8 +358,7 @@ TEST(LeRobotVideo, ColumnsKeepTheirTypeAndValues) {
 TEST(LeRobotVideo, StatisticsOfCopiesAreThoseBeforeEncoding) {
   const core::TemporaryFolder folder;
   const LeRobotWriterConfig video = VideoWriterConfig(folder.path() / "video", "h264");
-  LeRobotWriter writer(video, VideoSpecOf());
-  WriteVideo(writer);
+  WriteVideo(video);
   LeRobotWriterConfig older = CopyConfig(folder.path() / "v21", {video.path});
   older.version = Version::kV21;
   Convert(older);
@@ -369,14 +377,7 @@ TEST(LeRobotVideo, ColumnsLoseTheFramesThatAreLeftOut) {
   const LeRobotDataset source({.path = SmallFolder("v30_av1")});
   LeRobotWriter writer(config, source.spec());
   writer.BeginEpisode({.n_steps = 2, .task = "look"});
-  for (std::int64_t step = 19; step < 21; ++step) {
-    std::vector<std::vector<std::byte>> values;
-    for (std::size_t i = 0; i < source.spec().keys.size(); ++i) {
-      values.emplace_back(source.spec().keys[i].ByteSize());
-      source.Read(static_cast<int>(i), step, step + 1, values.back());
-    }
-    writer.Append(std::vector<std::span<const std::byte>>(values.begin(), values.end()));
-  }
+  for (const std::int64_t step : {19, 20}) AppendStepOf(source, step, writer);
   writer.Finish();
   ParquetFile file(config.path / "data/chunk-000/file-000.parquet", kMaxBytes);
   EXPECT_THAT(file.ReadNumbers<std::int64_t>("next.done"), ElementsAre(0, 1));
@@ -392,16 +393,12 @@ TEST(LeRobotVideo, StatisticsThatAreNotCompleteAreComputedAgain) {
   const testing::CopiedFolder source("v21_av1");  // of LeRobot 0.3, without quantiles
   const LeRobotWriterConfig config = CopyConfig(folder.path() / "data", {source.path()});
   Convert(config);
-  const LeRobotWriterConfig png = [&] {
-    LeRobotWriterConfig other = CopyConfig(folder.path() / "png", {source.path()});
-    other.codec = "png";
-    return other;
-  }();
+  LeRobotWriterConfig png = CopyConfig(folder.path() / "png", {source.path()});
+  png.codec = "png";
   Convert(png);
   EXPECT_EQ(ReadText(config.path / "meta/stats.json"), ReadText(png.path / "meta/stats.json"));
-  const LeRobotWriter writer(CopyConfig(folder.path() / "again", {source.path()}),
-                             LeRobotDataset({.path = source.path()}).spec());
-  EXPECT_THAT(writer.Notes(), Contains(HasSubstr("statistics of its decoded images")));
+  EXPECT_THAT(WriterOf(CopyConfig(folder.path() / "again", {source.path()})).Notes(),
+              Contains(HasSubstr("statistics of its decoded images")));
 }
 
 TEST(LeRobotVideo, EpisodesOfSeveralFilesAreJoined) {
@@ -421,26 +418,21 @@ TEST(LeRobotVideo, EpisodesOfSeveralFilesAreJoined) {
 TEST(LeRobotVideo, VideosThatCannotBeCopiedAreRefusedUnlessTheyMayBeEncoded) {
   const core::TemporaryFolder folder;
   const fs::path h264 = SmallFolder("v30_h264");
-  const DatasetSpec spec = LeRobotDataset({.path = h264}).spec();
   LeRobotWriterConfig merged = CopyConfig(folder.path() / "a", {h264, SmallFolder("v30_hevc")});
-  const auto refusal = [&](const LeRobotWriterConfig& config) {
-    return MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, spec); });
-  };
-  EXPECT_THAT(refusal(merged),
+  EXPECT_THAT(RefusalOfCopy(merged),
               AllOf(HasSubstr("is hevc"), HasSubstr("is h264"), HasSubstr("--param codec=av1")));
   LeRobotWriterConfig trimmed = CopyConfig(folder.path() / "b", {h264});
   trimmed.recorded.drop_first = 1;
-  EXPECT_THAT(refusal(trimmed), HasSubstr("left out"));
+  EXPECT_THAT(RefusalOfCopy(trimmed), HasSubstr("left out"));
   EXPECT_TRUE(fs::is_empty(folder.path()));
   for (LeRobotWriterConfig* config : {&merged, &trimmed}) {
     config->codec = "png";
-    const LeRobotWriter png(*config, spec);
-    EXPECT_THAT(png.Notes(), Contains(HasSubstr("PNG, lossless, of the decoded video")));
+    EXPECT_THAT(WriterOf(*config).Notes(),
+                Contains(HasSubstr("PNG, lossless, of the decoded video")));
   }
   trimmed.path = folder.path() / "c";
   trimmed.codec = "h264";
-  const LeRobotWriter encoded(trimmed, spec);
-  EXPECT_THAT(encoded.Notes(), Contains(HasSubstr("encoded again with loss")));
+  EXPECT_THAT(WriterOf(trimmed).Notes(), Contains(HasSubstr("encoded again with loss")));
 }
 
 TEST(LeRobotVideo, DepthOfAnotherScaleCannotBeCopied) {
@@ -454,8 +446,7 @@ TEST(LeRobotVideo, DepthOfAnotherScaleCannotBeCopied) {
     second.Replace("meta/info.json", from, to);
     const LeRobotWriterConfig config =
         CopyConfig(folder.path() / "data", {first, second.path()}, keys);
-    const DatasetSpec spec = LeRobotDataset({.path = first, .keys = keys}).spec();
-    EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, spec); }),
+    EXPECT_THAT(RefusalOfCopy(config, keys),
                 AllOf(HasSubstr(second.path().string()), HasSubstr("another scale of depth")));
   }
 }
@@ -466,12 +457,10 @@ TEST(LeRobotVideo, ColourThatIsReadAsDepthCannotBeCopied) {
   const reader::KeyConfigs keys = {{"action", {}},
                                    {"top", {.type = KeyType::kDepth, .mm_per_level = 5.0}}};
   LeRobotWriterConfig config = CopyConfig(folder.path() / "data", {source}, keys);
-  const DatasetSpec spec = LeRobotDataset({.path = source, .keys = keys}).spec();
-  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, spec); }),
-              HasSubstr("they are colour, which is read as depth"));
+  EXPECT_THAT(RefusalOfCopy(config, keys), HasSubstr("they are colour, which is read as depth"));
   config.codec = "png";
-  const LeRobotWriter png(config, spec);
-  EXPECT_THAT(png.Notes(), Contains(HasSubstr("PNG, lossless, of the decoded video")));
+  EXPECT_THAT(WriterOf(config, keys).Notes(),
+              Contains(HasSubstr("PNG, lossless, of the decoded video")));
 }
 
 TEST(LeRobotVideo, ColumnsWithChannelsInAnotherOrderAreLeftOut) {
@@ -483,8 +472,7 @@ TEST(LeRobotVideo, ColumnsWithChannelsInAnotherOrderAreLeftOut) {
   const reader::KeyConfigs keys = {{"action", {}}};
   const LeRobotWriterConfig config =
       CopyConfig(folder.path() / "data", {first.path(), second.path()}, keys);
-  const LeRobotWriter writer(config, LeRobotDataset({.path = first.path(), .keys = keys}).spec());
-  EXPECT_THAT(writer.Notes(),
+  EXPECT_THAT(WriterOf(config, keys).Notes(),
               Contains(AllOf(HasSubstr("observation.counts: left out"),
                              HasSubstr("another order in " + second.path().string()))));
 }
@@ -495,9 +483,7 @@ TEST(LeRobotVideo, ColumnsThatNotAllSourcesHaveAreNamed) {
   other.Replace("meta/info.json", "next.done", "next.over");
   const LeRobotWriterConfig config =
       CopyConfig(folder.path() / "data", {SmallFolder("v30_av1"), other.path()});
-  const LeRobotWriter writer(config,
-                             LeRobotDataset({.path = config.recorded.folders[0].path}).spec());
-  EXPECT_THAT(writer.Notes(),
+  EXPECT_THAT(WriterOf(config).Notes(),
               Contains(AllOf(HasSubstr("next.done: left out"), HasSubstr("does not have it"))));
 }
 
@@ -522,13 +508,10 @@ TEST(LeRobotVideo, ADamagedSourceIsNamed) {
   const fs::path video = source.path() / "videos/observation.images.top/chunk-000/file-000.mp4";
   LeRobotWriterConfig config = CopyConfig(folder.path() / "data", {source.path()});
   config.recorded.episode_of = {0, 1, 9};
-  const DatasetSpec spec = LeRobotDataset({.path = source.path()}).spec();
-  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { LeRobotWriter(config, spec); }),
-              HasSubstr("expected 0 to 2, found 9"));
+  EXPECT_THAT(RefusalOfCopy(config, {}, ErrorCode::kConfig), HasSubstr("expected 0 to 2, found 9"));
   config.recorded.episode_of = {0, 1, 2};
   testing::WriteText(video, ReadText(video).substr(0, 100));
-  EXPECT_THAT(MessageOf(ErrorCode::kMedia, [&] { LeRobotWriter(config, spec); }),
-              HasSubstr("file-000.mp4"));
+  EXPECT_THAT(RefusalOfCopy(config, {}, ErrorCode::kMedia), HasSubstr("file-000.mp4"));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,20 +11,15 @@
 
 #include "core/temporary_folder.h"
 #include "data/lerobot/writer.h"
-#include "dp_bench/random.h"
 #include "small_lerobot.h"
 #include "support/error_of.h"
+#include "support/three_episodes.h"
 
 namespace dp_bench::lerobot {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-const std::vector<int>& EpisodeLengths() {
-  static const std::vector<int> lengths = {3, 1, 6};
-  return lengths;
-}
 
 DatasetSpec WrittenSpec() {
   return {
@@ -52,63 +46,19 @@ LeRobotWriterConfig WriterConfig(const fs::path& path, Version version = Version
                    {.name = "observation.state", .keys = {"keypoints", "agent"}, .channels = {}}}};
 }
 
-// Values that depend on the key and the step only.
-std::vector<std::byte> StoredValue(const KeySpec& key, std::size_t index, int step) {
-  RandomStream random(static_cast<std::uint64_t>(step), StreamId::kAugment, index);
-  std::vector<std::byte> bytes(key.ByteSize());
-  if (key.type == KeyType::kLowDim) {
-    for (std::int64_t i = 0; i < key.NumElements(); ++i) {
-      const float value = random.Normal();
-      std::memcpy(bytes.data() + static_cast<std::size_t>(i) * sizeof(value), &value,
-                  sizeof(value));
-    }
-    return bytes;
-  }
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.NextU32() & 0xffU);
-  return bytes;
-}
-
-void AppendStep(DatasetWriter& writer, int step) {
-  const DatasetSpec spec = WrittenSpec();
-  std::vector<std::vector<std::byte>> values;
-  for (std::size_t i = 0; i < spec.keys.size(); ++i) {
-    values.push_back(StoredValue(spec.keys[i], i, step));
-  }
-  const std::vector<std::span<const std::byte>> views(values.begin(), values.end());
-  writer.Append(views);
-}
-
-// Those that are still missing.
-void WriteEpisodes(DatasetWriter& writer) {
-  int step = 0;
-  for (std::size_t episode = 0; episode < EpisodeLengths().size(); ++episode) {
-    const int length = EpisodeLengths()[episode];
-    if (static_cast<std::int64_t>(episode) >= writer.n_episodes()) {
-      writer.BeginEpisode({.n_steps = length, .task = episode == 1 ? "push" : "lift"});
-      for (int i = 0; i < length; ++i) AppendStep(writer, step + i);
-    }
-    step += length;
-  }
-}
-
 void WriteRest(DatasetWriter& writer) {
-  WriteEpisodes(writer);
+  AppendEpisodes(writer, WrittenSpec());
   writer.Finish();
 }
 
-void ExpectAllSteps(const Dataset& dataset) {
-  const DatasetSpec spec = WrittenSpec();
-  ASSERT_EQ(dataset.spec().keys, spec.keys);
-  EXPECT_EQ(dataset.spec().fps, spec.fps);
-  EXPECT_THAT(dataset.episode_ends(), ::testing::ElementsAre(3, 4, 10));
-  for (std::size_t key = 0; key < spec.keys.size(); ++key) {
-    for (int step = 0; step < 10; ++step) {
-      std::vector<std::byte> value(spec.keys[key].ByteSize());
-      dataset.Read(static_cast<int>(key), step, step + 1, value);
-      EXPECT_EQ(value, StoredValue(spec.keys[key], key, step))
-          << spec.keys[key].name << " " << step;
-    }
-  }
+void WriteAll(const LeRobotWriterConfig& config) {
+  LeRobotWriter writer(config, WrittenSpec());
+  WriteRest(writer);
+}
+
+std::string RefusalOfWriter(const LeRobotWriterConfig& config, ErrorCode code = ErrorCode::kUsage,
+                            const DatasetSpec& spec = WrittenSpec()) {
+  return MessageOf(code, [&] { LeRobotWriter(config, spec); });
 }
 
 class LeRobotVersions : public ::testing::TestWithParam<Version> {};
@@ -116,10 +66,9 @@ class LeRobotVersions : public ::testing::TestWithParam<Version> {};
 TEST_P(LeRobotVersions, AreReadBackBitForBit) {
   const core::TemporaryFolder folder;
   const fs::path path = folder.path() / "data";
-  LeRobotWriter writer(WriterConfig(path, GetParam()), WrittenSpec());
-  WriteRest(writer);
+  WriteAll(WriterConfig(path, GetParam()));
   const LeRobotDataset dataset({.path = path});
-  ExpectAllSteps(dataset);
+  ExpectThreeEpisodes(dataset, WrittenSpec());
   EXPECT_EQ(dataset.Task(0), "lift");
   EXPECT_EQ(dataset.Task(1), "push");
   EXPECT_EQ(dataset.FeatureName(dataset.KeyIndex("agent")), "observation.state");
@@ -140,19 +89,18 @@ TEST(LeRobotWriter, AnotherWriterContinuesAfterTheLastCompleteEpisode) {
   {
     LeRobotWriter writer(WriterConfig(path), WrittenSpec());
     writer.BeginEpisode({.n_steps = 3, .task = "lift"});
-    for (int step = 0; step < 3; ++step) AppendStep(writer, step);
+    for (int step = 0; step < 3; ++step) AppendStep(writer, WrittenSpec(), step);
     writer.BeginEpisode({.n_steps = 2, .task = "push"});
-    AppendStep(writer, 3);
+    AppendStep(writer, WrittenSpec(), 3);
     EXPECT_FALSE(fs::exists(path));
   }
   LeRobotWriter writer(WriterConfig(path), WrittenSpec());
   EXPECT_EQ(writer.n_episodes(), 1);
   WriteRest(writer);
-  ExpectAllSteps(LeRobotDataset({.path = path}));
+  ExpectThreeEpisodes(LeRobotDataset({.path = path}), WrittenSpec());
 
   const fs::path unbroken = folder.path() / "unbroken";
-  LeRobotWriter other(WriterConfig(unbroken), WrittenSpec());
-  WriteRest(other);
+  WriteAll(WriterConfig(unbroken));
   for (const char* const file :
        {"data/chunk-000/file-000.parquet", "meta/episodes/chunk-000/file-000.parquet",
         "meta/info.json", "meta/stats.json", "meta/tasks.parquet"}) {
@@ -183,8 +131,7 @@ TEST(LeRobotWriter, CopiesKeepTheTypeOfTheRobotIfAllSourcesAgree) {
   for (const char* const robot : {"toy", "other"}) {
     config.path = folder.path() / robot;
     config.robot_type = robot;
-    LeRobotWriter writer(config, WrittenSpec());
-    WriteRest(writer);
+    WriteAll(config);
   }
   const auto robot_in = [&](const char* name) {
     return nlohmann::json::parse(testing::ReadText(folder.path() / name / "meta/info.json"))
@@ -204,41 +151,34 @@ TEST(LeRobotWriter, FilesRollOverAtTheirSize) {
   const core::TemporaryFolder folder;
   LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
   config.data_file_mb = 0.001;
-  LeRobotWriter writer(config, WrittenSpec());
-  WriteRest(writer);
+  WriteAll(config);
   EXPECT_TRUE(fs::exists(config.path / "data/chunk-000/file-002.parquet"));
-  ExpectAllSteps(LeRobotDataset({.path = config.path}));
+  ExpectThreeEpisodes(LeRobotDataset({.path = config.path}), WrittenSpec());
 }
 
 TEST(LeRobotWriter, OneWriterAtATime) {
   const core::TemporaryFolder folder;
   const LeRobotWriter writer(WriterConfig(folder.path() / "data"), WrittenSpec());
-  MessageOf(ErrorCode::kUsage,
-            [&] { LeRobotWriter(WriterConfig(folder.path() / "data"), WrittenSpec()); });
+  RefusalOfWriter(WriterConfig(folder.path() / "data"));
 }
 
 TEST(LeRobotWriter, WhatExistsIsNotReplaced) {
   const core::TemporaryFolder folder;
   const LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
-  LeRobotWriter writer(config, WrittenSpec());
-  WriteRest(writer);
-  EXPECT_THAT(MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(config, WrittenSpec()); }),
-              HasSubstr("exists"));
-  ExpectAllSteps(LeRobotDataset({.path = config.path}));
+  WriteAll(config);
+  EXPECT_THAT(RefusalOfWriter(config), HasSubstr("exists"));
+  ExpectThreeEpisodes(LeRobotDataset({.path = config.path}), WrittenSpec());
 }
 
 TEST(LeRobotWriter, AnotherSourceOrOtherKeysAreRefused) {
   const core::TemporaryFolder folder;
   LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
   { const LeRobotWriter writer(config, WrittenSpec()); }
-  const auto refusal = [](const LeRobotWriterConfig& other) {
-    return MessageOf(ErrorCode::kUsage, [&] { LeRobotWriter(other, WrittenSpec()); });
-  };
   LeRobotWriterConfig mapped = config;
   std::ranges::reverse(mapped.features.back().keys);  // the size of the feature is the same
-  EXPECT_THAT(refusal(mapped), HasSubstr("other features"));
+  EXPECT_THAT(RefusalOfWriter(mapped), HasSubstr("other features"));
   config.source = "another test";
-  EXPECT_THAT(refusal(config), HasSubstr("another source"));
+  EXPECT_THAT(RefusalOfWriter(config), HasSubstr("another source"));
 }
 
 TEST(LeRobotWriter, AnEmptyDataSetIsRefused) {
@@ -251,8 +191,7 @@ TEST(LeRobotWriter, AnEmptyDataSetIsRefused) {
 TEST(LeRobotWriter, DamagedNotesOnKeysAreNamed) {
   const core::TemporaryFolder folder;
   const fs::path path = folder.path() / "data";
-  LeRobotWriter writer(WriterConfig(path), WrittenSpec());
-  WriteRest(writer);
+  WriteAll(WriterConfig(path));
   const fs::path notes = path / "meta/dp_bench.json";
   for (const char* const text :
        {"", "{", "[]", "{}", R"({"keys": 5})", R"({"keys": ["action"]})",
@@ -274,7 +213,7 @@ TEST(LeRobotWriter, EpisodesWithShortFilesAreWrittenAgain) {
                                  "episodes/episode_000000.json", "episodes/episode_000001.json"}) {
     {
       LeRobotWriter writer(WriterConfig(path), WrittenSpec());
-      WriteEpisodes(writer);  // and not Finish
+      AppendEpisodes(writer, WrittenSpec());  // and no Finish
     }
     fs::resize_file(unfinished / file, 0);
     const bool is_first = std::string_view(file).find("000000") != std::string_view::npos;
@@ -283,7 +222,7 @@ TEST(LeRobotWriter, EpisodesWithShortFilesAreWrittenAgain) {
   }
   LeRobotWriter writer(WriterConfig(path), WrittenSpec());
   WriteRest(writer);
-  ExpectAllSteps(LeRobotDataset({.path = path}));
+  ExpectThreeEpisodes(LeRobotDataset({.path = path}), WrittenSpec());
 }
 
 TEST(LeRobotWriter, DamagedNotesOnEpisodesAreNamed) {
@@ -292,13 +231,12 @@ TEST(LeRobotWriter, DamagedNotesOnEpisodesAreNamed) {
   {
     LeRobotWriter writer(WriterConfig(path), WrittenSpec());
     writer.BeginEpisode({.n_steps = 1, .task = "lift"});
-    AppendStep(writer, 0);
+    AppendStep(writer, WrittenSpec(), 0);
   }
   testing::WriteText(path.string() + ".unfinished/episodes/episode_000000.json",
                      R"({"length": 1, "task": "lift", "stats": {"action": {"min": [0]}}})");
-  EXPECT_THAT(
-      MessageOf(ErrorCode::kData, [&] { LeRobotWriter(WriterConfig(path), WrittenSpec()); }),
-      HasSubstr("episode_000000.json"));
+  EXPECT_THAT(RefusalOfWriter(WriterConfig(path), ErrorCode::kData),
+              HasSubstr("episode_000000.json"));
 }
 
 // A config that does not fit the keys, and what the message says.
@@ -316,8 +254,7 @@ TEST_P(WrongFeaturesTest, AreRefusedBeforeAnythingIsWritten) {
   LeRobotWriterConfig config = WriterConfig(folder.path() / "data");
   DatasetSpec spec = WrittenSpec();
   GetParam().spoil(config.features, spec);
-  EXPECT_THAT(MessageOf(GetParam().code, [&] { LeRobotWriter(config, spec); }),
-              HasSubstr(GetParam().message));
+  EXPECT_THAT(RefusalOfWriter(config, GetParam().code, spec), HasSubstr(GetParam().message));
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 

@@ -132,12 +132,9 @@ TEST(Collected, AZipArchiveGivesTheSameKeys) {
   const ZarrReplayDataset zip({.path = folder.path() / "a.zip"});
   const ZarrReplayDataset plain({.path = folder.path() / "a"});
   EXPECT_EQ(zip.spec().keys, plain.spec().keys);
-  const auto type = [&zip](const char* key) {
-    return zip.spec().keys[static_cast<std::size_t>(zip.KeyIndex(key))].type;
-  };
-  EXPECT_EQ(type("depth"), KeyType::kDepth);
-  EXPECT_EQ(type("rgb"), KeyType::kRgb);
-  EXPECT_EQ(type("img"), KeyType::kLowDim) << "floats: only the config can tell";
+  EXPECT_EQ(SpecOf(zip, "depth").type, KeyType::kDepth);
+  EXPECT_EQ(SpecOf(zip, "rgb").type, KeyType::kRgb);
+  EXPECT_EQ(SpecOf(zip, "img").type, KeyType::kLowDim) << "floats: only the config can tell";
   EXPECT_EQ(zip.spec().fps, 0.0) << "it does not say its rate";
 }
 
@@ -179,8 +176,7 @@ KeySpec KeyOf(Shape shape, const std::vector<T>& values, const ZarrReplayConfig&
   files.WriteFolder(folder.path());
   ZarrReplayConfig here = config;
   here.path = folder.path();
-  const ZarrReplayDataset dataset(here);
-  return dataset.spec().keys[static_cast<std::size_t>(dataset.KeyIndex("extra"))];
+  return SpecOf(ZarrReplayDataset(here), "extra");
 }
 
 template <class T>

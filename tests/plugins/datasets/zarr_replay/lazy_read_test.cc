@@ -29,11 +29,9 @@ void ExpectSameReads(const Dataset& dataset, const Dataset& wanted, std::uint64_
     const auto key = random.UniformInt(static_cast<std::uint32_t>(wanted.spec().keys.size()));
     const std::int64_t begin = random.UniformInt(static_cast<std::uint32_t>(n_steps));
     const std::int64_t end = std::min<std::int64_t>(n_steps, begin + random.UniformInt(4));
-    Bytes bytes(static_cast<std::size_t>(end - begin) * wanted.spec().keys[key].ByteSize());
-    Bytes wanted_bytes = bytes;
-    dataset.Read(static_cast<int>(key), begin, end, bytes);
-    wanted.Read(static_cast<int>(key), begin, end, wanted_bytes);
-    ASSERT_EQ(bytes, wanted_bytes) << wanted.spec().keys[key].name << " " << begin << " to " << end;
+    const std::string& name = wanted.spec().keys[key].name;
+    ASSERT_EQ(ReadSteps(dataset, name, begin, end), ReadSteps(wanted, name, begin, end))
+        << name << " " << begin << " to " << end;
   }
 }
 
@@ -105,7 +103,7 @@ TEST(LazyRead, ChannelsFirstAndFillValuesAsTheyAreLoaded) {
   files.WriteFolder(folder.path());
   ZarrReplayConfig config = SmallConfig(folder.path());
   const ZarrReplayDataset loaded(config);
-  const Bytes all = ReadAll<std::byte>(loaded, "image");
+  const Bytes all = ReadAll(loaded, "image");
   for (std::size_t step = 0; step < 10; ++step) {
     for (std::size_t i = 0; i < 60; ++i) {
       ASSERT_EQ(all[60 * step + i], std::byte{pixels[60 * step + i % 3 * 20 + i / 3]});
@@ -170,12 +168,9 @@ TEST(LazyRead, OtherStepsOfADamagedArrayAreRead) {
   ZarrReplayConfig config = SmallConfig(folder.path());
   config.memory_limit_mb = kImageMb / 2;
   const ZarrReplayDataset dataset(config);
-  Bytes steps(static_cast<std::size_t>(2 * 48));
-  dataset.Read(dataset.KeyIndex("image"), 8, 10, steps);
-  EXPECT_EQ(steps[0], static_cast<std::byte>(8 * 48 % 256));
-  EXPECT_THAT(
-      MessageOf(ErrorCode::kData, [&] { dataset.Read(dataset.KeyIndex("image"), 6, 8, steps); }),
-      HasSubstr("data/img/7.0.0.0: "));
+  EXPECT_EQ(ReadSteps(dataset, "image", 8, 10)[0], static_cast<std::byte>(8 * 48 % 256));
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { ReadSteps(dataset, "image", 6, 8); }),
+              HasSubstr("data/img/7.0.0.0: "));
 }
 
 // The error of opening a dataset whose images exceed the limit.

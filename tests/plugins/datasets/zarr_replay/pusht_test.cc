@@ -6,6 +6,7 @@
 
 #include "dp_bench/error.h"
 #include "support/pusht_demonstrations.h"
+#include "support/read_all.h"
 #include "zarr_replay_dataset.h"
 
 namespace dp_bench::zarr_replay {
@@ -20,14 +21,6 @@ class PushtDemonstrations : public ::testing::Test {
   const std::string path_ = FindPushtDemonstrations().string();
 };
 
-std::vector<float> ReadStep(const Dataset& dataset, const char* name, std::int64_t step) {
-  const int key = dataset.KeyIndex(name);
-  std::vector<float> values(
-      static_cast<std::size_t>(dataset.spec().keys[static_cast<std::size_t>(key)].NumElements()));
-  dataset.Read(key, step, step + 1, std::as_writable_bytes(std::span(values)));
-  return values;
-}
-
 TEST_F(PushtDemonstrations, HoldTheNumbersThatZarrReads) {
   const ZarrReplayDataset dataset(
       {.path = path_,
@@ -39,10 +32,10 @@ TEST_F(PushtDemonstrations, HoldTheNumbersThatZarrReads) {
   EXPECT_EQ(dataset.episode_ends().back(), 25650);
   EXPECT_EQ(dataset.spec().keys[2].shape, (Shape{9, 2}));
   // as zarr 2.18 reads them
-  EXPECT_THAT(ReadStep(dataset, "action", 0), ::testing::ElementsAre(233, 71));
-  EXPECT_THAT(ReadStep(dataset, "agent_pos", 25649),
+  EXPECT_THAT(ReadSteps<float>(dataset, "action", 0, 1), ::testing::ElementsAre(233, 71));
+  EXPECT_THAT(ReadSteps<float>(dataset, "agent_pos", 25649, 25650),
               ::testing::ElementsAre(144.55124F, 305.26306F));
-  EXPECT_THAT(ReadStep(dataset, "keypoint", 7777), ::testing::Contains(224.54507F));
+  EXPECT_THAT(ReadSteps<float>(dataset, "keypoint", 7777, 7778), ::testing::Contains(224.54507F));
 }
 
 TEST_F(PushtDemonstrations, KeepImagesAsBytes) {
@@ -53,10 +46,8 @@ TEST_F(PushtDemonstrations, KeepImagesAsBytes) {
   const KeySpec& image = dataset.spec().keys[1];
   EXPECT_EQ(image.shape, (Shape{3, 96, 96}));
   EXPECT_EQ(image.ByteSize(), 96U * 96U * 3U);
-  std::vector<std::byte> frame(image.ByteSize());
-  dataset.Read(1, 12345, 12346, frame);
   std::uint64_t sum = 0;
-  for (const std::byte value : frame) sum += static_cast<std::uint8_t>(value);
+  for (const auto value : ReadSteps<std::uint8_t>(dataset, "image", 12345, 12346)) sum += value;
   EXPECT_EQ(sum, 6885699U) << "as zarr 2.18 reads data/img[12345]";
 }
 

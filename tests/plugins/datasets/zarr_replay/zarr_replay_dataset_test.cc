@@ -49,12 +49,9 @@ TEST(ZarrReplay, ShapesFollowTheArrays) {
   config.keys["last_point"] = {.source = "data/keypoint", .begin = 16};
   config.keys["reward"] = {.source = "data/reward"};
   const ZarrReplayDataset dataset(config);
-  const auto shape = [&dataset](const char* key) {
-    return dataset.spec().keys[static_cast<std::size_t>(dataset.KeyIndex(key))].shape;
-  };
-  EXPECT_EQ(shape("keypoint"), (Shape{9, 2}));
-  EXPECT_EQ(shape("last_point"), (Shape{2}));
-  EXPECT_EQ(shape("reward"), (Shape{1}));
+  EXPECT_EQ(SpecOf(dataset, "keypoint").shape, (Shape{9, 2}));
+  EXPECT_EQ(SpecOf(dataset, "last_point").shape, (Shape{2}));
+  EXPECT_EQ(SpecOf(dataset, "reward").shape, (Shape{1}));
   const std::vector<float> last = ReadAll<float>(dataset, "last_point");
   EXPECT_EQ(last[2], 34.0F) << "step 1: 18 + 16";
 }
