@@ -9,6 +9,7 @@
 #     conformance                   every plugin passes the suite of its kind
 #     odr                           no two types have one name: link-time optimisation compares the types of all files
 #     worlds                        each world of another package that has a config, installed from PyPI
+#     uninitialised                 the same results if memory that nothing was written to holds NaNs
 #     kills                         the tests that kill the program at random moments, with 20 kills each
 #     asan-ubsan, tsan              all tests that need no LibTorch, with sanitizers
 #     style = format tidy           sanitizers = asan-ubsan tsan
@@ -16,7 +17,7 @@
 #   DPB_SINCE=COMMIT                tidy: only folders in which something has changed since COMMIT
 set -uo pipefail
 cd "$(dirname "$0")/.."
-all=(format python conformance worlds kills odr tidy asan-ubsan tsan)
+all=(format python conformance uninitialised worlds kills odr tidy asan-ubsan tsan)
 
 check_format() {
   local files
@@ -69,6 +70,13 @@ check_conformance() {
   ctest --preset release -L conformance -j "$(nproc)"
 }
 
+check_uninitialised() {
+  scripts/build.sh release
+  local library=$PWD/build/check/filled_memory.so
+  g++ -std=c++20 -O1 -Wall -Wextra -Werror -shared -fPIC -fno-threadsafe-statics tests/support/filled_memory.cc -o "$library"
+  LD_PRELOAD=$library ctest --preset release -LE integration -j "$(nproc)"
+}
+
 check_worlds() {
   scripts/build.sh release
   tests/integration/worlds.sh "$PWD" "$PWD/build/release" "$PWD/build/release/bin/dp_bench" all
@@ -116,6 +124,6 @@ for name in "${checks[@]}"; do
     result="FAILED, see build/check/$name.txt"
     failed=1
   fi
-  printf '%-12s %6d s  %s\n' "$name" $((SECONDS - begin)) "$result"
+  printf '%-14s %6d s  %s\n' "$name" $((SECONDS - begin)) "$result"
 done
 exit $failed
