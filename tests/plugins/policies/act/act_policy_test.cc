@@ -166,12 +166,7 @@ TEST(ActPolicy, TrainsAndPredictsFromImagesAlone) {
       R"(, "crop_shape": [36, 36], "obs_encoder": {"resnet_width": 8, "resnet_stages": 2})", spec);
   Batch batch = MakeBatch(2);
   batch.obs = {{"image", torch::zeros({2, 2, 3, 40, 40}, torch::kUInt8)}};
-  NoiseSource noise = NoiseOfRows(2);
-  policy->ComputeLoss(batch, noise).loss.backward();
-  for (const auto& item : policy->module().named_parameters()) {
-    EXPECT_TRUE(item.value().grad().defined()) << item.key();
-  }
-  EXPECT_EQ(policy->PredictAction(batch.obs, noise).sizes(), torch::IntArrayRef({2, 4, 2}));
+  ExpectTrainsAndPlans(*policy, batch, batch.obs);
 }
 
 TEST(ActPolicy, SettingsThatCannotWorkAreExplained) {
