@@ -10,7 +10,7 @@
 #include "support/small_policy.h"
 #include "support/two_answers.h"
 #include "support/two_tasks.h"
-#include "train/optimizer.h"
+
 namespace dp_bench::act {
 namespace {
 
@@ -38,16 +38,7 @@ TEST(ActPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
                               R"(, "dropout": 0.0, "use_vae": false)"}) {
     const auto policy = CreateSmallAct(variant);
     const TwoAnswers task(*policy);
-    const Batch batch = task.MakeBatch();
-    train::Optimizer optimizer(
-        {}, train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-4}));
-    for (std::uint64_t step = 0; step < 300; ++step) {
-      NoiseSource noise = NoiseOfRows(16, step);
-      optimizer.ZeroGrad();
-      policy->ComputeLoss(batch, noise).loss.backward();
-      optimizer.Step(2e-3);
-    }
-    policy->WeightsChanged();
+    LearnByHeart(*policy, task.MakeBatch(), 300);
     EXPECT_LE(task.ErrorOf(*policy), 0.08) << variant;
   }
 }

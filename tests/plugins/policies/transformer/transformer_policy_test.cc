@@ -23,16 +23,7 @@ constexpr std::int64_t kImageSize = 40;
 void ExpectLearnsBoth(const std::string& params, std::uint64_t n_steps = 300) {
   const auto policy = CreateSmallDiffusion(params);
   const TwoAnswers task(*policy);
-  const Batch batch = task.MakeBatch();
-  train::Optimizer optimizer({},
-                             train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-3}));
-  for (std::uint64_t step = 0; step < n_steps; ++step) {
-    NoiseSource noise = NoiseOfRows(16, step);
-    optimizer.ZeroGrad();
-    policy->ComputeLoss(batch, noise).loss.backward();
-    optimizer.Step(3e-3);
-  }
-  policy->WeightsChanged();
+  LearnByHeart(*policy, task.MakeBatch(), n_steps, /*rate=*/3e-3, /*weight_decay=*/1e-3);
   EXPECT_LE(task.ErrorOf(*policy), 0.08) << params;
 }
 
