@@ -35,6 +35,17 @@ inline std::unique_ptr<policy::DiffusionPolicy> CreateSmallDiffusion(
   return policy;
 }
 
+/// A training step gives every parameter a gradient, and a plan has the shape of SmallSpec's.
+inline void ExpectTrainsAndPlans(Policy& policy, const Batch& batch, const TensorMap& obs) {
+  NoiseSource noise = NoiseOfRows(batch.action.size(0));
+  policy.ComputeLoss(batch, noise).loss.backward();
+  for (const auto& item : policy.module().named_parameters()) {
+    EXPECT_TRUE(item.value().grad().defined()) << item.key();
+  }
+  EXPECT_EQ(policy.PredictAction(obs, noise).sizes(),
+            torch::IntArrayRef({batch.action.size(0), 4, 2}));
+}
+
 /// What the plugin says about wrong params.
 inline std::string ConfigErrorOf(const std::string& params, const PolicySpec& spec = SmallSpec()) {
   return MessageOf(ErrorCode::kConfig,

@@ -43,6 +43,13 @@ inline Batch SmallBatch(NoiseSource& source, std::int64_t rows) {
           .is_pad = torch::zeros({rows, 8}, torch::kBool)};
 }
 
+/// The same with zeros.
+inline Batch ZeroBatch(std::int64_t rows) {
+  return {.obs = {{"agent_pos", torch::zeros({rows, 2, 2})}},
+          .action = torch::zeros({rows, 8, 2}),
+          .is_pad = torch::zeros({rows, 8}, torch::kBool)};
+}
+
 /// Row i draws from seed i.
 inline NoiseSource NoiseOfRows(std::int64_t rows, std::uint64_t major = 0) {
   std::vector<NoiseKey> keys;

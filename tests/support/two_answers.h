@@ -4,8 +4,23 @@
 
 #include "dp_bench/policy.h"
 #include "support/small_policy.h"
+#include "train/optimizer.h"
 
 namespace dp_bench {
+
+/// Trains `policy` on one batch of 16 rows.
+inline void LearnByHeart(Policy& policy, const Batch& batch, std::uint64_t n_steps,
+                         double rate = 2e-3, double weight_decay = 1e-4) {
+  train::Optimizer optimizer(
+      {}, train::MakeParameterGroups(policy.module(), {.weight_decay = weight_decay}));
+  for (std::uint64_t step = 0; step < n_steps; ++step) {
+    NoiseSource noise = NoiseOfRows(16, step);
+    optimizer.ZeroGrad();
+    policy.ComputeLoss(batch, noise).loss.backward();
+    optimizer.Step(rate);
+  }
+  policy.WeightsChanged();
+}
 
 struct TwoAnswers {
   explicit TwoAnswers(const Policy& policy)

@@ -4,7 +4,6 @@
 #include "dp_bench/policy.h"
 #include "support/small_policy.h"
 #include "support/two_answers.h"
-#include "train/optimizer.h"
 
 namespace dp_bench {
 
@@ -25,15 +24,7 @@ inline double ErrorAfterTwoTasks(Policy& policy, std::uint64_t n_steps) {
   Batch batch = TwoAnswers(policy).MakeBatch();
   batch.obs["agent_pos"] = torch::zeros({16, 2, 2});
   batch.obs["task"] = task.repeat({8, 1, 1});
-  train::Optimizer optimizer({},
-                             train::MakeParameterGroups(policy.module(), {.weight_decay = 1e-4}));
-  for (std::uint64_t step = 0; step < n_steps; ++step) {
-    NoiseSource noise = NoiseOfRows(16, step);
-    optimizer.ZeroGrad();
-    policy.ComputeLoss(batch, noise).loss.backward();
-    optimizer.Step(2e-3);
-  }
-  policy.WeightsChanged();
+  LearnByHeart(policy, batch, n_steps);
   NoiseSource noise = NoiseOfRows(2);
   const torch::Tensor predicted = policy.PredictAction(
       {{"agent_pos", torch::zeros({2, 2, 2})}, {"task", task.contiguous()}}, noise);

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <iterator>
 #include <string>
 #include <utility>
 
@@ -71,7 +70,7 @@ class GraphPolicy final : public Policy {
 }  // namespace
 
 std::string_view Name(Backend backend) {
-  return *std::next(kBackendNames.begin(), static_cast<std::ptrdiff_t>(backend));
+  return kBackendNames.at(static_cast<std::size_t>(backend));
 }
 
 Backend ReadBackend(const Config& policy) {

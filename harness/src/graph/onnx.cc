@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "core/errors.h"
@@ -211,9 +212,10 @@ class Converter {
     return torch::kFloat32;  // weights
   }
 
-  std::int64_t Axis(const jit::Node& node, std::size_t i) const {
+  // An axis of a tensor of `rank` dimensions, counted from the first.
+  static std::int64_t Axis(const jit::Node& node, std::size_t i, std::int64_t rank) {
     const std::int64_t axis = Int(node, i);
-    return axis < 0 ? axis + Rank(*node.input(0)) : axis;
+    return axis < 0 ? axis + rank : axis;
   }
 
   std::int64_t Rank(const jit::Value& value) const { return std::ssize(SizesOf(value)); }
@@ -255,6 +257,14 @@ class Converter {
 
   std::string Scaled(const std::string& x, double factor) {
     return factor == 1.0 ? x : Add("Mul", {x, model_.AddFloat(factor)});
+  }
+
+  // x, of `rank` dimensions, with two of them swapped.
+  std::string Swapped(const std::string& x, std::int64_t rank, std::int64_t a, std::int64_t b) {
+    Ints perm(static_cast<std::size_t>(rank));
+    std::iota(perm.begin(), perm.end(), 0);
+    std::swap(perm.at(static_cast<std::size_t>(a)), perm.at(static_cast<std::size_t>(b)));
+    return Add("Transpose", {x}, {{"perm", perm}});
   }
 
   std::string Resized(const jit::Node& node, OnnxAttributes attributes) {
@@ -301,7 +311,8 @@ class Converter {
   }
 
   std::string OnSoftmax(const jit::Node& node) {
-    return Add("Softmax", {In(node, 0)}, {{"axis", Axis(node, 1)}});
+    const std::string& x = In(node, 0);
+    return Add("Softmax", {x}, {{"axis", Axis(node, 1, Rank(*node.input(0)))}});
   }
 
   std::string OnCast(const jit::Node& node) {
@@ -314,7 +325,7 @@ class Converter {
   }
 
   std::string OnLinear(const jit::Node& node) {
-    const std::string transposed = Add("Transpose", {In(node, 1)}, {{"perm", Ints{1, 0}}});
+    const std::string transposed = Swapped(In(node, 1), 2, 0, 1);
     const std::string product = Add("MatMul", {In(node, 0), transposed});
     return IsNone(node, 2) ? product : Add("Add", {product, In(node, 2)});
   }
@@ -327,10 +338,8 @@ class Converter {
     const Sizes sizes = SizesOf(*node.input(0));
     const double scale =
         IsNone(node, 6) ? 1.0 / std::sqrt(static_cast<double>(*sizes.back())) : Number(node, 6);
-    Ints perm(sizes.size());
-    for (std::size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<std::int64_t>(i);
-    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-    const std::string keys = Add("Transpose", {In(node, 1)}, {{"perm", perm}});
+    const std::int64_t rank = std::ssize(sizes);
+    const std::string keys = Swapped(In(node, 1), rank, rank - 2, rank - 1);
     std::string scores = Add("MatMul", {Scaled(In(node, 0), scale), keys});
     if (!IsNone(node, 3)) scores = Add("Add", {scores, In(node, 3)});
     const std::string weights = Add("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
@@ -413,17 +422,12 @@ class Converter {
     return Add("MatMul", {Add("MatMul", {rows, x}), columns});
   }
 
-  std::string OnT(const jit::Node& node) {
-    return Add("Transpose", {In(node, 0)}, {{"perm", Ints{1, 0}}});
-  }
+  std::string OnT(const jit::Node& node) { return Swapped(In(node, 0), 2, 0, 1); }
 
   std::string OnTranspose(const jit::Node& node) {
     const std::string& x = In(node, 0);
-    Ints perm(static_cast<std::size_t>(Rank(*node.input(0))));
-    for (std::size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<std::int64_t>(i);
-    std::swap(perm[static_cast<std::size_t>(Axis(node, 1))],
-              perm[static_cast<std::size_t>(Axis(node, 2))]);
-    return Add("Transpose", {x}, {{"perm", perm}});
+    const std::int64_t rank = Rank(*node.input(0));
+    return Swapped(x, rank, Axis(node, 1, rank), Axis(node, 2, rank));
   }
 
   std::string OnView(const jit::Node& node) {
@@ -441,30 +445,26 @@ class Converter {
 
   std::string OnUnsqueeze(const jit::Node& node) {
     const std::string& x = In(node, 0);
-    const std::int64_t axis = Int(node, 1);
-    return Add("Unsqueeze",
-               {x, model_.AddInts({axis < 0 ? axis + Rank(*node.input(0)) + 1 : axis})});
+    return Add("Unsqueeze", {x, model_.AddInts({Axis(node, 1, Rank(*node.input(0)) + 1)})});
   }
 
   std::string OnCat(const jit::Node& node) {
     const torch::ScalarType type = TypeOf(*node.output());
     std::vector<std::string> parts;
-    std::int64_t axis = Int(node, 1);
-    if (axis < 0) axis += Rank(*node.output());
     for (const jit::Value* part : node.input(0)->node()->inputs()) {
       const std::string name = NameOf(*part);
       const Sizes sizes = SizesOf(*part);
       if (std::ranges::find(sizes, std::optional<std::int64_t>(0)) != sizes.end()) continue;
       parts.push_back(CastTo(name, TypeOf(*part), type));
     }
-    return Add("Concat", parts, {{"axis", axis}});
+    return Add("Concat", parts, {{"axis", Axis(node, 1, Rank(*node.output()))}});
   }
 
   std::string OnNarrow(const jit::Node& node) {
     const std::string& x = In(node, 0);
     return Add("Slice",
                {x, model_.AddInts({Int(node, 2)}), model_.AddInts({Int(node, 2) + Int(node, 3)}),
-                model_.AddInts({Axis(node, 1)})});
+                model_.AddInts({Axis(node, 1, Rank(*node.input(0)))})});
   }
 
   std::string OnNewZeros(const jit::Node& node) {

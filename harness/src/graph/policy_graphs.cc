@@ -21,8 +21,6 @@ using torch::Tensor;
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormatVersion = 1;
-constexpr const char* kCondition = "condition";
-constexpr const char* kPrediction = "prediction";
 
 policy::DiffusionPolicy& AsDiffusionPolicy(Policy& policy) {
   policy::DiffusionPolicy* const diffusion = policy::DiffusionPolicy::Find(policy);
@@ -178,13 +176,13 @@ PolicyGraphs MakePolicyGraphs(Policy& policy, const Normalizer& normalizer) {
 void WriteExportedPolicy(const std::filesystem::path& folder, const PolicyGraphs& graphs,
                          FileFormat format) {
   Json sampler = SamplerAsJson(graphs);
-  sampler["encoder"] = {{"file", WriteGraph(folder, "encoder", graphs.encoder, kCondition, format)},
-                        {"inputs", InputNames(graphs.encoder)},
-                        {"output", kCondition}};
-  sampler["denoiser"] = {
-      {"file", WriteGraph(folder, "denoiser", graphs.denoiser, kPrediction, format)},
-      {"inputs", InputNames(graphs.denoiser)},
-      {"output", kPrediction}};
+  const auto write = [&](const char* name, const TracedGraph& graph, const char* output) {
+    sampler[name] = {{"file", WriteGraph(folder, name, graph, output, format)},
+                     {"inputs", InputNames(graph)},
+                     {"output", output}};
+  };
+  write("encoder", graphs.encoder, "condition");
+  write("denoiser", graphs.denoiser, "prediction");
   core::WriteNewFile(folder / "sampler.json", sampler.dump(2) + "\n");
 }
 

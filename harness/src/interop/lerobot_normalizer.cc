@@ -50,12 +50,6 @@ Affine OfMinMax(double min, double max, double eps, bool is_action) {
   return {scale, -1.0 - min * scale};
 }
 
-LerobotNorm NormOf(const LerobotPolicy& policy, LerobotFeatureType type) {
-  const auto found = policy.config.normalization_mapping.find(type);
-  return found == policy.config.normalization_mapping.end() ? LerobotNorm::kIdentity
-                                                            : found->second;
-}
-
 // LeRobot's formulas for n channels; `stats` must have what `norm` needs.
 std::vector<Affine> AffinesOf(const KeyStats& stats, LerobotNorm norm, double eps, bool is_action,
                               std::size_t n) {
@@ -222,12 +216,12 @@ Normalizer FromLerobotStats(const LerobotPolicy& policy,
                             const ShapeMeta& shape_meta) {
   Normalizer::Fields fields;
   const auto add = [&](const LerobotFeature& feature, const std::vector<std::string>& keys) {
-    const std::vector<Affine> affines =
-        AffinesOf(policy.stats.at(feature.name), NormOf(policy, feature.type), policy.eps,
-                  feature.type == LerobotFeatureType::kAction,
-                  static_cast<std::size_t>(feature.shape.front()));
+    const LerobotNorm norm = policy.config.NormOf(feature.type);
+    const std::vector<Affine> affines = AffinesOf(policy.stats.at(feature.name), norm, policy.eps,
+                                                  feature.type == LerobotFeatureType::kAction,
+                                                  static_cast<std::size_t>(feature.shape.front()));
     const bool is_image = feature.type == LerobotFeatureType::kVisual;
-    const NormalizeMode mode = ModeOf(NormOf(policy, feature.type), is_image);
+    const NormalizeMode mode = ModeOf(norm, is_image);
     std::size_t begin = 0;
     for (const std::string& key : keys) {
       const auto spec = std::ranges::find(shape_meta.obs, key, &KeySpec::name);

@@ -127,35 +127,17 @@ std::string WithCase(std::string text, int (*convert)(int)) {
   return text;
 }
 
-// Fields that are read by name, and fields that change nothing in the network: where it runs, how
-// its training was sped up, where it is published.
-const std::set<std::string, std::less<>>& OtherFields() {
-  static const std::set<std::string, std::less<>> fields = {"type",
-                                                            "input_features",
-                                                            "output_features",
-                                                            "normalization_mapping",
-                                                            "crop_ratio",
-                                                            "vision_backbone",
-                                                            "pretrained_backbone_weights",
-                                                            "device",
-                                                            "use_amp",
-                                                            "use_peft",
-                                                            "push_to_hub",
-                                                            "repo_id",
-                                                            "private",
-                                                            "tags",
-                                                            "license",
-                                                            "pretrained_path",
-                                                            "pretrained_revision",
-                                                            "gradient_checkpointing",
-                                                            "compile_model",
-                                                            "compile_mode"};
-  return fields;
-}
-
 void RequireKnownFields(const core::JsonView& file, LerobotPolicyConfig config) {
-  std::set<std::string, std::less<>> known = OtherFields();
-  if (config.is_act()) known.insert({std::string(kDilation), std::string(kBackboneRate)});
+  std::set<std::string_view> known;
+  // read by name
+  known.insert({"type", "input_features", "output_features", "normalization_mapping", "crop_ratio",
+                "vision_backbone"});
+  // without effect on the network: where it runs, how its training began and was sped up, where it
+  // is published
+  known.insert({"pretrained_backbone_weights", "device", "use_amp", "use_peft", "push_to_hub",
+                "repo_id", "private", "tags", "license", "pretrained_path", "pretrained_revision",
+                "gradient_checkpointing", "compile_model", "compile_mode"});
+  if (config.is_act()) known.insert({kDilation, kBackboneRate});
   VisitFields(config, [&](const char* name, const auto&, const auto&) { known.insert(name); });
   for (const auto& [name, value] : file.Members()) {
     if (known.contains(name)) continue;
@@ -298,6 +280,25 @@ std::string_view Name(LerobotFeatureType type) {
 }
 std::string_view Name(LerobotNorm norm) { return kNormNames.at(static_cast<std::size_t>(norm)); }
 
+OrderedJson AsJson(const LerobotNormMap& norms) {
+  OrderedJson json = OrderedJson::object();
+  for (const auto& [type, norm] : norms) json[std::string(Name(type))] = Name(norm);
+  return json;
+}
+
+OrderedJson AsJson(std::span<const LerobotFeature> features) {
+  OrderedJson json = OrderedJson::object();
+  for (const LerobotFeature& feature : features) {
+    json[feature.name] = {{"type", Name(feature.type)}, {"shape", feature.shape}};
+  }
+  return json;
+}
+
+LerobotNorm LerobotPolicyConfig::NormOf(LerobotFeatureType feature) const {
+  const auto found = normalization_mapping.find(feature);
+  return found == normalization_mapping.end() ? LerobotNorm::kIdentity : found->second;
+}
+
 std::vector<LerobotFeature> LerobotPolicyConfig::cameras() const {
   std::vector<LerobotFeature> result;
   std::ranges::copy_if(inputs, std::back_inserter(result), [](const LerobotFeature& input) {
@@ -373,15 +374,10 @@ LerobotPolicyConfig ParseLerobotPolicyConfig(std::string_view text, const fs::pa
 }
 
 std::string ToJson(const LerobotPolicyConfig& config) {
-  OrderedJson json = {{"type", config.type}};
-  const auto add_feature = [&](const char* key, const LerobotFeature& feature) {
-    json[key][feature.name] = {{"type", Name(feature.type)}, {"shape", feature.shape}};
-  };
-  for (const LerobotFeature& input : config.inputs) add_feature("input_features", input);
-  add_feature("output_features", config.action);
-  for (const auto& [type, norm] : config.normalization_mapping) {
-    json["normalization_mapping"][std::string(Name(type))] = Name(norm);
-  }
+  OrderedJson json = {{"type", config.type},
+                      {"input_features", AsJson(config.inputs)},
+                      {"output_features", AsJson(std::span(&config.action, 1))},
+                      {"normalization_mapping", AsJson(config.normalization_mapping)}};
   VisitFields(config, [&](const char* name, const auto&, const auto& field) {
     json[name] = FieldAsJson(field);
   });

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,10 @@ std::string_view Name(LerobotFeatureType type);
 std::string_view Name(LerobotNorm norm);
 
 using LerobotNormMap = std::map<LerobotFeatureType, LerobotNorm>;  // a missing type: kIdentity
+
+/// As in the files: {"STATE": "MIN_MAX", ...} and {"<name>": {"type": "STATE", "shape": [2]}, ...}.
+nlohmann::ordered_json AsJson(const LerobotNormMap& norms);
+nlohmann::ordered_json AsJson(std::span<const LerobotFeature> features);
 
 /// Reads {"STATE": "MIN_MAX", ...}; types that a diffusion policy does not have are left out.
 /// Throws Error{kCheckpoint} for a mode that dp_bench does not have.
@@ -116,6 +121,8 @@ struct LerobotPolicyConfig {
 
   /// The plugin that computes it.
   std::string_view plugin() const { return is_act() ? kActPlugin : kDiffusionPlugin; }
+
+  LerobotNorm NormOf(LerobotFeatureType feature) const;
 
   /// Of the cameras, in LeRobot's order.
   std::vector<LerobotFeature> cameras() const;

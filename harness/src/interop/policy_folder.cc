@@ -27,7 +27,7 @@ void RequireFileName(const core::JsonView& step, const std::string& name) {
   const bool is_name = !name.empty() && name.front() != '.' &&
                        name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
   if (is_name) return;
-  step.Fail(fmt::format("state_file: expected the name of a file, found '{}'", name));
+  step.Fail("state_file: expected the name of a file, found '{}'", name);
 }
 
 // Steps that move data or rename what the robot sends, and change no number.
@@ -61,13 +61,11 @@ constexpr std::size_t kMaxJsonBytes = std::size_t{16} << 20;
 constexpr const char* kConfigName = "config.json";
 constexpr const char* kModelName = "model.safetensors";
 constexpr const char* kPreprocessor = "policy_preprocessor";
+constexpr const char* kPreprocessorName = "policy_preprocessor.json";
 constexpr const char* kPostprocessor = "policy_postprocessor";
+constexpr const char* kPostprocessorName = "policy_postprocessor.json";
 constexpr const char* kNormalizer = "normalizer_processor";
 constexpr const char* kUnnormalizer = "unnormalizer_processor";
-
-[[noreturn]] void Fail(const fs::path& path, std::string_view fault) {
-  throw CheckpointError("'{}': {}", path.string(), fault);
-}
 
 using StatMember = std::vector<double> KeyStats::*;
 
@@ -81,7 +79,8 @@ std::vector<double> ToNumbers(const Array& array, const fs::path& path, std::str
   const auto copy = [](auto values) { return std::vector<double>(values.begin(), values.end()); };
   if (array.dtype() == DType::kFloat32) return copy(array.as<float>());
   if (array.dtype() == DType::kFloat64) return copy(array.as<double>());
-  Fail(path, fmt::format("{}: expected float32 or float64, found {}", name, Name(array.dtype())));
+  throw CheckpointError("'{}': {}: expected float32 or float64, found {}", path.string(), name,
+                        Name(array.dtype()));
 }
 
 // Takes the statistics of one feature out of `tensors`, where their names start with `prefix`.
@@ -99,20 +98,21 @@ KeyStats TakeStats(const fs::path& path, const std::string& prefix, ArrayMap* te
 // The layout since 0.4. LeRobot normalizes as the processors say, whatever config.json says.
 void ReadProcessors(const fs::path& folder, LerobotPolicy* policy) {
   const auto read = [&](const char* name, const char* step) {
-    const fs::path path = folder / fmt::format("{}.json", name);
+    const fs::path path = folder / name;
     return ParseLerobotProcessor(core::ReadTextFile(path, kMaxJsonBytes), path, step);
   };
-  const LerobotProcessor pre = read(kPreprocessor, kNormalizer);
-  const LerobotProcessor post = read(kPostprocessor, kUnnormalizer);
+  const LerobotProcessor pre = read(kPreprocessorName, kNormalizer);
+  const LerobotProcessor post = read(kPostprocessorName, kUnnormalizer);
   ArrayMap pre_stats = run::ReadSafetensors(folder / pre.state_file).tensors;
   ArrayMap post_stats = run::ReadSafetensors(folder / post.state_file).tensors;
   std::vector<std::string> cameras;
   for (const LerobotFeature& camera : policy->config.cameras()) cameras.push_back(camera.name);
   if (pre.cameras != cameras) {
-    Fail(folder / fmt::format("{}.json", kPreprocessor),
-         fmt::format("the cameras are {}; {} has {}: the two files are of different "
-                     "policies, or cameras were swapped",
-                     fmt::join(pre.cameras, ", "), kConfigName, fmt::join(cameras, ", ")));
+    throw CheckpointError(
+        "'{}': the cameras are {}; {} has {}: the two files are of different policies, or cameras "
+        "were swapped",
+        (folder / kPreprocessorName).string(), fmt::join(pre.cameras, ", "), kConfigName,
+        fmt::join(cameras, ", "));
   }
   policy->eps = pre.eps;
   LerobotNormMap& norms = policy->config.normalization_mapping;
@@ -146,30 +146,31 @@ void RequireStat(const fs::path& folder, const LerobotFeature& feature, std::str
                  const std::vector<double>& values) {
   const std::string stat = fmt::format("the statistic {} of '{}'", name, feature.name);
   if (values.empty()) {
-    Fail(folder,
-         fmt::format("{} is missing; without it LeRobot would leave the values as they are", stat));
+    throw CheckpointError(
+        "'{}': {} is missing; without it LeRobot would leave the values as they are",
+        folder.string(), stat);
   }
   const std::int64_t wanted = feature.shape.front();  // of an image: its channels
   if (std::ssize(values) != wanted) {
-    Fail(folder, fmt::format("{}: expected {} values, found {}", stat, wanted, values.size()));
+    throw CheckpointError("'{}': {}: expected {} values, found {}", folder.string(), stat, wanted,
+                          values.size());
   }
   const auto bad = std::ranges::find_if_not(values, [](double x) { return std::isfinite(x); });
   if (bad != values.end()) {
-    Fail(folder, fmt::format("{} is {} in dimension {}: it was never computed", stat, *bad,
-                             bad - values.begin()));
+    throw CheckpointError("'{}': {} is {} in dimension {}: it was never computed", folder.string(),
+                          stat, *bad, bad - values.begin());
   }
 }
 
 void RequireStats(const fs::path& folder, const LerobotPolicy& policy) {
   const auto require = [&](const LerobotFeature& feature) {
     const KeyStats& stats = policy.stats.at(feature.name);
-    const auto norm = policy.config.normalization_mapping.find(feature.type);
-    if (norm == policy.config.normalization_mapping.end()) return;  // identity
-    if (norm->second == LerobotNorm::kMinMax) {
+    const LerobotNorm norm = policy.config.NormOf(feature.type);
+    if (norm == LerobotNorm::kMinMax) {
       RequireStat(folder, feature, "min", stats.min);
       RequireStat(folder, feature, "max", stats.max);
     }
-    if (norm->second == LerobotNorm::kMeanStd) {
+    if (norm == LerobotNorm::kMeanStd) {
       RequireStat(folder, feature, "mean", stats.mean);
       RequireStat(folder, feature, "std", stats.std);
     }
@@ -204,8 +205,8 @@ ArrayMap WithoutWrappers(const fs::path& path, std::string_view root_name, Array
     if (root != std::string::npos && !clean.starts_with(root_name))
       wrapper = clean.substr(0, root + 1);
     if (!result.emplace(clean, std::move(array)).second) {
-      Fail(path,
-           fmt::format("two tensors have the name '{}' without the marks of wrappers", clean));
+      throw CheckpointError("'{}': two tensors have the name '{}' without the marks of wrappers",
+                            path.string(), clean);
     }
   }
   const auto is_wrapped = [&](const auto& item) { return item.first.starts_with(wrapper); };
@@ -236,25 +237,15 @@ ArrayMap StatTensors(const LerobotPolicy& policy) {
   return tensors;
 }
 
-OrderedJson DescribeFeatures(const std::vector<LerobotFeature>& features) {
-  OrderedJson json = OrderedJson::object();
-  for (const LerobotFeature& feature : features) {
-    json[feature.name] = {{"type", Name(feature.type)}, {"shape", feature.shape}};
-  }
-  return json;
-}
-
 // A step that normalizes, and the file with its numbers.
 OrderedJson NormalizingStep(const LerobotPolicy& policy, const char* step,
                             const std::vector<LerobotFeature>& features,
                             const std::string& state_file) {
-  OrderedJson norms = OrderedJson::object();
-  for (const auto& [type, norm] : policy.config.normalization_mapping) {
-    norms[std::string(Name(type))] = Name(norm);
-  }
   return {{"registry_name", step},
           {"config",
-           {{"eps", policy.eps}, {"features", DescribeFeatures(features)}, {"norm_map", norms}}},
+           {{"eps", policy.eps},
+            {"features", AsJson(features)},
+            {"norm_map", AsJson(policy.config.normalization_mapping)}}},
           {"state_file", state_file}};
 }
 
@@ -282,8 +273,8 @@ LerobotProcessor ParseLerobotProcessor(std::string_view text, const std::filesys
     if (kind == kDevice) RequireFloat32(step);
     if (ChangesNothing(kind)) continue;
     if (kind != wanted_step || !processor.state_file.empty()) {
-      step.Fail(fmt::format("expected one {}, found {}: dp_bench does not know what it computes",
-                            wanted_step, kind));
+      step.Fail("expected one {}, found {}: dp_bench does not know what it computes", wanted_step,
+                kind);
     }
     const core::JsonView config = step.At("config");
     if (config.Has("normalize_observation_keys")) {
@@ -299,7 +290,7 @@ LerobotProcessor ParseLerobotProcessor(std::string_view text, const std::filesys
     processor.state_file = step.Get<std::string>("state_file");
     RequireFileName(step, processor.state_file);
   }
-  if (processor.state_file.empty()) file.Fail(fmt::format("expected a step {}", wanted_step));
+  if (processor.state_file.empty()) file.Fail("expected a step {}", wanted_step);
   return processor;
 }
 
@@ -310,7 +301,7 @@ LerobotPolicy ReadLerobotPolicy(const fs::path& folder) {
   policy.weights =
       WithoutWrappers(folder / kModelName, policy.config.is_act() ? "model." : "diffusion.",
                       run::ReadSafetensors(folder / kModelName).tensors);
-  if (fs::exists(folder / fmt::format("{}.json", kPreprocessor))) {
+  if (fs::exists(folder / kPreprocessorName)) {
     ReadProcessors(folder, &policy);
   } else {
     TakeStatsFromWeights(folder / kModelName, &policy);
@@ -333,13 +324,13 @@ void WriteLerobotPolicy(const fs::path& folder, const LerobotPolicy& policy) {
   run::WriteSafetensors(folder / pre_state, stats);
   run::WriteSafetensors(folder / post_state, stats);
   WriteJson(
-      folder / fmt::format("{}.json", kPreprocessor),
+      folder / kPreprocessorName,
       {{"name", kPreprocessor},
        {"steps", OrderedJson::array({PlainStep("rename_observations_processor",
                                                {{"rename_map", OrderedJson::object()}}),
                                      PlainStep("to_batch_processor", OrderedJson::object()), device,
                                      NormalizingStep(policy, kNormalizer, all, pre_state)})}});
-  WriteJson(folder / fmt::format("{}.json", kPostprocessor),
+  WriteJson(folder / kPostprocessorName,
             {{"name", kPostprocessor},
              {"steps", OrderedJson::array({NormalizingStep(policy, kUnnormalizer,
                                                            {policy.config.action}, post_state),

@@ -92,12 +92,10 @@ class RemotePolicy final : public Policy {
     for (const KeySpec& spec : spec_.shape_meta.obs) {
       torch::Tensor window = obs.find(spec.name)->second[static_cast<std::int64_t>(row)];
       if (spec.is_image()) window = window.permute({0, 2, 3, 1});
-      window = window.to(torch::kCPU).contiguous();
-      Array array(spec.dtype, {window.sizes().begin(), window.sizes().end()});
-      if (array.byte_size() != window.nbytes()) {
+      Array array = ToArray(window);
+      if (array.dtype() != spec.dtype) {
         throw Error(ErrorCode::kInternal, "the observation '" + spec.name + "' has another type");
       }
-      std::memcpy(array.bytes().data(), window.data_ptr(), window.nbytes());
       question.obs.emplace(spec.name, std::move(array));
     }
     return question;

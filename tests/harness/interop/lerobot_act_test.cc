@@ -3,22 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/atomic_file.h"
-#include "interop/lerobot_export.h"
-#include "interop/policy_folder.h"
+#include "harness/interop/imported_policy.h"
 #include "planner/create_from_checkpoint.h"
 #include "support/difference.h"
 #include "support/error_of.h"
 #include "support/golden.h"
-#include "support/scratch_folder.h"
 #include "support/small_policy.h"
-#include "task/lerobot_import.h"
+
 namespace dp_bench::interop {
 namespace {
 
@@ -39,44 +35,13 @@ torch::Tensor GoldenAct(const std::string& name) {
   return ToTensor(Golden("lerobot_policy_act_v06").tensors.at(name));
 }
 
-class LerobotActPolicies : public testing::Test {
+class LerobotActPolicies : public ImportedPolicy {
  protected:
   task::LerobotImport Request() {
-    const fs::path task = scratch_.path() / "task.json";
-    core::WriteFileAtomically(task, kActTask);
-    return {.folder = kLerobotAct06,
-            .output = scratch_.path() / "imported",
-            .experiment = {{.config = task}, "", {}, {DPB_PLUGIN_DIR}},
-            .map = {"observation.state=joints,gripper"}};
+    task::LerobotImport request = RequestFor("policy_act_v06", kActTask);
+    request.map = {"observation.state=joints,gripper"};
+    return request;
   }
-
-  run::Checkpoint Imported(const task::LerobotImport& request) {
-    task::ImportLerobotPolicy(request);
-    return run::Checkpoint::Open(request.output);
-  }
-
-  // The same with one setting changed.
-  run::Checkpoint Changed(const run::Checkpoint& original, const char* place, const json& value) {
-    json config = json::parse(original.config());
-    config[json::json_pointer(place)] = value;
-    run::CheckpointContents contents = {.config = config.dump(), .state = original.state()};
-    for (const char* file : {"ema.safetensors", "normalizer.safetensors"}) {
-      contents.tensors[file] = original.ReadTensors(file);
-    }
-    const fs::path changed = scratch_.path() / "changed";
-    fs::remove_all(changed);
-    fs::create_directories(changed);
-    run::WriteCheckpointFiles(changed, contents);
-    return run::Checkpoint::Open(changed);
-  }
-
-  void Export(const run::Checkpoint& checkpoint, std::vector<std::string> map = {}) {
-    ExportLerobotPolicy(checkpoint, catalogue_, {.output = exported_, .map = std::move(map)});
-  }
-
-  ScratchFolder scratch_;
-  fs::path exported_ = scratch_.path() / "exported";
-  plugin::PluginCatalogue catalogue_{{DPB_PLUGIN_DIR}};
 };
 
 TEST_F(LerobotActPolicies, AnImportedActPlansWhatLerobotPlans) {
@@ -102,10 +67,7 @@ TEST_F(LerobotActPolicies, AnExportedActIsTheOneThatWasImported) {
   const LerobotPolicy after = ReadLerobotPolicy(exported_);
   EXPECT_EQ(ToJson(after.config), ToJson(before.config));
   EXPECT_EQ(json::parse(ToJson(after.config)).at("n_action_steps"), 1);
-  ASSERT_EQ(after.weights.size(), before.weights.size());
-  for (const auto& [name, array] : before.weights) {
-    EXPECT_TRUE(std::ranges::equal(after.weights.at(name).bytes(), array.bytes())) << name;
-  }
+  ExpectEqualWeights(after, before);
   for (const auto& [feature, stats] : before.stats) {
     EXPECT_EQ(after.stats.at(feature).mean, stats.mean) << feature;
     EXPECT_EQ(after.stats.at(feature).max, stats.max) << feature;

@@ -31,7 +31,10 @@ constexpr const char* kPostStats = "policy_postprocessor_step_0_unnormalizer_pro
 // A copy of a policy that LeRobot wrote, to be damaged.
 class LerobotPolicyFiles : public testing::Test {
  protected:
-  void Copy(const char* name) { fs::copy(kTestData / name, folder_, fs::copy_options::recursive); }
+  void Copy(const char* name) {
+    fs::remove_all(folder_);
+    fs::copy(kTestData / name, folder_, fs::copy_options::recursive);
+  }
 
   void ChangeJson(const char* file, const std::function<void(json&)>& change) {
     json content = core::ReadJsonFile(folder_ / file, 1 << 20);
@@ -50,7 +53,6 @@ class LerobotPolicyFiles : public testing::Test {
   }
 
   std::string FaultWithConfig(const std::function<void(json&)>& change) {
-    fs::remove_all(folder_);
     Copy("policy_v06");
     ChangeJson("config.json", change);
     return Fault();
@@ -63,7 +65,6 @@ class LerobotPolicyFiles : public testing::Test {
 TEST_F(LerobotPolicyFiles, BothLayoutsHaveTheSameContent) {
   Copy("policy_v06");
   const LerobotPolicy with_processors = ReadLerobotPolicy(folder_);
-  fs::remove_all(folder_);
   Copy("policy_v03");
   const LerobotPolicy legacy = ReadLerobotPolicy(folder_);
 
@@ -104,7 +105,6 @@ TEST_F(LerobotPolicyFiles, NamesLoseWhatWrappersPutIntoThem) {
                                                           {"module.", "module."},
                                                           {"model.", ""},
                                                           {"net.policy.module.", "_orig_mod."}}) {
-      fs::remove_all(folder_);
       Copy(folder);
       const LerobotPolicy wanted = ReadLerobotPolicy(folder_);
       ChangeTensors("model.safetensors", [&before = before, &within = within](ArrayMap& tensors) {
@@ -131,12 +131,10 @@ TEST_F(LerobotPolicyFiles, MissingStatisticsAreNamed) {
   ChangeTensors(kPreStats, [](ArrayMap& stats) { stats.erase("observation.state.std"); });
   EXPECT_THAT(Fault(), HasSubstr("the statistic std of 'observation.state' is missing"));
 
-  fs::remove_all(folder_);
   Copy("policy_v06");
   ChangeTensors(kPostStats, [](ArrayMap& stats) { stats.erase("action.max"); });
   EXPECT_THAT(Fault(), HasSubstr("the statistic max of 'action' is missing"));
 
-  fs::remove_all(folder_);
   Copy("policy_v03");
   ChangeTensors("model.safetensors", [](ArrayMap& tensors) {
     tensors.erase("normalize_inputs.buffer_observation_environment_state.min");
@@ -182,7 +180,6 @@ TEST_F(LerobotPolicyFiles, UnknownProcessorsAreNamed) {
   });
   EXPECT_THAT(Fault(), HasSubstr("delta_actions_processor"));
 
-  fs::remove_all(folder_);
   Copy("policy_v06");
   ChangeJson("policy_postprocessor.json", [](json& file) { file["steps"] = json::array(); });
   EXPECT_THAT(Fault(), HasSubstr("expected a step unnormalizer_processor"));
@@ -226,7 +223,6 @@ TEST_F(LerobotPolicyFiles, TruncatedFilesAreNamed) {
   fs::resize_file(folder_ / "model.safetensors", fs::file_size(folder_ / "model.safetensors") / 2);
   EXPECT_THAT(Fault(), HasSubstr("model.safetensors"));
 
-  fs::remove_all(folder_);
   Copy("policy_v06");
   fs::resize_file(folder_ / "policy_preprocessor.json", 100);
   EXPECT_THAT(Fault(), HasSubstr("policy_preprocessor.json"));

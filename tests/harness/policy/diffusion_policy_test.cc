@@ -85,9 +85,8 @@ ScalingDenoiser& DenoiserOf(DiffusionPolicy& policy) {
 /// The loss of predicting zeros for `action`, [3, T, 2]; the last two steps are padding.
 float LossOf(const std::string& params, const torch::Tensor& action) {
   const auto policy = MakePolicy(params);
-  Batch batch = {.obs = {{"agent_pos", torch::zeros({3, 2, 2})}},
-                 .action = action,
-                 .is_pad = torch::zeros({3, kHorizon}, torch::kBool)};
+  Batch batch = ZeroBatch(3);
+  batch.action = action;
   batch.is_pad.slice(1, kHorizon - 2).fill_(true);
   NoiseSource noise = NoiseOfRows(3);
   return policy->ComputeLoss(batch, noise).loss.item<float>();
@@ -156,9 +155,8 @@ TEST(LossChunkWeights, ThatDoNotFitTheHorizonAreAnError) {
 TEST(LossWeighting, EachRowCountsByItsTimestep) {
   const auto policy = MakePolicy(R"(, "loss_weighting": "min_snr", "snr_gamma": 2)");
   const NoiseScheduler scheduler(NoiseSchedulerConfig{});
-  const Batch batch = {.obs = {{"agent_pos", torch::zeros({16, 2, 2})}},
-                       .action = torch::ones({16, kHorizon, 2}),
-                       .is_pad = torch::zeros({16, kHorizon}, torch::kBool)};
+  Batch batch = ZeroBatch(16);
+  batch.action.fill_(1.0);
   NoiseSource noise = NoiseOfRows(16);
   const double loss = policy->ComputeLoss(batch, noise).loss.item<double>();
   double expected = 0.0;

@@ -11,6 +11,7 @@
 #include "policy/kernels/loop_tensors.h"
 #include "policy/kernels/product_cache.h"
 #include "support/difference.h"
+#include "support/small_policy.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -23,9 +24,7 @@ using LayerShape = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 constexpr std::int64_t kBatch = 4;
 
 DropoutMasks MakeMasks() {
-  std::vector<NoiseKey> keys;
-  for (std::uint64_t seed = 0; seed < kBatch; ++seed) keys.push_back({.seed = seed});
-  NoiseSource noise(keys);
+  NoiseSource noise = NoiseOfRows(kBatch);
   return DropoutMasks(noise);
 }
 

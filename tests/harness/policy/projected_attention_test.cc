@@ -10,6 +10,7 @@
 #include "policy/kernels/loop_tensors.h"
 #include "policy/kernels/product_cache.h"
 #include "support/difference.h"
+#include "support/small_policy.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -46,11 +47,7 @@ class ProjectedAttentionCases : public testing::TestWithParam<SublayerCase> {
   }
 
   DropoutMasks MakeMasks() const {
-    std::vector<NoiseKey> keys;
-    for (std::int64_t i = 0; i < GetParam().batch; ++i) {
-      keys.push_back({.seed = static_cast<std::uint64_t>(i)});
-    }
-    NoiseSource noise(keys);
+    NoiseSource noise = NoiseOfRows(GetParam().batch);
     return DropoutMasks(noise);
   }
 

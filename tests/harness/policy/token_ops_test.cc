@@ -8,6 +8,7 @@
 #include "dp_bench/random.h"
 #include "harness/policy/gradient_check.h"
 #include "policy/kernels/attention_kernels.h"
+#include "support/small_policy.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -16,12 +17,6 @@ torch::Tensor Random(at::IntArrayRef shape) { return torch::randn(shape).require
 
 // In float64 the same functions use LibTorch's operators.
 torch::Tensor Double(const torch::Tensor& x) { return x.defined() ? x.to(torch::kFloat64) : x; }
-
-NoiseSource MakeNoise(std::int64_t rows) {
-  std::vector<NoiseKey> keys;
-  for (std::int64_t i = 0; i < rows; ++i) keys.push_back({.seed = static_cast<std::uint64_t>(i)});
-  return NoiseSource(keys);
-}
 
 TEST(TokenOps, AddNormEqualsLibTorchWithGradients) {
   torch::manual_seed(0);
@@ -99,8 +94,8 @@ TEST_P(TokenAttention, EqualsLibTorchWithGradients) {
   std::vector<torch::Tensor> inputs = {q, bias};
   if (!is_self) inputs.push_back(kv);
   for (const double p : {0.0, 0.4}) {
-    NoiseSource noise = MakeNoise(c.batch);
-    NoiseSource same_noise = MakeNoise(c.batch);
+    NoiseSource noise = NoiseOfRows(c.batch);
+    NoiseSource same_noise = NoiseOfRows(c.batch);
     DropoutMasks masks(noise);
     DropoutMasks same_masks(same_noise);
     const torch::Tensor found =
@@ -128,8 +123,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, TokenAttention,
                                          AttentionCase{2, 40, 40, 2, 64, 2}));
 
 TEST(TokenOps, DropoutMasksAreTheHalfwordsOfPhilox) {
-  NoiseSource noise = MakeNoise(2);
-  NoiseSource same = MakeNoise(2);
+  NoiseSource noise = NoiseOfRows(2);
+  NoiseSource same = NoiseOfRows(2);
   DropoutMasks masks(noise);
   masks.Next({7}, 0.5, torch::kCPU);
   const torch::Tensor mask = masks.Next({3, 100}, 0.25, torch::kCPU).view({2, 300});
@@ -151,7 +146,7 @@ TEST(TokenOps, DropoutMasksAreTheHalfwordsOfPhilox) {
 }
 
 TEST(TokenOps, DropoutKeepsTheMean) {
-  NoiseSource noise = MakeNoise(8);
+  NoiseSource noise = NoiseOfRows(8);
   DropoutMasks masks(noise);
   const torch::Tensor mask = masks.Next({100000}, 0.1, torch::kCPU);
   EXPECT_NEAR(mask.mean().item<double>(), 1.0, 3e-3);

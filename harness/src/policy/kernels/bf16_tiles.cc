@@ -138,8 +138,8 @@ DPB_ALWAYS_INLINE std::uint16_t Bf16Of(float x) {
 }  // namespace
 
 Bf16Kernel FindBf16Kernel(Bf16Processor processor) {
-  switch (processor) {
 #if defined(__x86_64__)
+  switch (processor) {
     case Bf16Processor::kAmx:
       return HasAmx() ? RunAmxBf16 : nullptr;
     case Bf16Processor::kAvx512:
@@ -149,17 +149,13 @@ Bf16Kernel FindBf16Kernel(Bf16Processor processor) {
                                                                              : nullptr;
     case Bf16Processor::kAvx512Bf16:
       return HasAvx512Bf16() ? RunAvx512Bf16 : nullptr;
-#else
-    case Bf16Processor::kAmx:
-    case Bf16Processor::kAvx512:
-    case Bf16Processor::kAvx2:
-    case Bf16Processor::kAvx512Bf16:
-      return nullptr;
-#endif
     case Bf16Processor::kAny:
       break;
   }
   return Bf16OfAnyMachine::Run;
+#else
+  return processor == Bf16Processor::kAny ? Bf16OfAnyMachine::Run : nullptr;
+#endif
 }
 
 namespace {

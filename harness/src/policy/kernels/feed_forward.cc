@@ -106,9 +106,7 @@ Tensor FeedForward(const Tensor& x, const FeedForwardLayers& layers) {
     return FeedForwardFunction::apply(FullPrecision(x).contiguous(), w1, bias, w2,
                                       IfDefined(dropout), layers.activation);
   }
-  ProductCache* const cache = ProductScope::Current();
-  const bool has_rows = HasRowsForThreads(x.size(0), x.size(0));
-  if (!torch::GradMode::is_enabled() && UsesOwnLoops(x) && cache != nullptr && has_rows) {
+  if (ProductCache* const cache = CacheForBlocks(x, x.size(0))) {
     RECORD_FUNCTION("dp_bench::feed_forward", std::vector<c10::IValue>({x, w1}));
     return RunForward(x.contiguous(), bias, dropout, {cache->InPanels(w1), cache->InPanels(w2)},
                       layers.activation);

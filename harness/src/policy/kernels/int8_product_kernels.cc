@@ -400,42 +400,38 @@ PackedWeight PackInt8Rows(const MatrixView& w, std::int64_t n_sources) {
 
 void RunInt8(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
   Int8Rows rows(args, w.n_inner);
-  std::vector<std::int64_t> block_offsets;
-  for (std::int64_t k = 0; k < rows.stride; k += kInt8Inner)
-    block_offsets.push_back(k * kBf16Width);
+  const std::vector<std::int64_t> block_offsets = PanelOffsets(rows.stride, kInt8Inner);
   const std::int64_t n_panels = Ceiling(w.n_rows, kBf16Width);
-  const Tasks tasks = {Ceiling(args.n_rows, kTile), Ceiling(n_panels, kPanelsPerTask), 0};
+  const Tasks tasks = {Ceiling(args.n_rows, kTile), Ceiling(n_panels, kPanelsPerTask)};
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1)
   {
 #pragma omp for schedule(static)
     for (std::int64_t row = 0; row < RoundUp(args.n_rows, kBf16Rows); ++row) rows.Round(row);
     const Int8Kernels kernels(Int8Weights::kInPanels);
-    RunTasks<std::uint8_t>(
-        tasks, [](std::int64_t, std::uint8_t*) {},
-        [&](std::int64_t task, std::int64_t group, std::uint8_t*) {
-          const std::int64_t row = task * kTile;
-          const std::int64_t p = group * kPanelsPerTask;
-          const std::int64_t n = std::min(kTile, args.n_rows - row);
-          alignas(64) TileSums sums;
-          kernels.Run({.n_blocks = std::ssize(block_offsets),
-                       .n_rows = RoundUp(n, kBf16Rows),
-                       .n_panels = std::min(kPanelsPerTask, n_panels - p),
-                       .a = rows.numbers.get() + row * rows.stride,
-                       .a_stride = rows.stride,
-                       .b = BytesOf(w.int8) + p * w.stride,
-                       .block_offsets = block_offsets.data(),
-                       .b_stride = kGroup * kBf16Width,
-                       .panel_stride = w.stride,
-                       .c = sums.data(),
-                       .c_stride = kTile});
-          StoreProducts(sums,
-                        {.row_terms = rows.zero_points.data() + row,
-                         .row_scales = rows.scales.data() + row,
-                         .column_terms = w.sums + p * kBf16Width,
-                         .column_scales = w.scales + p * kBf16Width},
-                        n, w.n_rows - p * kBf16Width, args.c + row * args.c_stride + p * kBf16Width,
-                        args.c_stride);
-        });
+    RunTasks(tasks, [&](std::int64_t task, std::int64_t group) {
+      const std::int64_t row = task * kTile;
+      const std::int64_t p = group * kPanelsPerTask;
+      const std::int64_t n = std::min(kTile, args.n_rows - row);
+      alignas(64) TileSums sums;
+      kernels.Run({.n_blocks = std::ssize(block_offsets),
+                   .n_rows = RoundUp(n, kBf16Rows),
+                   .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                   .a = rows.numbers.get() + row * rows.stride,
+                   .a_stride = rows.stride,
+                   .b = BytesOf(w.int8) + p * w.stride,
+                   .block_offsets = block_offsets.data(),
+                   .b_stride = kGroup * kBf16Width,
+                   .panel_stride = w.stride,
+                   .c = sums.data(),
+                   .c_stride = kTile});
+      StoreProducts(sums,
+                    {.row_terms = rows.zero_points.data() + row,
+                     .row_scales = rows.scales.data() + row,
+                     .column_terms = w.sums + p * kBf16Width,
+                     .column_scales = w.scales + p * kBf16Width},
+                    n, w.n_rows - p * kBf16Width, args.c + row * args.c_stride + p * kBf16Width,
+                    args.c_stride);
+    });
   }
 }
 
@@ -443,39 +439,37 @@ void RunInt8(const WeightByColumns& args, const PackedWeight& w, int n_threads) 
   Int8Columns columns(args, w.n_inner / static_cast<std::int64_t>(args.sources.size()));
   const std::vector<std::int64_t> block_offsets = columns.BlockOffsets();
   const std::int64_t n_panels = Ceiling(args.n_columns, kBf16Width);
-  const Tasks tasks = {Ceiling(n_panels, kPanelsPerTask), Ceiling(w.n_rows, kTile), 0};
+  const Tasks tasks = {Ceiling(n_panels, kPanelsPerTask), Ceiling(w.n_rows, kTile)};
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1)
   {
     columns.Pack();
     const Int8Kernels kernels(Int8Weights::kInRows);
-    RunTasks<std::uint8_t>(
-        tasks, [](std::int64_t, std::uint8_t*) {},
-        [&](std::int64_t group, std::int64_t task, std::uint8_t*) {
-          const std::int64_t row = task * kTile;
-          const std::int64_t p = group * kPanelsPerTask;
-          const std::int64_t n = std::min(kTile, w.n_rows - row);
-          const SourceRange range = SourcesAt(args, p * kBf16Width, kTile);
-          const std::int64_t first_block = range.begin * columns.blocks_of_source();
-          alignas(64) TileSums sums;
-          kernels.Run({.n_blocks = range.count * columns.blocks_of_source(),
-                       .n_rows = RoundUp(n, kBf16Rows),
-                       .n_panels = std::min(kPanelsPerTask, n_panels - p),
-                       .a = BytesOf(w.int8) + row * w.stride + first_block * kInt8Inner,
-                       .a_stride = w.stride,
-                       .b = columns.data() + kGroup * p * kBf16Width,
-                       .block_offsets = block_offsets.data() + first_block,
-                       .b_stride = columns.stride(),
-                       .panel_stride = kGroup * kBf16Width,
-                       .c = sums.data(),
-                       .c_stride = kTile});
-          StoreProducts(sums,
-                        {.row_terms = SumsOf(w, range, row).data(),
-                         .row_scales = w.scales + row,
-                         .column_terms = columns.zero_points() + p * kBf16Width,
-                         .column_scales = columns.scales() + p * kBf16Width},
-                        n, args.n_columns - p * kBf16Width,
-                        args.c + row * args.c_stride + p * kBf16Width, args.c_stride);
-        });
+    RunTasks(tasks, [&](std::int64_t group, std::int64_t task) {
+      const std::int64_t row = task * kTile;
+      const std::int64_t p = group * kPanelsPerTask;
+      const std::int64_t n = std::min(kTile, w.n_rows - row);
+      const SourceRange range = SourcesAt(args, p * kBf16Width, kTile);
+      const std::int64_t first_block = range.begin * columns.blocks_of_source();
+      alignas(64) TileSums sums;
+      kernels.Run({.n_blocks = range.count * columns.blocks_of_source(),
+                   .n_rows = RoundUp(n, kBf16Rows),
+                   .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                   .a = BytesOf(w.int8) + row * w.stride + first_block * kInt8Inner,
+                   .a_stride = w.stride,
+                   .b = columns.data() + kGroup * p * kBf16Width,
+                   .block_offsets = block_offsets.data() + first_block,
+                   .b_stride = columns.stride(),
+                   .panel_stride = kGroup * kBf16Width,
+                   .c = sums.data(),
+                   .c_stride = kTile});
+      StoreProducts(sums,
+                    {.row_terms = SumsOf(w, range, row).data(),
+                     .row_scales = w.scales + row,
+                     .column_terms = columns.zero_points() + p * kBf16Width,
+                     .column_scales = columns.scales() + p * kBf16Width},
+                    n, args.n_columns - p * kBf16Width,
+                    args.c + row * args.c_stride + p * kBf16Width, args.c_stride);
+    });
   }
 }
 

@@ -384,13 +384,6 @@ void NormBackwardGroup(const NormBackward& args, std::int64_t index) {
   }
 }
 
-// Passing work to other threads costs about as much as this many elements.
-constexpr std::int64_t kElementsPerTask = 32768;
-
-int UsefulThreads(std::int64_t n_elements, int n_threads) {
-  return n_elements < kElementsPerTask ? 1 : n_threads;
-}
-
 }  // namespace
 
 void RunNormForward(const NormForward& args, int n_threads) {

@@ -2,10 +2,12 @@
 #include "policy/kernels/product_cache.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
 #include "policy/kernels/int8_product_kernels.h"
+#include "policy/kernels/loop_tensors.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -30,7 +32,7 @@ PackedWeight Pack(const MatrixView& w, std::int64_t n_sources, ProductType type)
 
 }  // namespace
 
-MatrixView ViewOf(const Tensor& matrix) {
+MatrixView ViewOf(const torch::Tensor& matrix) {
   return {.data = matrix.const_data_ptr<float>(),
           .n_rows = matrix.size(0),
           .n_columns = matrix.size(1),
@@ -42,10 +44,11 @@ PackedWeight PackForTraining(const torch::Tensor& weight) {
   return PackedWeight::InPanels(ViewOf(weight), ProductType::kBf16AnyOrder, at::get_num_threads());
 }
 
-bool HasRowsForThreads(std::int64_t rows, std::int64_t units) {
+ProductCache* CacheForBlocks(const torch::Tensor& x, std::int64_t units) {
   constexpr std::int64_t kMinRows = 64;
   const int n_threads = at::get_num_threads();
-  return rows >= kMinRows * n_threads && units >= 2 * n_threads;
+  const bool has_rows = x.size(0) >= kMinRows * n_threads && units >= 2 * n_threads;
+  return has_rows && !torch::GradMode::is_enabled() && UsesOwnLoops(x) ? current_cache : nullptr;
 }
 
 void ProductCache::SetType(ProductType type) {

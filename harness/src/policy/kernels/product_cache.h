@@ -77,9 +77,10 @@ bool TrainsInBf16(const torch::Tensor& x);
 /// A weight in panels, for products that are differentiated in bfloat16.
 PackedWeight PackForTraining(const torch::Tensor& weight);
 
-/// Whether threads share a product better by its `rows` than by its columns. `units` cannot be
-/// divided.
-bool HasRowsForThreads(std::int64_t rows, std::int64_t units);
+/// The cache of this thread if inference with x is done in blocks of rows, each by one thread: if x
+/// [rows, K] has so many that threads share its products better by rows than by columns. `units`
+/// cannot be divided. Otherwise null.
+ProductCache* CacheForBlocks(const torch::Tensor& x, std::int64_t units);
 
 /// out [O, columns] = weight [O, K] times the K rows of all sources, which are dense; CPU float32,
 /// without gradients. `scale_period` as in WeightByColumns.

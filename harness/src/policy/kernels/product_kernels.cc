@@ -76,23 +76,21 @@ void RunFloat(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
   const std::int64_t n_panels = Ceiling(w.n_rows, tiles.width);
   const std::int64_t chunk =
       ChunkOf(args.n_rows, n_panels, tiles.kernels[0].n_rows, kRowsPerTask, n_threads);
-  const Tasks tasks = {n_panels, Ceiling(args.n_rows, chunk), 0};
+  const Tasks tasks = {n_panels, Ceiling(args.n_rows, chunk)};
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1)
-  RunTasks<float>(
-      tasks, [](std::int64_t, float*) {},
-      [&](std::int64_t p, std::int64_t task, float*) {
-        const std::int64_t row = task * chunk;
-        RunFloatTiles(tiles,
-                      {.n_inner = w.n_inner,
-                       .a = args.x + row * args.x_stride,
-                       .a_stride = args.x_stride,
-                       .panel = w.floats + p * w.stride,
-                       .c = args.c + row * args.c_stride + p * tiles.width,
-                       .c_stride = args.c_stride,
-                       .accumulates = false},
-                      std::min(chunk, args.n_rows - row),
-                      std::min(tiles.width, w.n_rows - p * tiles.width));
-      });
+  RunTasks(tasks, [&](std::int64_t p, std::int64_t task) {
+    const std::int64_t row = task * chunk;
+    RunFloatTiles(tiles,
+                  {.n_inner = w.n_inner,
+                   .a = args.x + row * args.x_stride,
+                   .a_stride = args.x_stride,
+                   .panel = w.floats + p * w.stride,
+                   .c = args.c + row * args.c_stride + p * tiles.width,
+                   .c_stride = args.c_stride,
+                   .accumulates = false},
+                  std::min(chunk, args.n_rows - row),
+                  std::min(tiles.width, w.n_rows - p * tiles.width));
+  });
 }
 
 void RunFloat(const WeightByColumns& args, const PackedWeight& w, int n_threads) {
@@ -102,10 +100,10 @@ void RunFloat(const WeightByColumns& args, const PackedWeight& w, int n_threads)
   const std::int64_t chunk =
       ChunkOf(w.n_rows, n_panels, tiles.kernels[0].n_rows, kRowsPerTask, n_threads);
   const std::int64_t n_rows_of_source = w.n_inner / static_cast<std::int64_t>(args.sources.size());
-  const Tasks tasks = {n_panels, Ceiling(w.n_rows, chunk), w.n_inner * width};
+  const Tasks tasks = {n_panels, Ceiling(w.n_rows, chunk)};
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1)
-  RunTasks<float>(
-      tasks,
+  RunTasksWithScratch<float>(
+      tasks, w.n_inner * width,
       [&](std::int64_t p, float* panel) {
         const RowReader reader(args, p * width, width);
         std::array<float, kMaxFloatPanel> buffer;
@@ -159,7 +157,7 @@ void RunBf16(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
   const std::int64_t n_panels = Ceiling(w.n_rows, kBf16Width);
   const std::int64_t n_groups = Ceiling(n_panels, kPanelsPerTask);
   const std::int64_t chunk = ChunkOf(args.n_rows, n_groups, 2 * kBf16Rows, kRowsPerTask, n_threads);
-  const Tasks tasks = {Ceiling(args.n_rows, chunk), n_groups, RoundUp(chunk, kBf16Rows) * inner};
+  const Tasks tasks = {Ceiling(args.n_rows, chunk), n_groups};
 
   const auto round_rows = [&](std::int64_t task, std::uint16_t* a) {
     const std::int64_t row = task * chunk;
@@ -172,19 +170,20 @@ void RunBf16(const RowsByWeight& args, const PackedWeight& w, int n_threads) {
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1)
   {
     const Bf16Kernels kernels(OrderOf(w.type));
-    RunTasks<std::uint16_t>(tasks, round_rows,
-                            [&](std::int64_t task, std::int64_t group, const std::uint16_t* a) {
-                              const std::int64_t row = task * chunk;
-                              const std::int64_t p = group * kPanelsPerTask;
-                              MultiplyBf16Rows(kernels,
-                                               {.n_rows = std::min(chunk, args.n_rows - row),
-                                                .a = a,
-                                                .first_panel = p,
-                                                .n_panels = std::min(kPanelsPerTask, n_panels - p),
-                                                .c = args.c + row * args.c_stride + p * kBf16Width,
-                                                .c_stride = args.c_stride},
-                                               w);
-                            });
+    RunTasksWithScratch<std::uint16_t>(
+        tasks, RoundUp(chunk, kBf16Rows) * inner, round_rows,
+        [&](std::int64_t task, std::int64_t group, const std::uint16_t* a) {
+          const std::int64_t row = task * chunk;
+          const std::int64_t p = group * kPanelsPerTask;
+          MultiplyBf16Rows(kernels,
+                           {.n_rows = std::min(chunk, args.n_rows - row),
+                            .a = a,
+                            .first_panel = p,
+                            .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                            .c = args.c + row * args.c_stride + p * kBf16Width,
+                            .c_stride = args.c_stride},
+                           w);
+        });
   }
 }
 
@@ -228,32 +227,30 @@ void RunBf16(const WeightByColumns& args, const PackedWeight& w, int n_threads) 
   const std::int64_t n_panels = Ceiling(args.n_columns, kBf16Width);
   const std::int64_t n_groups = Ceiling(n_panels, kPanelsPerTask);
   const std::int64_t chunk = ChunkOf(w.n_rows, n_groups, 2 * kBf16Rows, kRowsPerTask, n_threads);
-  const Tasks tasks = {n_groups, Ceiling(w.n_rows, chunk), 0};
+  const Tasks tasks = {n_groups, Ceiling(w.n_rows, chunk)};
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1)
   {
 #pragma omp for schedule(static)
     for (std::int64_t i = 0; i < columns.n_rounds(); ++i) columns.Round(i);
     const Bf16Kernels kernels(OrderOf(w.type));
-    RunTasks<std::uint16_t>(
-        tasks, [](std::int64_t, std::uint16_t*) {},
-        [&](std::int64_t group, std::int64_t task, std::uint16_t*) {
-          const std::int64_t row = task * chunk;
-          const std::int64_t p = group * kPanelsPerTask;
-          const SourceRange range = SourcesAt(args, p * kBf16Width, kPanelsPerTask * kBf16Width);
-          const std::int64_t first_block = range.begin * columns.blocks_of_source();
-          kernels.RunRows({.n_blocks = range.count * columns.blocks_of_source(),
-                           .n_rows = std::min(chunk, w.n_rows - row),
-                           .n_panels = std::min(kPanelsPerTask, n_panels - p),
-                           .a = w.bf16 + row * w.stride + first_block * kBf16Inner,
-                           .a_stride = w.stride,
-                           .b = columns.data() + 2 * p * kBf16Width,
-                           .block_offsets = block_offsets.data() + first_block,
-                           .b_stride = columns.stride(),
-                           .panel_stride = 2 * kBf16Width,
-                           .c = args.c + row * args.c_stride + p * kBf16Width,
-                           .c_stride = args.c_stride},
-                          args.n_columns - p * kBf16Width);
-        });
+    RunTasks(tasks, [&](std::int64_t group, std::int64_t task) {
+      const std::int64_t row = task * chunk;
+      const std::int64_t p = group * kPanelsPerTask;
+      const SourceRange range = SourcesAt(args, p * kBf16Width, kPanelsPerTask * kBf16Width);
+      const std::int64_t first_block = range.begin * columns.blocks_of_source();
+      kernels.RunRows({.n_blocks = range.count * columns.blocks_of_source(),
+                       .n_rows = std::min(chunk, w.n_rows - row),
+                       .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                       .a = w.bf16 + row * w.stride + first_block * kBf16Inner,
+                       .a_stride = w.stride,
+                       .b = columns.data() + 2 * p * kBf16Width,
+                       .block_offsets = block_offsets.data() + first_block,
+                       .b_stride = columns.stride(),
+                       .panel_stride = 2 * kBf16Width,
+                       .c = args.c + row * args.c_stride + p * kBf16Width,
+                       .c_stride = args.c_stride},
+                      args.n_columns - p * kBf16Width);
+    });
   }
 }
 
@@ -305,12 +302,11 @@ void MultiplyOverColumns(const ProductOverColumns& args, int n_threads) {
   const std::int64_t inner = RoundUp(args.b.n_columns, kBf16Inner);
   const std::int64_t n_panels = Ceiling(args.b.n_rows, kBf16Width);
   const auto panels = Allocate<std::uint16_t>(n_panels * kBf16Width * inner);
-  std::vector<std::int64_t> block_offsets;
-  for (std::int64_t k = 0; k < inner; k += kBf16Inner) block_offsets.push_back(k * kBf16Width);
+  const std::vector<std::int64_t> block_offsets = PanelOffsets(inner, kBf16Inner);
   constexpr std::int64_t kRows = 2 * kBf16Rows;
   const auto n_results = static_cast<std::int64_t>(args.results.size());
-  const Tasks tasks = {Ceiling(n_panels, kPanelsPerTask), n_results * Ceiling(args.a.n_rows, kRows),
-                       0};
+  const Tasks tasks = {Ceiling(n_panels, kPanelsPerTask),
+                       n_results * Ceiling(args.a.n_rows, kRows)};
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1)
   {
     a.Pack();
@@ -318,37 +314,34 @@ void MultiplyOverColumns(const ProductOverColumns& args, int n_threads) {
       PackBf16Panel(args.b, block, panels.get() + block.row * inner);
     });
     const Bf16Kernels kernels(Bf16Order::kAny);
-    RunTasks<std::uint16_t>(
-        tasks, [](std::int64_t, std::uint16_t*) {},
-        [&](std::int64_t group, std::int64_t task, std::uint16_t*) {
-          const ShiftedResult& result = args.results[static_cast<std::size_t>(task % n_results)];
-          const std::int64_t row = task / n_results * kRows;
-          const std::int64_t p = group * kPanelsPerTask;
-          // blocks in which the shifted a is not 0
-          const std::int64_t begin = std::max<std::int64_t>(-result.shift, 0) / kBf16Inner;
-          const std::int64_t end =
-              Ceiling(args.b.n_columns - std::max<std::int64_t>(result.shift, 0), kBf16Inner);
-          kernels.RunRows({.n_blocks = std::max<std::int64_t>(end - begin, 0),
-                           .n_rows = std::min(kRows, args.a.n_rows - row),
-                           .n_panels = std::min(kPanelsPerTask, n_panels - p),
-                           .a = a.Row(row, result.shift) + begin * kBf16Inner,
-                           .a_stride = a.stride(),
-                           .b = panels.get() + (p * inner + begin * kBf16Inner) * kBf16Width,
-                           .block_offsets = block_offsets.data(),
-                           .b_stride = 2 * kBf16Width,
-                           .panel_stride = kBf16Width * inner,
-                           .c = result.c + row * result.c_stride + p * kBf16Width,
-                           .c_stride = result.c_stride},
-                          args.b.n_rows - p * kBf16Width);
-        });
+    RunTasks(tasks, [&](std::int64_t group, std::int64_t task) {
+      const ShiftedResult& result = args.results[static_cast<std::size_t>(task % n_results)];
+      const std::int64_t row = task / n_results * kRows;
+      const std::int64_t p = group * kPanelsPerTask;
+      // blocks in which the shifted a is not 0
+      const std::int64_t begin = std::max<std::int64_t>(-result.shift, 0) / kBf16Inner;
+      const std::int64_t end =
+          Ceiling(args.b.n_columns - std::max<std::int64_t>(result.shift, 0), kBf16Inner);
+      kernels.RunRows({.n_blocks = std::max<std::int64_t>(end - begin, 0),
+                       .n_rows = std::min(kRows, args.a.n_rows - row),
+                       .n_panels = std::min(kPanelsPerTask, n_panels - p),
+                       .a = a.Row(row, result.shift) + begin * kBf16Inner,
+                       .a_stride = a.stride(),
+                       .b = panels.get() + (p * inner + begin * kBf16Inner) * kBf16Width,
+                       .block_offsets = block_offsets.data(),
+                       .b_stride = 2 * kBf16Width,
+                       .panel_stride = kBf16Width * inner,
+                       .c = result.c + row * result.c_stride + p * kBf16Width,
+                       .c_stride = result.c_stride},
+                      args.b.n_rows - p * kBf16Width);
+    });
   }
 }
 
 void MultiplyBf16Rows(const Bf16Kernels& kernels, const Bf16RowsByWeight& args,
                       const PackedWeight& w) {
   const std::int64_t inner = RoundUp(w.n_inner, kBf16Inner);
-  std::vector<std::int64_t> block_offsets;
-  for (std::int64_t k = 0; k < inner; k += kBf16Inner) block_offsets.push_back(k * kBf16Width);
+  const std::vector<std::int64_t> block_offsets = PanelOffsets(inner, kBf16Inner);
   const std::int64_t end = args.first_panel + args.n_panels;
   for (std::int64_t p = args.first_panel; p < end; p += kPanelsPerTask) {
     kernels.RunRows({.n_blocks = inner / kBf16Inner,

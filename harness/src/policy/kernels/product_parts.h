@@ -23,25 +23,38 @@ inline std::int64_t ChunkOf(std::int64_t n_rows, std::int64_t n_others, std::int
   return std::clamp(RoundUp(Ceiling(n_rows, wanted), step), step, limit);
 }
 
-/// Calls compute(outer, inner, scratch) for all pairs, distributed over threads. A thread calls
-/// prepare(outer, scratch) before its first pair with another `outer`.
+/// Calls compute(outer, inner) for all pairs, distributed over threads.
 struct Tasks {
   std::int64_t n_outer;
   std::int64_t n_inner;
-  std::int64_t scratch_size;
 };
-template <class T, class Prepare, class Compute>
-void RunTasks(const Tasks& tasks, const Prepare& prepare, const Compute& compute) {
-  const std::shared_ptr<T[]> scratch = Allocate<T>(tasks.scratch_size);
-  std::int64_t prepared = -1;
+template <class Compute>
+void RunTasks(const Tasks& tasks, const Compute& compute) {
 #pragma omp for collapse(2) schedule(static) nowait
   for (std::int64_t outer = 0; outer < tasks.n_outer; ++outer) {
-    for (std::int64_t inner = 0; inner < tasks.n_inner; ++inner) {
-      if (prepared != outer) prepare(outer, scratch.get());
-      prepared = outer;
-      compute(outer, inner, scratch.get());
-    }
+    for (std::int64_t inner = 0; inner < tasks.n_inner; ++inner) compute(outer, inner);
   }
+}
+
+/// The same with memory for each thread, which calls prepare(outer, scratch) before its first pair
+/// with another `outer`.
+template <class T, class Prepare, class Compute>
+void RunTasksWithScratch(const Tasks& tasks, std::int64_t scratch_size, const Prepare& prepare,
+                         const Compute& compute) {
+  const std::shared_ptr<T[]> scratch = Allocate<T>(scratch_size);
+  std::int64_t prepared = -1;
+  RunTasks(tasks, [&](std::int64_t outer, std::int64_t inner) {
+    if (prepared != outer) prepare(outer, scratch.get());
+    prepared = outer;
+    compute(outer, inner, scratch.get());
+  });
+}
+
+/// Where the blocks of a packed panel begin, in elements. `inner`: a multiple of `block`.
+inline std::vector<std::int64_t> PanelOffsets(std::int64_t inner, std::int64_t block) {
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t k = 0; k < inner; k += block) offsets.push_back(k * kBf16Width);
+  return offsets;
 }
 
 /// Of the sources of a product, those from the first to the last that have columns in [column,

@@ -49,6 +49,34 @@ bool TrainsWithOneDnn(const Tensor& x) {
          FindOneDnnLinear().has_value();
 }
 
+// The layouts of a weight for products without gradients, from the cache of this thread's scope.
+PackedWeight InPanels(const Tensor& weight) {
+  ProductCache* const cache = ProductScope::Current();
+  return cache != nullptr ? cache->InPanels(weight)
+                          : PackedWeight::InPanels(ViewOf(weight), ProductType::kFloat32);
+}
+
+PackedWeight InRows(const Tensor& weight, std::int64_t n_sources) {
+  ProductCache* const cache = ProductScope::Current();
+  return cache != nullptr ? cache->InRows(weight, n_sources)
+                          : PackedWeight::InRows(ViewOf(weight), n_sources, ProductType::kFloat32);
+}
+
+// rows [M, K] times the transpose of weight [N, K], which `pack` lays out in panels: [..., N] in
+// the given shape.
+Tensor ProductOfRows(const Tensor& rows, const Tensor& weight, PackedWeight (*pack)(const Tensor&),
+                     at::IntArrayRef shape) {
+  Tensor out = at::empty(shape, rows.options());
+  RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({weight, out}));
+  MultiplyByWeight({.n_rows = rows.size(0),
+                    .x = rows.const_data_ptr<float>(),
+                    .x_stride = rows.size(1),
+                    .c = out.mutable_data_ptr<float>(),
+                    .c_stride = weight.size(0)},
+                   pack(weight), at::get_num_threads());
+  return out;
+}
+
 struct OneDnnProducts {
   // x [..., K] times the transpose of weight [N, K].
   static Tensor Multiply(const Tensor& x, const Tensor& weight) {
@@ -66,17 +94,7 @@ struct OneDnnProducts {
 // result in bfloat16 to memory and convert it for the loops in float32 around it.
 struct Bf16Products {
   static Tensor Multiply(const Tensor& x, const Tensor& weight) {
-    const int n_threads = at::get_num_threads();
-    const MatrixView w = ViewOf(weight);
-    Tensor out = at::empty({x.size(0), w.n_rows}, x.options());
-    RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({weight, out}));
-    MultiplyByWeight({.n_rows = x.size(0),
-                      .x = x.const_data_ptr<float>(),
-                      .x_stride = x.stride(0),
-                      .c = out.mutable_data_ptr<float>(),
-                      .c_stride = w.n_rows},
-                     PackedWeight::InPanels(w, ProductType::kBf16AnyOrder, n_threads), n_threads);
-    return out;
+    return ProductOfRows(x, weight, PackForTraining, {x.size(0), weight.size(0)});
   }
 
   static Tensor WeightGradient(const Tensor& grad, const Tensor& x) {
@@ -124,31 +142,14 @@ bool TrainsInBf16(const Tensor& x) {
 }
 
 Tensor RowProduct(const Tensor& x, const Tensor& weight) {
-  if (TrainsInBf16(x)) {
-    const Tensor rows = FullPrecision(x).reshape({-1, x.size(-1)}).contiguous();
-    std::vector<std::int64_t> shape = x.sizes().vec();
-    shape.back() = weight.size(0);
-    return TrainingRowProduct<Bf16Products>::apply(rows, weight).view(shape);
-  }
   if (TrainsWithOneDnn(x)) return TrainingRowProduct<OneDnnProducts>::apply(x, weight);
-  if (!UsesOwnKernels(x)) return torch::matmul(x, weight.t());
-  const Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
+  const bool trains_in_bf16 = TrainsInBf16(x);
+  if (!trains_in_bf16 && !UsesOwnKernels(x)) return torch::matmul(x, weight.t());
+  const Tensor rows = FullPrecision(x).reshape({-1, x.size(-1)}).contiguous();
   std::vector<std::int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
-  Tensor out = at::empty(shape, x.options());
-  RECORD_FUNCTION(kProductName, std::vector<c10::IValue>({weight, out}));
-  const RowsByWeight args = {.n_rows = rows.size(0),
-                             .x = rows.const_data_ptr<float>(),
-                             .x_stride = rows.size(1),
-                             .c = out.mutable_data_ptr<float>(),
-                             .c_stride = weight.size(0)};
-  if (ProductCache* const cache = ProductScope::Current()) {
-    MultiplyByWeight(args, cache->InPanels(weight), at::get_num_threads());
-  } else {
-    MultiplyByWeight(args, PackedWeight::InPanels(ViewOf(weight), ProductType::kFloat32),
-                     at::get_num_threads());
-  }
-  return out;
+  if (trains_in_bf16) return TrainingRowProduct<Bf16Products>::apply(rows, weight).view(shape);
+  return ProductOfRows(rows, weight, InPanels, shape);
 }
 
 Tensor ApplyLinear(const torch::nn::Linear& linear, const Tensor& x) {
@@ -184,19 +185,16 @@ Tensor ApplyConv2d(torch::nn::Conv2d conv, const Tensor& images) {
   Tensor y = at::empty({x.size(0), w.size(0), rows.out, columns.out}, x.options());
   RECORD_FUNCTION("dp_bench::conv2d", std::vector<c10::IValue>({w, y}));
   const Tensor kernels = w.contiguous().flatten(1);
-  ProductCache* const cache = ProductScope::Current();
-  RunConv2dForward(
-      {.batch = x.size(0),
-       .channels = x.size(1),
-       .out_channels = w.size(0),
-       .rows = rows,
-       .columns = columns,
-       .x = x.const_data_ptr<float>(),
-       .w = cache != nullptr ? cache->InRows(kernels, 1)
-                             : PackedWeight::InRows(ViewOf(kernels), 1, ProductType::kFloat32),
-       .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr,
-       .y = y.mutable_data_ptr<float>()},
-      at::get_num_threads());
+  RunConv2dForward({.batch = x.size(0),
+                    .channels = x.size(1),
+                    .out_channels = w.size(0),
+                    .rows = rows,
+                    .columns = columns,
+                    .x = x.const_data_ptr<float>(),
+                    .w = InRows(kernels, 1),
+                    .bias = DataOrNull(bias),
+                    .y = y.mutable_data_ptr<float>()},
+                   at::get_num_threads());
   return y;
 }
 
@@ -228,11 +226,8 @@ void ColumnProduct(const Tensor& weight, std::span<const ShiftedRows> sources,
   ProductCache* const cache = ProductScope::Current();
   if (cache != nullptr && cache->type() == ProductType::kFloat32 && args.n_columns <= kFewColumns) {
     MultiplyWeightInPanels(args, cache->InPanels(weight), at::get_num_threads());
-  } else if (cache != nullptr) {
-    MultiplyWeight(args, cache->InRows(weight, n_sources), at::get_num_threads());
   } else {
-    MultiplyWeight(args, PackedWeight::InRows(ViewOf(weight), n_sources, ProductType::kFloat32),
-                   at::get_num_threads());
+    MultiplyWeight(args, InRows(weight, n_sources), at::get_num_threads());
   }
 }
 

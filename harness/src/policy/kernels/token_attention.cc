@@ -312,12 +312,10 @@ Tensor ProjectedAttention(const Tensor& x, std::int64_t batch,
   const Tensor& w_in = projections.w_in;
   const Tensor& w_out = projections.w_out;
   const std::int64_t n_head = projections.n_head;
-  ProductCache* const cache = ProductScope::Current();
-  const bool infers_in_blocks = !torch::GradMode::is_enabled() && UsesOwnLoops(x) &&
-                                cache != nullptr && HasRowsForThreads(x.size(0), batch);
+  ProductCache* const cache = CacheForBlocks(x, batch);
   const bool trains_in_blocks =
       TrainsInBf16(x) && HasBlocks(BlockShapeOf(x, batch, inputs.kv, {}, n_head));
-  if (!infers_in_blocks && !trains_in_blocks) {
+  if (cache == nullptr && !trains_in_blocks) {
     AttentionInputs projected = inputs;
     projected.q = RowProduct(x, w_in).view({batch, -1, w_in.size(0)});
     return RowProduct(Attention(projected, n_head).flatten(0, 1), w_out);
@@ -327,7 +325,7 @@ Tensor ProjectedAttention(const Tensor& x, std::int64_t batch,
                      .bias = inputs.bias,
                      .mask = MaskForKernel(inputs.mask),
                      .dropout = WeightDropout(inputs, x.size(0) / batch, n_head, x.device())};
-  if (infers_in_blocks) {
+  if (cache != nullptr) {
     const AttentionBlockShape shape = BlockShapeOf(in.x, batch, in.kv, in.mask, n_head);
     RECORD_FUNCTION("dp_bench::projected_attention",
                     std::vector<c10::IValue>({x, w_in, w_out, shape.n_key}));

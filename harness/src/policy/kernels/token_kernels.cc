@@ -13,13 +13,6 @@ namespace {
 
 constexpr std::int64_t kBlockRows = 64;  // rows whose sums are taken together
 
-// Passing work to other threads costs about as much as this many elements.
-constexpr std::int64_t kElementsPerTask = 32768;
-
-int UsefulThreads(std::int64_t n_elements, int n_threads) {
-  return n_elements < kElementsPerTask ? 1 : n_threads;
-}
-
 std::int64_t BlockCount(std::int64_t rows) { return (rows + kBlockRows - 1) / kBlockRows; }
 
 // Calls body(block, begin, end) for blocks of rows. The assignment of blocks to threads does not

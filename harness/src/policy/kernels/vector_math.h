@@ -17,6 +17,13 @@
 
 namespace dp_bench::policy {
 
+/// Threads for a loop over elements. Passing work to other threads costs about as much as this
+/// many.
+inline int UsefulThreads(std::int64_t n_elements, int n_threads) {
+  constexpr std::int64_t kElementsPerTask = 32768;
+  return n_elements < kElementsPerTask ? 1 : n_threads;
+}
+
 // e^x for x <= 88; Cephes' expf: 2^n * p(r), relative error below 2e-7.
 DPB_ALWAYS_INLINE float Exp(float x) {
   constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer

@@ -1,12 +1,12 @@
-// See time_conv.h. In float32 a convolution is a list of taps. The forward pass, the gradient of
-// the input and the gradient of the weight are the same list of matrix products with swapped
-// operands.
+// See time_conv.h. A convolution is a list of taps. The forward pass, the gradient of the input and
+// the gradient of the weight are the same list of matrix products with swapped operands.
 #include "policy/networks/time_conv.h"
 
 #include <ATen/record_function.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -94,68 +94,40 @@ std::vector<Tap> Mirrored(std::vector<Tap> taps) {
   return taps;
 }
 
-// x [P_in, I, T, B], weight [k, O, I] -> [phases_out, O, T, B], CPU float32. The operands are small
-// blocks of a larger matrix. For those, accumulating in place, the kernels made for inference are
-// at least as fast as a BLAS.
-Tensor ApplyTaps(const Tensor& x, const Tensor& weight, std::span<const Tap> taps,
-                 std::int64_t phases_out) {
-  const std::int64_t steps = x.size(2);
-  Tensor y = at::empty({phases_out, weight.size(1), steps, x.size(3)}, x.options());
+// The weights [O, I] of the taps that write a phase; `weight` is [k, O, I].
+std::vector<Tensor> WeightsOfPhase(const Tensor& weight, std::span<const Tap> taps,
+                                   std::int64_t phase) {
+  std::vector<Tensor> weights;
   for (const Tap& tap : taps) {
-    const TapRange range = RangeOf(tap, steps);
-    if (range.length <= 0) continue;
-    const Tensor in = Block(x, tap.in_phase, range.in_begin, range.length);
-    Tensor out = Block(y, tap.out_phase, range.out_begin, range.length);
-    const bool is_first = tap.shift == 0 && (tap.in_phase == 0 || phases_out == 2);
-    ColumnProduct(weight.select(0, tap.index), in, /*accumulates=*/!is_first, out);
+    if (tap.out_phase == phase) weights.push_back(weight.select(0, tap.index));
   }
-  return y;
+  return weights;
 }
 
-// The weights of the taps that write a phase side by side, [O, taps * I].
-Tensor WeightOfPhase(const Tensor& weight, std::span<const Tap> taps, std::int64_t phase) {
-  std::vector<Tensor> parts;
+// What these taps read of x [P_in, I, T, B].
+std::vector<ShiftedRows> SourcesOfPhase(const Tensor& x, std::span<const Tap> taps,
+                                        std::int64_t phase) {
+  std::vector<ShiftedRows> sources;
   for (const Tap& tap : taps) {
-    if (tap.out_phase == phase) parts.push_back(weight.select(0, tap.index));
+    if (tap.out_phase != phase) continue;
+    sources.push_back({.x = x.const_data_ptr<float>() + tap.in_phase * x.stride(0),
+                       .shift = tap.shift * x.size(3)});
   }
-  return torch::cat(parts, /*dim=*/1);
+  return sources;
 }
 
-// ApplyTaps in inference: one product per phase of the result, with `weights` of WeightOfPhase.
+// The taps in inference: one product per phase of the result, with the weights of each phase side
+// by side, [O, taps * I].
 Tensor ApplyTapsAtOnce(const Tensor& x, std::span<const Tensor> weights,
                        std::span<const Tap> taps) {
   const auto n_phases = static_cast<std::int64_t>(weights.size());
-  const std::int64_t batch = x.size(3);
-  Tensor y = at::empty({n_phases, weights[0].size(0), x.size(2), batch}, x.options());
+  Tensor y = at::empty({n_phases, weights[0].size(0), x.size(2), x.size(3)}, x.options());
   for (std::int64_t phase = 0; phase < n_phases; ++phase) {
-    std::vector<ShiftedRows> sources;
-    for (const Tap& tap : taps) {
-      if (tap.out_phase != phase) continue;
-      sources.push_back({.x = x.const_data_ptr<float>() + tap.in_phase * x.stride(0),
-                         .shift = tap.shift * batch});
-    }
     Tensor out = Block(y, phase, 0, x.size(2));
-    ColumnProduct(weights[static_cast<std::size_t>(phase)], sources, /*scale_period=*/batch, out);
+    ColumnProduct(weights[static_cast<std::size_t>(phase)], SourcesOfPhase(x, taps, phase),
+                  /*scale_period=*/x.size(3), out);
   }
   return y;
-}
-
-// Gradient of ApplyTaps with respect to the weight, [k, O, I].
-Tensor WeightGradient(const Tensor& grad, const Tensor& x, std::span<const Tap> taps,
-                      at::IntArrayRef shape) {
-  const std::int64_t steps = x.size(2);
-  Tensor grad_weight = at::empty(shape, x.options());
-  for (const Tap& tap : taps) {
-    const TapRange range = RangeOf(tap, steps);
-    Tensor out = grad_weight.select(0, tap.index);
-    if (range.length <= 0) {
-      out.zero_();
-      continue;
-    }
-    at::mm_out(out, Block(grad, tap.out_phase, range.out_begin, range.length),
-               Block(x, tap.in_phase, range.in_begin, range.length).t());
-  }
-  return grad_weight;
 }
 
 // [O, I, k] or, for kUp, [I, O, k] -> [k, O, I]; and the way back. The weight and its gradient lie
@@ -170,7 +142,11 @@ Tensor TapsLast(const Tensor& weight, TimeConvKind kind) {
   return weight.permute({1, 2, 0});
 }
 
-class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
+// A convolution in training, with the products of `Self`, CPU float32:
+//   Multiply: x [P_in, I, T, B], weight [k, O, I] -> [phases_out, O, T, B]
+//   WeightGradient: the gradient of Multiply with respect to the weight, of its shape
+template <class Self>
+class TrainingTapConv : public torch::autograd::Function<Self> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
                         std::int64_t kind_number) {
@@ -180,7 +156,7 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
     ctx->save_for_backward({phases, rearranged});
     ctx->saved_data["kind"] = kind_number;
     const std::vector<Tap> taps = TapsFor(kind, rearranged.size(0));
-    return JoinPhases(ApplyTaps(phases, rearranged, taps, PhasesOut(kind)));
+    return JoinPhases(Self::Multiply(phases, rearranged, taps, PhasesOut(kind)));
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
@@ -193,102 +169,82 @@ class TapConvFunction : public torch::autograd::Function<TapConvFunction> {
 
     Tensor grad_x;
     if (ctx->needs_input_grad(0)) {
-      grad_x = JoinPhases(ApplyTaps(grad, weight.transpose(1, 2), Mirrored(taps), PhasesIn(kind)));
+      grad_x =
+          JoinPhases(Self::Multiply(grad, weight.transpose(1, 2), Mirrored(taps), PhasesIn(kind)));
     }
-    return {grad_x, TapsLast(WeightGradient(grad, x, taps, weight.sizes()), kind), Tensor()};
+    return {grad_x, TapsLast(Self::WeightGradient(grad, x, taps, weight.sizes()), kind), Tensor()};
+  }
+};
+
+// The operands are small blocks of a larger matrix. For those, accumulating in place, the kernels
+// made for inference are at least as fast as a BLAS.
+class TapConvFunction : public TrainingTapConv<TapConvFunction> {
+ public:
+  static Tensor Multiply(const Tensor& x, const Tensor& weight, std::span<const Tap> taps,
+                         std::int64_t phases_out) {
+    const std::int64_t steps = x.size(2);
+    Tensor y = at::empty({phases_out, weight.size(1), steps, x.size(3)}, x.options());
+    for (const Tap& tap : taps) {
+      const TapRange range = RangeOf(tap, steps);
+      if (range.length <= 0) continue;
+      const Tensor in = Block(x, tap.in_phase, range.in_begin, range.length);
+      Tensor out = Block(y, tap.out_phase, range.out_begin, range.length);
+      const bool is_first = tap.shift == 0 && (tap.in_phase == 0 || phases_out == 2);
+      ColumnProduct(weight.select(0, tap.index), in, /*accumulates=*/!is_first, out);
+    }
+    return y;
+  }
+
+  static Tensor WeightGradient(const Tensor& grad, const Tensor& x, std::span<const Tap> taps,
+                               at::IntArrayRef shape) {
+    const std::int64_t steps = x.size(2);
+    Tensor grad_weight = at::empty(shape, x.options());
+    for (const Tap& tap : taps) {
+      const TapRange range = RangeOf(tap, steps);
+      Tensor out = grad_weight.select(0, tap.index);
+      if (range.length <= 0) {
+        out.zero_();
+        continue;
+      }
+      at::mm_out(out, Block(grad, tap.out_phase, range.out_begin, range.length),
+                 Block(x, tap.in_phase, range.in_begin, range.length).t());
+    }
+    return grad_weight;
   }
 };
 
 constexpr const char* kConvName = "dp_bench::time_conv";  // name shown in profilers
 
-// One phase of a result as the sum over its taps.
-struct Bf16Sum {
-  std::vector<MatrixView> weights;
-  std::vector<ShiftedRows> sources;
-
-  void Add(const Tensor& weight, const Tensor& x, std::int64_t phase, std::int64_t shift) {
-    weights.push_back(ViewOf(weight));
-    sources.push_back(
-        {.x = x.const_data_ptr<float>() + phase * x.stride(0), .shift = shift * x.size(3)});
-  }
-
-  void Write(const Tensor& out) const {
-    const int n_threads = at::get_num_threads();
-    MultiplyWeight({.sources = sources,
-                    .x_stride = out.size(1),
-                    .n_columns = out.size(1),
-                    .scale_period = out.size(1),
-                    .c = out.mutable_data_ptr<float>(),
-                    .c_stride = out.stride(0)},
-                   PackedWeight::InRows(weights, ProductType::kBf16AnyOrder, n_threads), n_threads);
-  }
-};
-
-// TapConvFunction with products in bfloat16. All taps of a phase are one product.
-class Bf16TapConvFunction : public torch::autograd::Function<Bf16TapConvFunction> {
+// In bfloat16. All taps of a phase are one product.
+class Bf16TapConvFunction : public TrainingTapConv<Bf16TapConvFunction> {
  public:
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                        std::int64_t kind_number) {
-    const auto kind = static_cast<TimeConvKind>(kind_number);
-    const Tensor phases = SplitPhases(x, PhasesIn(kind));
-    ctx->save_for_backward({phases, weight});
-    ctx->saved_data["kind"] = kind_number;
-    const std::vector<Tap> taps = TapsFor(kind, weight.size(2));
-    const std::int64_t steps = phases.size(2);
-    const std::int64_t n_out = TapOf(weight, kind, 0).size(0);
-    Tensor y = at::empty({PhasesOut(kind), n_out, steps, x.size(2)}, x.options());
-    RECORD_FUNCTION(kConvName, std::vector<c10::IValue>({weight, phases.narrow(0, 0, 1)}));
-    for (std::int64_t phase = 0; phase < y.size(0); ++phase) {
-      Bf16Sum sum;
-      for (const Tap& tap : taps) {
-        if (tap.out_phase != phase) continue;
-        sum.Add(TapOf(weight, kind, tap.index), phases, tap.in_phase, tap.shift);
-      }
-      sum.Write(Block(y, phase, 0, steps));
-    }
-    return JoinPhases(y);
-  }
-
-  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
-    const auto saved = ctx->get_saved_variables();
-    const Tensor& x = saved[0];
-    const Tensor& weight = saved[1];
-    const auto kind = static_cast<TimeConvKind>(ctx->saved_data["kind"].toInt());
-    const Tensor grad = SplitPhases(grads[0], PhasesOut(kind));
-    Tensor grad_x;
-    if (ctx->needs_input_grad(0)) grad_x = JoinPhases(InputGradient(grad, weight, kind, x));
-    return {grad_x, TapsLast(WeightGradient(grad, weight, kind, x), kind), Tensor()};
-  }
-
- private:
-  // The weight [O, I] of a tap.
-  static Tensor TapOf(const Tensor& weight, TimeConvKind kind, std::int64_t index) {
-    const Tensor tap = weight.detach().select(2, index);
-    return kind == TimeConvKind::kUp ? tap.t() : tap;
-  }
-
-  static Tensor InputGradient(const Tensor& grad, const Tensor& weight, TimeConvKind kind,
-                              const Tensor& x) {
-    const std::vector<Tap> taps = TapsFor(kind, weight.size(2));
-    Tensor grad_x = at::empty(x.sizes(), x.options());
+  static Tensor Multiply(const Tensor& x, const Tensor& weight, std::span<const Tap> taps,
+                         std::int64_t phases_out) {
+    const int n_threads = at::get_num_threads();
+    Tensor y = at::empty({phases_out, weight.size(1), x.size(2), x.size(3)}, x.options());
     RECORD_FUNCTION(kConvName, std::vector<c10::IValue>({weight, x.narrow(0, 0, 1)}));
-    for (std::int64_t phase = 0; phase < x.size(0); ++phase) {
-      Bf16Sum sum;
-      for (const Tap& tap : taps) {
-        if (tap.in_phase != phase) continue;
-        sum.Add(TapOf(weight, kind, tap.index).t(), grad, tap.out_phase, -tap.shift);
-      }
-      sum.Write(Block(grad_x, phase, 0, x.size(2)));
+    for (std::int64_t phase = 0; phase < phases_out; ++phase) {
+      std::vector<MatrixView> weights;
+      std::ranges::transform(WeightsOfPhase(weight, taps, phase), std::back_inserter(weights),
+                             ViewOf);
+      const std::vector<ShiftedRows> sources = SourcesOfPhase(x, taps, phase);
+      const Tensor out = Block(y, phase, 0, x.size(2));
+      MultiplyWeight({.sources = sources,
+                      .x_stride = out.size(1),
+                      .n_columns = out.size(1),
+                      .scale_period = out.size(1),
+                      .c = out.mutable_data_ptr<float>(),
+                      .c_stride = out.stride(0)},
+                     PackedWeight::InRows(weights, ProductType::kBf16AnyOrder, n_threads),
+                     n_threads);
     }
-    return grad_x;
+    return y;
   }
 
-  // [k, O, I]
-  static Tensor WeightGradient(const Tensor& grad, const Tensor& weight, TimeConvKind kind,
-                               const Tensor& x) {
-    const std::vector<Tap> taps = TapsFor(kind, weight.size(2));
-    Tensor grad_weight = at::empty({weight.size(2), grad.size(1), x.size(1)}, grad.options());
-    RECORD_FUNCTION(kConvName, std::vector<c10::IValue>({weight, x.narrow(0, 0, 1)}));
+  static Tensor WeightGradient(const Tensor& grad, const Tensor& x, std::span<const Tap> taps,
+                               at::IntArrayRef shape) {
+    Tensor grad_weight = at::empty(shape, grad.options());
+    RECORD_FUNCTION(kConvName, std::vector<c10::IValue>({grad_weight, x.narrow(0, 0, 1)}));
     const std::int64_t steps = x.size(2);
     for (std::int64_t pair = 0; pair < grad.size(0) * x.size(0); ++pair) {
       const std::int64_t out_phase = pair / x.size(0);
@@ -387,7 +343,7 @@ std::vector<Tensor> TimeConvImpl::InferenceWeights() {
     const std::vector<Tap> taps = TapsFor(kind_, weight.size(0));
     cached_weights_.clear();
     for (std::int64_t phase = 0; phase < PhasesOut(kind_); ++phase) {
-      cached_weights_.push_back(WeightOfPhase(weight, taps, phase));
+      cached_weights_.push_back(torch::cat(WeightsOfPhase(weight, taps, phase), /*dim=*/1));
     }
     cached_version_ = version;
   }

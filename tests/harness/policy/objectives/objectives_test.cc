@@ -146,11 +146,8 @@ TEST(Objectives, FlowMatchingTrainsAtTimesOfTheWholeRange) {
       const StageRecorder recorder([&](std::string_view name, const torch::Tensor& tensor) {
         if (name == "timesteps") times = tensor.clone();
       });
-      Batch batch = {.obs = {{"agent_pos", torch::zeros({500, 2, 2})}},
-                     .action = torch::zeros({500, 8, 2}),
-                     .is_pad = torch::zeros({500, 8}, torch::kBool)};
       NoiseSource noise = NoiseOfRows(500);
-      policy->ComputeLoss(batch, noise);
+      policy->ComputeLoss(ZeroBatch(500), noise);
     }
     EXPECT_GE(times.min().item<double>(), 0.0);
     EXPECT_LE(times.max().item<double>(), 100.0);

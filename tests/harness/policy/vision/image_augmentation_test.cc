@@ -106,9 +106,8 @@ TEST(ImageAugmentation, ARowGetsTheSameBitsInEveryBatch) {
   constexpr std::int64_t kRows = 48;
   const ImageAugmentation augmentation = Make(kEverything);
   const Tensor images = RandomImages(kRows);
-  std::vector<NoiseKey> keys;
-  for (std::uint64_t i = 0; i < kRows; ++i) keys.push_back({.seed = i});
-  NoiseSource noise(keys);
+  NoiseSource noise = NoiseOfRows(kRows);
+  const std::vector<NoiseKey> keys = noise.rows();
   NoiseSource reversed_noise({keys.rbegin(), keys.rend()});
   const Tensor together = augmentation.Apply(images, noise);
   EXPECT_TRUE(torch::equal(augmentation.Apply(images.flip(0), reversed_noise), together.flip(0)));

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "run/safetensors.h"
 #include "support/error_of.h"
+#include "support/golden.h"
 
 namespace dp_bench::policy {
 namespace {
@@ -31,10 +31,8 @@ std::vector<Camera> OneCamera(std::int64_t height, std::int64_t width) {
                    .dtype = DType::kUInt8}}};
 }
 
-torch::Tensor Golden(const std::string& name) {
-  static const run::Safetensors file =
-      run::ReadSafetensors(DPB_SOURCE_DIR "/tests/golden/image_resize.safetensors");
-  return ToTensor(file.tensors.at(name));
+torch::Tensor ResizeGolden(const std::string& name) {
+  return ToTensor(Golden("image_resize").tensors.at(name));
 }
 
 torch::Tensor Prepare(const std::string& params, const torch::Tensor& images,
@@ -74,14 +72,14 @@ TEST(VisionPipeline, ResizesFirstAsTorchvisionDoes) {
       {"larger", R"({"resize_first": true, "resize_shape": [20, 21], "crop_shape": [18, 18]})"},
       {"mixed", R"({"resize_first": true, "resize_shape": [8, 20], "crop_shape": [7, 14]})"}};
   for (const auto& [name, params] : cases) {
-    const torch::Tensor found = Prepare(params, Golden("images"));
-    ASSERT_EQ(found.sizes(), Golden(name).sizes()) << name;
-    EXPECT_LE((found - Golden(name)).abs().max().item<double>(), 1e-6) << name;
+    const torch::Tensor found = Prepare(params, ResizeGolden("images"));
+    ASSERT_EQ(found.sizes(), ResizeGolden(name).sizes()) << name;
+    EXPECT_LE((found - ResizeGolden(name)).abs().max().item<double>(), 1e-6) << name;
   }
 }
 
 TEST(VisionPipeline, WithoutASizeResizingFirstChangesNothing) {
-  const torch::Tensor images = Golden("images");
+  const torch::Tensor images = ResizeGolden("images");
   EXPECT_TRUE(torch::equal(Prepare(R"({"resize_first": true, "crop_shape": [6, 5]})", images),
                            Prepare(R"({"crop_shape": [6, 5]})", images)));
 }
@@ -89,16 +87,16 @@ TEST(VisionPipeline, WithoutASizeResizingFirstChangesNothing) {
 TEST(VisionPipeline, AFractionIsOfTheResizedImage) {
   const torch::Tensor found =
       Prepare(R"({"resize_first": true, "resize_shape": [10, 20], "crop_shape": [0.5, 0.5]})",
-              Golden("images"));
+              ResizeGolden("images"));
   EXPECT_EQ(found.sizes(), (std::vector<std::int64_t>{2, 3, 5, 10}));
 }
 
 TEST(VisionPipeline, RandomCropsAreCutFromTheResizedImage) {
   const char* params = R"({"resize_first": true, "resize_shape": [9, 8], "crop_shape": [6, 5]})";
   const torch::Tensor whole =
-      Prepare(R"({"resize_first": true, "resize_shape": [9, 8]})", Golden("images"));
+      Prepare(R"({"resize_first": true, "resize_shape": [9, 8]})", ResizeGolden("images"));
   NoiseSource noise({NoiseKey{.seed = 1}, NoiseKey{.seed = 2}});
-  const torch::Tensor cropped = Prepare(params, Golden("images"), &noise);
+  const torch::Tensor cropped = Prepare(params, ResizeGolden("images"), &noise);
   int n_places = 0;
   for (std::int64_t top = 0; top <= 3; ++top) {
     for (std::int64_t left = 0; left <= 3; ++left) {

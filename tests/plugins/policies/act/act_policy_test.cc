@@ -10,7 +10,7 @@
 #include "support/small_policy.h"
 #include "support/two_answers.h"
 #include "support/two_tasks.h"
-#include "train/optimizer.h"
+
 namespace dp_bench::act {
 namespace {
 
@@ -38,16 +38,7 @@ TEST(ActPolicy, LearnsToAnswerEachObservationWithItsOwnActions) {
                               R"(, "dropout": 0.0, "use_vae": false)"}) {
     const auto policy = CreateSmallAct(variant);
     const TwoAnswers task(*policy);
-    const Batch batch = task.MakeBatch();
-    train::Optimizer optimizer(
-        {}, train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-4}));
-    for (std::uint64_t step = 0; step < 300; ++step) {
-      NoiseSource noise = NoiseOfRows(16, step);
-      optimizer.ZeroGrad();
-      policy->ComputeLoss(batch, noise).loss.backward();
-      optimizer.Step(2e-3);
-    }
-    policy->WeightsChanged();
+    LearnByHeart(*policy, task.MakeBatch(), 300);
     EXPECT_LE(task.ErrorOf(*policy), 0.08) << variant;
   }
 }
@@ -166,12 +157,7 @@ TEST(ActPolicy, TrainsAndPredictsFromImagesAlone) {
       R"(, "crop_shape": [36, 36], "obs_encoder": {"resnet_width": 8, "resnet_stages": 2})", spec);
   Batch batch = MakeBatch(2);
   batch.obs = {{"image", torch::zeros({2, 2, 3, 40, 40}, torch::kUInt8)}};
-  NoiseSource noise = NoiseOfRows(2);
-  policy->ComputeLoss(batch, noise).loss.backward();
-  for (const auto& item : policy->module().named_parameters()) {
-    EXPECT_TRUE(item.value().grad().defined()) << item.key();
-  }
-  EXPECT_EQ(policy->PredictAction(batch.obs, noise).sizes(), torch::IntArrayRef({2, 4, 2}));
+  ExpectTrainsAndPlans(*policy, batch, batch.obs);
 }
 
 TEST(ActPolicy, SettingsThatCannotWorkAreExplained) {

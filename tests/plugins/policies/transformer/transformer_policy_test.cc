@@ -20,25 +20,10 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kImageSize = 40;
 
-Batch MakeBatch(std::int64_t rows) {
-  return {.obs = {{"agent_pos", torch::zeros({rows, 2, 2})}},
-          .action = torch::zeros({rows, 8, 2}),
-          .is_pad = torch::zeros({rows, 8}, torch::kBool)};
-}
-
 void ExpectLearnsBoth(const std::string& params, std::uint64_t n_steps = 300) {
   const auto policy = CreateSmallDiffusion(params);
   const TwoAnswers task(*policy);
-  const Batch batch = task.MakeBatch();
-  train::Optimizer optimizer({},
-                             train::MakeParameterGroups(policy->module(), {.weight_decay = 1e-3}));
-  for (std::uint64_t step = 0; step < n_steps; ++step) {
-    NoiseSource noise = NoiseOfRows(16, step);
-    optimizer.ZeroGrad();
-    policy->ComputeLoss(batch, noise).loss.backward();
-    optimizer.Step(3e-3);
-  }
-  policy->WeightsChanged();
+  LearnByHeart(*policy, task.MakeBatch(), n_steps, /*rate=*/3e-3, /*weight_decay=*/1e-3);
   EXPECT_LE(task.ErrorOf(*policy), 0.08) << params;
 }
 
@@ -80,7 +65,7 @@ TEST(TransformerPolicy, DropoutComesFromTheNoiseOfEachRowAndEndsWithTraining) {
       CreateSmallDiffusion(R"({"n_layer": 2, "n_head": 2, "n_emb": 16, "p_drop_attn": 0.3})");
   const auto loss = [&](std::uint64_t major) {
     NoiseSource noise = NoiseOfRows(4, major);
-    return policy->ComputeLoss(MakeBatch(4), noise).loss.item<double>();
+    return policy->ComputeLoss(ZeroBatch(4), noise).loss.item<double>();
   };
   torch::manual_seed(1);
   const double first = loss(1);
@@ -95,14 +80,9 @@ TEST(TransformerPolicy, TrainsAndPredictsFromImages) {
       CreateSmallDiffusion(R"({"n_layer": 1, "n_head": 2, "n_emb": 16, "crop_shape": [36, 36],
     "noise_scheduler": {"num_train_timesteps": 4}})",
                            SmallSpec(kImageSize));
-  Batch batch = MakeBatch(2);
+  Batch batch = ZeroBatch(2);
   batch.obs["image"] = torch::zeros({2, 2, 3, 40, 40}, torch::kUInt8);
-  NoiseSource noise = NoiseOfRows(2);
-  policy->ComputeLoss(batch, noise).loss.backward();
-  for (const auto& item : policy->module().named_parameters()) {
-    EXPECT_TRUE(item.value().grad().defined()) << item.key();
-  }
-  EXPECT_EQ(policy->PredictAction(batch.obs, noise).sizes(), torch::IntArrayRef({2, 4, 2}));
+  ExpectTrainsAndPlans(*policy, batch, batch.obs);
 }
 
 // upstream's get_optim_groups: decay only on the weights of linear layers and attention

@@ -133,9 +133,8 @@ TEST(UnetHybridPolicy, MaskedStepsDoNotCount) {
   const char* params = R"({"down_dims": [16], "diffusion_step_embed_dim": 16, "n_groups": 4,
                            "do_mask_loss_for_padding": true})";
   const auto policy = CreateSmallDiffusion(params);
-  Batch batch = {.obs = {{"agent_pos", torch::zeros({3, 2, 2})}},
-                 .action = torch::zeros({3, 8, 2}),
-                 .is_pad = torch::ones({3, 8}, torch::kBool)};
+  Batch batch = ZeroBatch(3);
+  batch.is_pad.fill_(true);
   NoiseSource all = NoiseOfRows(3);
   EXPECT_EQ(policy->ComputeLoss(batch, all).loss.item<float>(), 0.0F);
   batch.is_pad.zero_();
@@ -159,16 +158,9 @@ torch::Tensor Images(std::int64_t rows) {
 
 TEST(UnetHybridPolicy, TrainsAndPredictsFromImages) {
   const auto policy = CreateSmallDiffusion(kImage, SmallSpec(kImageSize));
-  const Batch batch = {.obs = {{"agent_pos", torch::zeros({2, 2, 2})}, {"image", Images(2)}},
-                       .action = torch::zeros({2, 8, 2}),
-                       .is_pad = torch::zeros({2, 8}, torch::kBool)};
-  NoiseSource noise = NoiseOfRows(2);
-  const torch::Tensor loss = policy->ComputeLoss(batch, noise).loss;
-  loss.backward();
-  for (const auto& item : policy->module().named_parameters()) {
-    EXPECT_TRUE(item.value().grad().defined()) << item.key();
-  }
-  EXPECT_EQ(policy->PredictAction(batch.obs, noise).sizes(), torch::IntArrayRef({2, 4, 2}));
+  Batch batch = ZeroBatch(2);
+  batch.obs["image"] = Images(2);
+  ExpectTrainsAndPlans(*policy, batch, batch.obs);
 }
 
 TEST(UnetHybridPolicy, CropsAtRandomInTrainingAndAtTheCentreInEvaluation) {
