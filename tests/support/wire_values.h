@@ -59,12 +59,6 @@ inline Message ReadBytes(std::string bytes) {
   return Read(std::make_shared<const std::string>(std::move(bytes)));
 }
 
-inline std::string Written(const Value& value, ArrayForm form) {
-  std::string bytes;
-  Write(value, form, &bytes);
-  return bytes;
-}
-
 template <class T>
 NdArray ArrayOf(std::string_view dtype, Shape shape, const std::vector<T>& numbers) {
   return CopyOf(dtype, std::move(shape), std::as_bytes(std::span(numbers)));

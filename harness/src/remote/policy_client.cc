@@ -23,8 +23,7 @@ constexpr std::size_t kMaxRefusal = 2000;
 
 // How many questions the server plans at once, if it says so.
 int BatchOf(const wire::Map& metadata) {
-  const wire::Value* const value = OwnEntry(metadata, "micro_batch");
-  const auto* const n = value == nullptr ? nullptr : value->If<std::int64_t>();
+  const auto* const n = OwnEntry<std::int64_t>(metadata, "micro_batch");
   constexpr std::int64_t kMost = 64;  // that serve lets in, unless told otherwise
   return n == nullptr ? kConnections : static_cast<int>(std::clamp<std::int64_t>(*n, 1, kMost));
 }

@@ -60,9 +60,7 @@ class ScriptedServer final : public net::Handler {
   std::optional<net::HttpAnswer> Get(std::string_view) override { return std::nullopt; }
 
   static net::Outgoing Packed(const wire::Map& map) {
-    net::Outgoing message;
-    wire::Write(map, wire::ArrayForm::kOpenPi, &message.bytes);
-    return message;
+    return {.bytes = wire::Write(map, wire::ArrayForm::kOpenPi)};
   }
 
   std::atomic<int> n_opened_ = 0;
@@ -104,7 +102,7 @@ std::vector<Question> Questions(std::size_t n) {
 }
 
 std::vector<float> Numbers(const wire::Map& message) {
-  const auto& array = *message.Find("pos")->If<wire::NdArray>();
+  const auto& array = *message.Find<wire::NdArray>("pos");
   std::vector<float> numbers(array.byte_size() / sizeof(float));
   std::memcpy(numbers.data(), array.data.get(), array.byte_size());
   return numbers;
@@ -112,7 +110,7 @@ std::vector<float> Numbers(const wire::Map& message) {
 
 TEST(PolicyClients, SendTheLatestStepToServersOfOthers) {
   const ScriptedServer server([](const wire::Map& message) {
-    EXPECT_EQ(*message.Find("prompt")->If<std::string>(), "push");
+    EXPECT_EQ(*message.Find<std::string>("prompt"), "push");
     EXPECT_EQ(message.Find("seed"), nullptr);
     const std::vector<float> numbers = Numbers(message);
     EXPECT_EQ(numbers.size(), 2U);
@@ -127,10 +125,9 @@ TEST(PolicyClients, SendTheLatestStepToServersOfOthers) {
 TEST(PolicyClients, SendWindowsAndSeedsToOurServers) {
   const ScriptedServer server(
       [](const wire::Map& message) {
-        EXPECT_EQ(message.Find("pos")->If<wire::NdArray>()->shape, (Shape{2, 2}));
-        return Chunk(
-            {Numbers(message)[0], static_cast<float>(*message.Find("seed")->If<std::int64_t>())},
-            {2, 1});
+        EXPECT_EQ(message.Find<wire::NdArray>("pos")->shape, (Shape{2, 2}));
+        return Chunk({Numbers(message)[0], static_cast<float>(*message.Find<std::int64_t>("seed"))},
+                     {2, 1});
       },
       {{"dp_bench", wire::Map{{"version", "0"}}}});
   EXPECT_THAT(ClientOf(server)->Ask(Questions(2))[1].chunk, ElementsAre(10, 1));
@@ -164,8 +161,8 @@ TEST(Dialects, PutKeysWhereTheServerWantsThem) {
   const wire::Message message =
       wire::Read(std::make_shared<const std::string>(dialect->Ask(question)));
   const auto& map = *message.value.If<wire::Map>();
-  EXPECT_EQ(*map.Find("task")->If<wire::Map>()->Find("text")->If<std::string>(), "push");
-  const auto& top = *map.Find("images")->If<wire::Map>()->Find("top")->If<wire::NdArray>();
+  EXPECT_EQ(*map.Find<wire::Map>("task")->Find<std::string>("text"), "push");
+  const auto& top = *map.Find<wire::Map>("images")->Find<wire::NdArray>("top");
   EXPECT_EQ(top.shape, (Shape{3, 2, 4}));
   for (std::size_t i = 0; i < 24; ++i) {
     EXPECT_EQ(std::to_integer<int>(top.bytes()[i]), 10 * static_cast<int>(i / 8)) << i;
@@ -220,19 +217,18 @@ TEST(Dialects, RefuseKeysThatLeaveNumbersOfAnArrayOut) {
 TEST(PolicyClients, SendTheKeyInGrootsMessages) {
   const ScriptedServer server(
       [](const wire::Map& message) -> std::optional<net::Outgoing> {
-        const wire::Value* const key = message.Find("api_token");
-        if (key == nullptr || *key->If<std::string>() != "secret") {
+        const auto* const key = message.Find<std::string>("api_token");
+        if (key == nullptr || *key != "secret") {
           return ScriptedServer::Packed({{"error", "Unauthorized"}});
         }
-        if (*message.Find("endpoint")->If<std::string>() == "ping") {
+        if (*message.Find<std::string>("endpoint") == "ping") {
           return ScriptedServer::Packed({{"status", "ok"}});
         }
-        net::Outgoing answer;
         const std::vector<float> actions = {1, 2};
         const wire::Map chunk = {
             {"action", wire::CopyOf("<f4", {1, 2, 1}, std::as_bytes(std::span(actions)))}};
-        wire::Write(wire::List{chunk, wire::Map()}, wire::ArrayForm::kMsgpackNumpy, &answer.bytes);
-        return answer;
+        return net::Outgoing{
+            .bytes = wire::Write(wire::List{chunk, wire::Map()}, wire::ArrayForm::kMsgpackNumpy)};
       },
       {}, net::MakeZmqServer({}, ""));
   const auto ask = [&](const std::string& key) {
@@ -387,7 +383,7 @@ const wire::Map kStateful = {{"dp_bench", wire::Map{{"stateful", true}, {"micro_
 TEST(PolicyClients, DoNotRepeatAStepForAServerThatHasForgottenTheEpisode) {
   const ScriptedServer server(
       [](const wire::Map& message) -> std::optional<net::Outgoing> {
-        if (*message.Find("step")->If<std::int64_t>() > 0) return std::nullopt;
+        if (*message.Find<std::int64_t>("step") > 0) return std::nullopt;
         return Chunk({1, 2}, {2, 1});
       },
       kStateful);

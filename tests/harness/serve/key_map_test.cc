@@ -155,9 +155,8 @@ TEST(Protocols, GrootNamesTheArraysThatItReads) {
                Metadata({.spec = kNamed}, keys, *speaks), &request);
   const wire::Message said = wire::Read(std::make_shared<const std::string>(request.said.bytes));
   const auto names = [&](const std::string& modality) {
-    const auto& config = *said.value.If<wire::Map>()->Find(modality)->If<wire::Map>();
-    const auto& list =
-        *config.Find("as_json")->If<wire::Map>()->Find("modality_keys")->If<wire::List>();
+    const auto& config = *said.value.If<wire::Map>()->Find<wire::Map>(modality);
+    const auto& list = *config.Find<wire::Map>("as_json")->Find<wire::List>("modality_keys");
     std::vector<std::string> texts;
     for (const wire::Value& name : list) texts.push_back(*name.If<std::string>());
     return texts;
@@ -176,12 +175,12 @@ TEST(Protocols, SayWhichRequestTheyRefuse) {
     return *wire::Read(std::make_shared<const std::string>(sent.bytes)).value.If<wire::Map>();
   };
   const wire::Map starvla = refusal("starvla", {{"type", "dance"}, {"request_id", "b"}});
-  EXPECT_EQ(*starvla.Find("request_id")->If<std::string>(), "b");
+  EXPECT_EQ(*starvla.Find<std::string>("request_id"), "b");
   const wire::Map bad_task = {{"task", wire::Map{{"seed", -1.0}}}};
   const wire::Map vla_eval = refusal(
       "vla_eval", {{"type", "episode_start"}, {"payload", bad_task}, {"seq", std::int64_t{7}}});
-  EXPECT_EQ(*vla_eval.Find("seq")->If<std::int64_t>(), 7);
-  EXPECT_EQ(*vla_eval.Find("payload")->If<wire::Map>()->Find("error")->If<std::string>(),
+  EXPECT_EQ(*vla_eval.Find<std::int64_t>("seq"), 7);
+  EXPECT_EQ(*vla_eval.Find<wire::Map>("payload")->Find<std::string>("error"),
             "episode_start_failed: bad_request: why");
 }
 
