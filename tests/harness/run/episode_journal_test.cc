@@ -71,7 +71,7 @@ TEST_F(JournalTest, CutAnywhereTheRunContinuesToTheSameFiles) {
 
 TEST_F(JournalTest, ForeignRowsAreNamedByLine) {
   core::WriteFileAtomically(file(), "{\"episode\": 1}\n");
-  EXPECT_THAT(ErrorText(ErrorCode::kData, [&] { EpisodeJournal(file(), {}); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kData, [&] { EpisodeJournal(file(), {}); }),
               HasSubstr("episodes.jsonl:1: not an episode's row"));
 }
 

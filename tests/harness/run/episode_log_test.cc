@@ -106,7 +106,7 @@ TEST_F(RolloutTest, EqualRunsLeaveEqualFiles) {
 
 TEST_F(RolloutTest, LogInAFolderThatCannotBeMadeNamesIt) {
   std::ofstream(scratch_.path() / "file") << "in the way";
-  EXPECT_THAT(ErrorText(ErrorCode::kIo,
+  EXPECT_THAT(MessageOf(ErrorCode::kIo,
                         [&] { WriteEpisodeLog(scratch_.path() / "file" / "x", TwoEpisodes()); }),
               testing::HasSubstr((scratch_.path() / "file" / "x").string()));
 }
