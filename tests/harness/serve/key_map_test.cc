@@ -11,6 +11,7 @@
 #include "serve/observations.h"
 #include "serve/protocol.h"
 #include "support/error_of.h"
+#include "support/wire_values.h"
 
 namespace dp_bench::serve {
 namespace {
@@ -38,12 +39,11 @@ ClientRequest ReadBy(const std::string& protocol, const wire::Message& message) 
 }
 
 wire::NdArray Floats(const std::vector<float>& numbers) {
-  return wire::CopyOf("<f4", {static_cast<std::int64_t>(numbers.size())},
-                      std::as_bytes(std::span(numbers)));
+  return wire::FloatArray({static_cast<std::int64_t>(numbers.size())}, numbers);
 }
 
 wire::NdArray Bytes(Shape shape, const std::vector<std::uint8_t>& numbers) {
-  return wire::CopyOf("|u1", std::move(shape), std::as_bytes(std::span(numbers)));
+  return wire::ArrayOf("|u1", std::move(shape), numbers);
 }
 
 std::vector<float> FloatsAt(const Observations& observations, std::size_t key) {
@@ -216,11 +216,9 @@ TEST(KeyMap, NamesOnlyTheFirstOfManyLongPaths) {
 }
 
 TEST(KeyMap, RefusesKeysWithDifferentSteps) {
-  const std::vector<float> four(4);
-  const wire::Map message = {
-      {"cam", Bytes({2, 1, 2, 3}, std::vector<std::uint8_t>(12))},
-      {"grip", Floats({1})},
-      {"joints", wire::CopyOf("<f4", {2, 2}, std::as_bytes(std::span(four)))}};
+  const wire::Map message = {{"cam", Bytes({2, 1, 2, 3}, std::vector<std::uint8_t>(12))},
+                             {"grip", Floats({1})},
+                             {"joints", wire::FloatArray({2, 2}, std::vector<float>(4))}};
   EXPECT_THAT(MessageOf(ErrorCode::kShape, [&] { Observations(FromText("{}"), message); }),
               HasSubstr("'grip' has 1 rows of 1 steps, but another key has 1 of 2"));
 }

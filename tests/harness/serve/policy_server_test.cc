@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
-#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <random>
@@ -14,6 +13,7 @@
 #include "net/client.h"
 #include "support/http_get.h"
 #include "support/scratch_folder.h"
+#include "support/wire_values.h"
 
 namespace dp_bench::serve {
 namespace {
@@ -90,14 +90,10 @@ class SumPlanner final : public control::ChunkPlanner {
   std::vector<std::size_t> n_rows_;
 };
 
-wire::NdArray Pos(float first) {
-  const float numbers[] = {first, 0.0F};
-  return wire::CopyOf("<f4", {2}, std::as_bytes(std::span(numbers)));
-}
+wire::NdArray Pos(float first) { return wire::FloatArray({2}, {first, 0.0F}); }
 
 wire::NdArray Image(std::uint8_t value) {
-  const std::vector<std::uint8_t> pixels(24, value);
-  return wire::CopyOf("|u1", {2, 4, 3}, std::as_bytes(std::span(pixels)));
+  return wire::ArrayOf("|u1", {2, 4, 3}, std::vector<std::uint8_t>(24, value));
 }
 
 wire::Map Obs(float pos, std::uint8_t pixel = 0) {
@@ -147,12 +143,6 @@ class OpenPiClient {
   wire::Map metadata_;
 };
 
-std::vector<float> Numbers(const wire::NdArray& array) {
-  std::vector<float> numbers(array.byte_size() / sizeof(float));
-  std::memcpy(numbers.data(), array.data.get(), array.byte_size());
-  return numbers;
-}
-
 std::vector<float> Actions(const wire::Map& answer) {
   const auto* const array = answer.Find<wire::NdArray>("actions");
   if (array == nullptr) {
@@ -160,7 +150,7 @@ std::vector<float> Actions(const wire::Map& answer) {
     return {};
   }
   EXPECT_EQ(array->shape, (Shape{3, 2}));
-  return Numbers(*array);
+  return wire::FloatsIn(*array);
 }
 
 class PolicyServerTest : public testing::Test {
@@ -244,24 +234,19 @@ TEST_F(PolicyServerTest, TakesWholeWindows) {
   Start();
   auto client = Client();
   client.Ask(Obs(9));
-  const float pos[] = {1.0F, 0.0F, 2.0F, 0.0F};
   const std::vector<std::uint8_t> pixels(48, 1);
-  const wire::Map window = {
-      {"pos", wire::CopyOf("<f4", {2, 2}, std::as_bytes(std::span(pos)))},
-      {"image", wire::CopyOf("|u1", {2, 2, 4, 3}, std::as_bytes(std::span(pixels)))},
-      {"seed", std::int64_t{0}},
-      {"step", std::int64_t{0}}};
+  const wire::Map window = {{"pos", wire::FloatArray({2, 2}, {1.0F, 0.0F, 2.0F, 0.0F})},
+                            {"image", wire::ArrayOf("|u1", {2, 2, 4, 3}, pixels)},
+                            {"seed", std::int64_t{0}},
+                            {"step", std::int64_t{0}}};
   EXPECT_THAT(Actions(client.Ask(window)), ElementsAre(12, 24, 12, 25, 12, 26));
 }
 
 TEST_F(PolicyServerTest, ConvertsDoubles) {
   Start();
   auto client = Client();
-  const double pos[] = {1.5, 0.0};
-  EXPECT_EQ(
-      Actions(client.Ask({{"image", Image(0)},
-                          {"pos", wire::CopyOf("<f8", {2}, std::as_bytes(std::span(pos)))}}))[0],
-      16.5F);
+  const wire::NdArray pos = wire::ArrayOf<double>("<f8", {2}, {1.5, 0.0});
+  EXPECT_EQ(Actions(client.Ask({{"image", Image(0)}, {"pos", pos}}))[0], 16.5F);
 }
 
 TEST_F(PolicyServerTest, KeepsSessionsApart) {
@@ -344,9 +329,7 @@ TEST_F(PolicyServerTest, RefusesByName) {
               HasSubstr("the observation has 'wrist'"));
   EXPECT_THAT(client.Error({{"image", Image(0)}, {"pos", std::int64_t{1}}}),
               HasSubstr("'pos': expected an array"));
-  const float three[] = {0, 0, 0};
-  EXPECT_THAT(client.Error({{"image", Image(0)},
-                            {"pos", wire::CopyOf("<f4", {3}, std::as_bytes(std::span(three)))}}),
+  EXPECT_THAT(client.Error({{"image", Image(0)}, {"pos", wire::FloatArray({3}, {0, 0, 0})}}),
               HasSubstr("'pos' has shape [3], expected [2]"));
   EXPECT_THAT(client.Error({{"image", Pos(0)}, {"pos", Pos(0)}}),
               HasSubstr("'image' has shape [2]"));
@@ -406,7 +389,7 @@ TEST_F(PolicyServerTest, TakesImagesThatItIgnores) {
   Start({}, {"wrist"});
   auto client = Client();
   const std::vector<std::uint8_t> pixels(480 * 640 * 3);
-  const wire::NdArray wrist = wire::CopyOf("|u1", {480, 640, 3}, std::as_bytes(std::span(pixels)));
+  const wire::NdArray wrist = wire::ArrayOf("|u1", {480, 640, 3}, pixels);
   EXPECT_EQ(Actions(client.Ask(With(Obs(1), "wrist", wrist)))[0], 11);
 }
 
