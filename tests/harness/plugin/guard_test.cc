@@ -48,6 +48,11 @@ class FakeDataset final : public Dataset {
   std::vector<std::int64_t> ends_ = {3, 5};
 };
 
+void Fill(const ObsWriter& obs, std::uint8_t image, float position) {
+  std::ranges::fill(obs.Buffer<std::uint8_t>("image"), image);
+  std::ranges::fill(obs.Buffer<float>("position"), position);
+}
+
 // Does what a test tells it to.
 class ScriptedEnv final : public Env {
  public:
@@ -72,8 +77,7 @@ class ScriptedEnv final : public Env {
   explicit ScriptedEnv(EnvSpec spec = Describe()) : Env(std::move(spec)) {}
 
   std::function<void(const ObsWriter&)> on_observe = [](const ObsWriter& obs) {
-    std::ranges::fill(obs.Buffer<std::uint8_t>("image"), std::uint8_t{7});
-    std::ranges::fill(obs.Buffer<float>("position"), 0.5F);
+    Fill(obs, 7, 0.5F);
   };
   StepResult result;
   bool throws_in_step = false;
@@ -345,8 +349,7 @@ TEST(Guard, WritesOutsideOfABufferAreFound) {
   for (const std::ptrdiff_t where : {-1, 2}) {
     Running running;
     running.inside->on_observe = [&](const ObsWriter& obs) {
-      std::ranges::fill(obs.Buffer<std::uint8_t>("image"), std::uint8_t{7});
-      std::ranges::fill(obs.Buffer<float>("position"), 0.5F);
+      Fill(obs, 7, 0.5F);
       obs.Buffer<float>("position").data()[where] = 0.0F;
     };
     EXPECT_THAT(
@@ -378,8 +381,7 @@ TEST(Guard, ImagesOfEveryValueCountAsWritten) {
   for (int value = 0; value < 256; ++value) {
     Running running;
     running.inside->on_observe = [value](const ObsWriter& obs) {
-      std::ranges::fill(obs.Buffer<std::uint8_t>("image"), static_cast<std::uint8_t>(value));
-      std::ranges::fill(obs.Buffer<float>("position"), 0.5F);
+      Fill(obs, static_cast<std::uint8_t>(value), 0.5F);
     };
     ObsMemory obs(running.env->spec());
     EXPECT_NO_THROW(obs.Observe(*running.env)) << value;
@@ -389,8 +391,7 @@ TEST(Guard, ImagesOfEveryValueCountAsWritten) {
 TEST(Guard, NumbersThatAreNotFiniteAreFound) {
   Running running;
   running.inside->on_observe = [](const ObsWriter& obs) {
-    std::ranges::fill(obs.Buffer<std::uint8_t>("image"), std::uint8_t{7});
-    std::ranges::fill(obs.Buffer<float>("position"), std::numeric_limits<float>::infinity());
+    Fill(obs, 7, std::numeric_limits<float>::infinity());
   };
   EXPECT_THAT(running.ObserveErrorOf(ErrorCode::kNumeric),
               HasSubstr("'position': expected finite numbers, found inf in number 0 of 2"));
