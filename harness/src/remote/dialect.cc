@@ -164,7 +164,8 @@ std::vector<float> ToFloats(const wire::NdArray& array) {
 }
 
 // Rows in front of the steps must be one.
-Reply ToReply(const wire::Value* value, std::string_view key) {
+Reply ToReply(const wire::Map& answer, std::string_view key) {
+  const wire::Value* const value = answer.Find(key);
   const auto* const array = value == nullptr ? nullptr : value->If<wire::NdArray>();
   if (array == nullptr) {
     throw DataError("the answer has no '{}' with an array, but {}", key,
@@ -257,7 +258,7 @@ class OpenPiDialect final : public MetadataFirst {
     const wire::Message message = wire::Read(answer.bytes);
     const wire::Map& map = RequireMap(message.value);
     if (TextOf(map, "type") == "error") return Refused(TextOf(map, "message"));
-    return ToReply(map.Find(options().keys.actions), options().keys.actions);
+    return ToReply(map, options().keys.actions);
   }
 };
 
@@ -282,7 +283,7 @@ class StarVlaDialect final : public MetadataFirst {
     }
     const wire::Value* const data = map.Find("data");
     if (data == nullptr) throw DataError("the answer has no 'data'");
-    return ToReply(RequireMap(*data).Find(options().keys.actions), options().keys.actions);
+    return ToReply(RequireMap(*data), options().keys.actions);
   }
 };
 
@@ -322,7 +323,7 @@ class VlaEvalDialect final : public Dialect {
     const wire::Value* const payload = map.Find("payload");
     if (payload == nullptr) throw DataError("the answer has no 'payload'");
     if (TextOf(map, "type") == "error") return Refused(TextOf(RequireMap(*payload), "error"));
-    return ToReply(RequireMap(*payload).Find(options().keys.actions), options().keys.actions);
+    return ToReply(RequireMap(*payload), options().keys.actions);
   }
 
  private:
@@ -385,7 +386,7 @@ class GrootDialect final : public Dialect {
       throw DataError("expected a list of actions and info, found {}",
                       wire::Describe(message.value));
     }
-    return ToReply(RequireMap(list->front()).Find(options().keys.actions), options().keys.actions);
+    return ToReply(RequireMap(list->front()), options().keys.actions);
   }
 
  private:
