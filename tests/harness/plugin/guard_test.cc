@@ -17,6 +17,7 @@
 
 #include "core/call_watch.h"
 #include "plugin/obs_memory.h"
+#include "support/env_state.h"
 #include "support/error_of.h"
 
 namespace dp_bench::plugin {
@@ -137,15 +138,9 @@ struct Running {
 
 constexpr std::array<float, 1> kAction = {0.25F};
 
-// The Error of reading a key: code and message.
-Error ReadErrorOf(int key) {
+std::string ReadErrorOf(ErrorCode code, int key) {
   std::array<std::byte, sizeof(float)> out = {};
-  try {
-    GuardedDataset()->Read(key, 0, 1, out);
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorCode::kInternal, "no error");
+  return MessageOf(code, [&] { GuardedDataset()->Read(key, 0, 1, out); });
 }
 
 TEST(Guard, PassesCallsAndResultsThrough) {
@@ -161,24 +156,19 @@ TEST(Guard, PassesCallsAndResultsThrough) {
   RgbImage frame(1, 1);
   env->Render(&frame);
   EXPECT_EQ(frame.pixels[0], 9);
-  std::vector<double> state(env->spec().abilities.state_size);
-  env->GetState(state);
-  EXPECT_THAT(state, ElementsAre(11.0));
+  EXPECT_THAT(StateOf(*env), ElementsAre(11.0));
 }
 
 TEST(Guard, AnErrorKeepsItsCodeAndGainsThePlace) {
-  const Error error = ReadErrorOf(1);
-  EXPECT_EQ(error.code(), ErrorCode::kData);
-  EXPECT_STREQ(error.what(),
-               "chunk 3 is missing\n"
-               "  in dataset plugin 'fake' (libdpb_dataset_fake.so), during Read");
+  EXPECT_EQ(ReadErrorOf(ErrorCode::kData, 1),
+            "chunk 3 is missing\n"
+            "  in dataset plugin 'fake' (libdpb_dataset_fake.so), during Read");
 }
 
 TEST(Guard, ForeignExceptionsBecomePluginErrors) {
-  EXPECT_EQ(ReadErrorOf(2).code(), ErrorCode::kPlugin);
-  EXPECT_THAT(ReadErrorOf(2).what(), HasSubstr("the plugin threw too long; expected no exception"));
-  EXPECT_EQ(ReadErrorOf(3).code(), ErrorCode::kPlugin);
-  EXPECT_THAT(ReadErrorOf(3).what(), HasSubstr("not a std::exception"));
+  EXPECT_THAT(ReadErrorOf(ErrorCode::kPlugin, 2),
+              HasSubstr("the plugin threw too long; expected no exception"));
+  EXPECT_THAT(ReadErrorOf(ErrorCode::kPlugin, 3), HasSubstr("not a std::exception"));
 }
 
 TEST(Guard, MemoryThatRunsOutIsNoFaultOfThePlugin) {

@@ -1,4 +1,5 @@
 // Maps that stand for an array or a number of numpy, and are wrong.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,6 +18,7 @@ namespace dp_bench::wire {
 namespace {
 
 using namespace std::string_literals;
+using testing::HasSubstr;
 
 // A map of openpi with text keys, as vla-eval has it.
 Map ArrayMapOf(Value data, Value dtype, Value shape) {
@@ -141,7 +143,7 @@ TEST(MarkedMap, NumbersOfNumpyHaveTheirType) {
     return Map{{"nd", false}, {"type", std::move(type)}, {"data", Bytes(n_bytes)}};
   };
   EXPECT_EQ(RefusalOf(raw(3, "<f4")), "expected 4 bytes for a number <f4, found 3");
-  EXPECT_NE(RefusalOf(raw(8, ">f8")).find("is not little endian"), std::string::npos);
+  EXPECT_THAT(RefusalOf(raw(8, ">f8")), HasSubstr("is not little endian"));
 }
 
 TEST(MarkedMap, NpyFilesMustBeWhole) {
@@ -191,14 +193,12 @@ TEST(MarkedMap, NpyHeadersMustBePlain) {
         "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), 'shape': (1,)}",
         "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), 'x': 1}",
         "{'descr': '<i4', 'fortran_order': False, 'shape': (1,)} x", "{'descr': '<i4"}) {
-    EXPECT_NE(RefusalOf(NpyMapOf(NpyFile(header, data))).find("expected the header"),
-              std::string::npos)
+    EXPECT_THAT(RefusalOf(NpyMapOf(NpyFile(header, data))), HasSubstr("expected the header"))
         << header;
   }
-  EXPECT_NE(
-      RefusalOf(NpyMapOf(NpyFile("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", data)))
-          .find("dtype '|O' is not supported"),
-      std::string::npos);
+  EXPECT_THAT(
+      RefusalOf(NpyMapOf(NpyFile("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", data))),
+      HasSubstr("dtype '|O' is not supported"));
 }
 
 std::string GoldenFile(const std::string& name) {

@@ -1,6 +1,7 @@
 // Messages from others, which may be wrong in any way.
 #include "wire/message.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,6 +17,7 @@ namespace dp_bench::wire {
 namespace {
 
 using namespace std::string_literals;
+using testing::HasSubstr;
 
 constexpr std::size_t kMaxTruncated = 4096;
 
@@ -46,7 +48,7 @@ TEST(WireMessage, AMessageThatIsCutOffIsRefusedAtEveryByte) {
   for (const std::string& message : AllGolden()) {
     if (message.size() > kMaxTruncated) continue;
     for (std::size_t size = 1; size < message.size(); ++size) {
-      EXPECT_NE(RefusalOfBytes(message.substr(0, size)).find("cut off"), std::string::npos)
+      EXPECT_THAT(RefusalOfBytes(message.substr(0, size)), HasSubstr("cut off"))
           << size << " of " << ToHex(message);
     }
   }
@@ -55,8 +57,8 @@ TEST(WireMessage, AMessageThatIsCutOffIsRefusedAtEveryByte) {
 
 TEST(WireMessage, BytesAfterTheValueAreRefused) {
   for (const std::string& message : AllGolden()) {
-    EXPECT_NE(RefusalOfBytes(message + '\xc0').find("expected one value, found 1 bytes after it"),
-              std::string::npos);
+    EXPECT_THAT(RefusalOfBytes(message + '\xc0'),
+                HasSubstr("expected one value, found 1 bytes after it"));
   }
 }
 
@@ -100,32 +102,30 @@ TEST(WireMessage, DepthIsLimited) {
   const std::string deepest = std::string(kMaxDepth - 1, '\x91');
   EXPECT_NO_THROW(ReadBytes(deepest + '\x90'));
   EXPECT_NO_THROW(ReadBytes(deepest + '\x80'));
-  EXPECT_NE(RefusalOfBytes(deepest + "\x91\x90").find("nested deeper than 32 levels"),
-            std::string::npos);
-  EXPECT_NE(RefusalOfBytes(deepest + "\x81\xa1"
-                                     "a\x80")
-                .find("nested deeper than 32 levels"),
-            std::string::npos);
+  EXPECT_THAT(RefusalOfBytes(deepest + "\x91\x90"), HasSubstr("nested deeper than 32 levels"));
+  EXPECT_THAT(RefusalOfBytes(deepest + "\x81\xa1"
+                                       "a\x80"),
+              HasSubstr("nested deeper than 32 levels"));
   // an array can be written in a form with a list inside
   const std::string array = Write(CopyOf("<f4", {}, Bytes(4)), ArrayForm::kNpy);
   EXPECT_NO_THROW(ReadBytes(deepest.substr(1) + array));
-  EXPECT_NE(RefusalOfBytes(deepest + array).find("nested deeper"), std::string::npos);
-  EXPECT_NE(RefusalOfBytes(std::string(1 << 20, '\x91')).find("nested deeper"), std::string::npos);
+  EXPECT_THAT(RefusalOfBytes(deepest + array), HasSubstr("nested deeper"));
+  EXPECT_THAT(RefusalOfBytes(std::string(1 << 20, '\x91')), HasSubstr("nested deeper"));
 }
 
 TEST(WireMessage, CountsAreCheckedBeforeMemoryIsTaken) {
   for (const std::string& count :
        {"\xdd\xff\xff\xff\xff"s, "\xdf\xff\xff\xff\xff"s, "\xdc\xff\xff"s, "\xde\xff\xff"s,
         "\xdf\x7f\xff\xff\xff"s, "\xdf\x80\x00\x00\x00"s}) {
-    EXPECT_NE(RefusalOfBytes(count + std::string(100, '\xc0')).find("cut off"), std::string::npos);
+    EXPECT_THAT(RefusalOfBytes(count + std::string(100, '\xc0')), HasSubstr("cut off"));
   }
   // each level announces what the whole message could just hold
   std::string nested;
   for (int level = 0; level < 20; ++level) nested += "\xdd\x00\x00\x10\x00"s;
-  EXPECT_NE(RefusalOfBytes(nested + std::string(4096, '\xc0')).find("cut off"), std::string::npos);
+  EXPECT_THAT(RefusalOfBytes(nested + std::string(4096, '\xc0')), HasSubstr("cut off"));
   for (const std::string& size :
        {"\xdb\xff\xff\xff\xff"s, "\xc6\xff\xff\xff\xff"s, "\xc9\xff\xff\xff\xff\x01"s}) {
-    EXPECT_NE(RefusalOfBytes(size).find("cut off"), std::string::npos);
+    EXPECT_THAT(RefusalOfBytes(size), HasSubstr("cut off"));
   }
 }
 
@@ -133,7 +133,7 @@ TEST(WireMessage, TheNumberOfValuesIsLimited) {
   std::string most = "\xdd\x00\x0f\x42\x40"s + std::string(kMaxValues, '\xc0');
   EXPECT_EQ(ReadBytes(most).value.If<List>()->size(), kMaxValues);
   most = "\xdd\x00\x0f\x42\x41"s + std::string(kMaxValues + 1, '\xc0');
-  EXPECT_NE(RefusalOfBytes(most).find("at most 1000000 values"), std::string::npos);
+  EXPECT_THAT(RefusalOfBytes(most), HasSubstr("at most 1000000 values"));
 }
 
 TEST(WireMessage, AKeyThatOccursTwiceIsRefused) {
@@ -160,8 +160,7 @@ TEST(WireMessage, ExtensionTypesAreRefused) {
     EXPECT_EQ(RefusalOfBytes("\x81\xa1t" + extension),
               "t: expected a value without extension types, found one");
   }
-  EXPECT_NE(RefusalOfBytes("\x81\xa1t\xc1").find("t: expected a MessagePack value"),
-            std::string::npos);
+  EXPECT_THAT(RefusalOfBytes("\x81\xa1t\xc1"), HasSubstr("t: expected a MessagePack value"));
 }
 
 TEST(WireMessage, TextMustBeUtf8) {
