@@ -1,10 +1,9 @@
 """The Kuavo environments; skipped without MuJoCo."""
 
-import os
-
 import gymnasium
 import numpy as np
 import pytest
+from forked import errors_in_a_fork
 from gymnasium.error import DependencyNotInstalled, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv
@@ -88,18 +87,8 @@ def test_an_async_vector_env():
 def test_a_forked_process_says_that_it_cannot_draw():
     env = dp_bench.KuavoEnv(obs_type="rgb", image_width=64, image_height=48)
     env.reset(seed=0)
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        message = "no error"
-        try:
-            env.reset(seed=1)
-        except RuntimeError as error:
-            message = str(error)
-        os.write(write, message.encode())
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    assert b"start processes another way (in Python: 'spawn' or 'forkserver')" in os.read(read, 1000)
+    (message,) = errors_in_a_fork(RuntimeError, lambda: env.reset(seed=1))
+    assert "start processes another way (in Python: 'spawn' or 'forkserver')" in message
 
 
 def make_with_images():

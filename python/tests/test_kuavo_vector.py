@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 import pytest
 from equality import assert_equal
-from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import dp_bench
@@ -90,32 +89,6 @@ def test_results_depend_on_neither_threads_nor_the_number_of_envs():
         assert np.array_equal(state[0], many[i + 1][0]["observation.state"][5]), i
 
 
-def test_copies_stay_valid_and_views_alternate():
-    copies, views = make(), make(copy=False)
-    kept = copies.reset(seed=0)[0]["observation.state"]
-    expected = kept.copy()
-    views.reset(seed=0)
-    addresses = []
-    for action in actions(4):
-        latest = views.step(action)[0]
-        addresses.append(latest["observation.state"].ctypes.data)
-        assert_equal(latest, copies.step(action)[0], "views")
-    assert np.array_equal(kept, expected)
-    assert addresses[0] == addresses[2] != addresses[1] == addresses[3]
-
-
-def test_disabled_autoreset_waits_for_a_reset():
-    env = make(autoreset_mode="Disabled", max_episode_steps=1)
-    env.reset(seed=0)
-    assert env.step(actions(1)[0])[3].all()
-    env.reset(seed=[7, None, None], options={"reset_mask": np.arange(N) == 0})
-    assert env.np_random_seed == (7, 1, 2)
-    with pytest.raises(RuntimeError, match="the episode of env 1 has ended; reset it"):
-        env.step(actions(1)[0])
-    env.reset()
-    assert env.step(actions(1)[0])[3].all()
-
-
 def test_a_reset_without_a_seed_continues_each_generator():
     env, single = make(2), dp_bench.KuavoEnv()
     env.reset(seed=[5, 6])
@@ -135,40 +108,9 @@ def test_every_task_has_a_vector_env_with_its_limit():
         assert gymnasium.make_vec(spec, num_envs=1).single_observation_space == env.single_observation_space
 
 
-def test_render_gives_one_frame_per_env():
-    env = make(2, visualization_width=64, visualization_height=48)
-    with pytest.raises(RuntimeError, match="env 0 has no episode"):
-        env.render()
-    env.reset(seed=0)
-    single = dp_bench.KuavoEnv(visualization_width=64, visualization_height=48)
-    single.reset(seed=1)
-    assert np.array_equal(env.render()[1], single.render())
-
-
-def test_refuses_bad_actions_before_any_env_steps():
-    env, expected = make(), make()
-    env.reset(seed=0), expected.reset(seed=0)
-    bad = actions(1)[0]
-    bad[2, 5] = np.nan
-    with pytest.raises(ValueError, match="expected a finite action for env 2, found nan in dimension 5"):
-        env.step(bad)
-    with pytest.raises(ValueError, match=r"expected actions of shape \(3, 16\), found shape \(3, 2\)"):
-        env.step(np.zeros((N, 2)))
-    assert_equal(env.step(actions(1)[0]), expected.step(actions(1)[0]), "step")
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"seed": [1, 2]}, "expected 3 seeds, found 2"),
-        ({"seed": 2**63}, r"expected seeds from 0 to 2\*\*63 - 1, found"),
-        ({"options": {"reset_mask": [True] * N}}, "as a numpy array of 3 bools"),
-        ({"options": {"reset_mask": np.zeros(N, bool)}}, "at least one True"),
-    ],
-)
-def test_refuses_a_bad_reset(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        make().reset(**arguments)
+def test_seeds_have_63_bits():
+    with pytest.raises(ValueError, match=r"expected seeds from 0 to 2\*\*63 - 1, found"):
+        make().reset(seed=2**63)
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])
@@ -187,17 +129,6 @@ def test_an_error_of_a_simulation_is_raised(num_threads):
     assert result.stdout.count("MUJOCO_GL is 'glfw'") == 2
 
 
-def test_a_closed_env_says_so():
-    env = make(copy=False)
-    obs = env.reset(seed=0)[0]["observation.state"]
-    env.close()
-    env.close()
-    assert np.isfinite(obs).all(), "results stay valid"
-    for call in (lambda: env.step(np.zeros((N, 16))), env.reset, env.render):
-        with pytest.raises(ClosedEnvironmentError, match="create another one"):
-            call()
-
-
 def test_refuses_bad_arguments():
     for kwargs, message in (
         ({"num_envs": 0}, "expected at least 1 environment"),
@@ -207,5 +138,3 @@ def test_refuses_bad_arguments():
     ):
         with pytest.raises(ValueError, match=message):
             dp_bench.KuavoVectorEnv(**{"num_envs": N} | kwargs)
-    with pytest.raises(ResetNeeded, match="call reset"):
-        make().step(actions(1)[0])

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import os
 import pathlib
-import signal
 import struct
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+from forked import errors_in_a_fork
 
 import dp_bench
 
@@ -248,26 +248,15 @@ def test_two_threads_take_turns(policy):
 @needs_policies
 @pytest.mark.parametrize("latency_steps", [0, 2])
 def test_a_forked_process_says_that_the_threads_are_not_there(latency_steps):
-    policy = dp_bench.load_policy(CHECKPOINT, latency_steps=latency_steps)
-    policy.reset(0)
-    first = policy.act(OBS)
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)  # ends a child that waits forever
-        messages = []
-        for call in (lambda: policy.reset(0), lambda: policy.act(OBS)):
-            try:
-                call()
-            except dp_bench.UsageError as error:
-                messages.append(str(error))
-        os.write(write, "\n".join(messages).encode())
-        del policy  # must not wait for threads
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    assert os.read(read, 1000).count(b"'spawn' or 'forkserver'") == 2
-    policy.reset(0)
-    assert np.array_equal(policy.act(OBS), first)
+    policies = [dp_bench.load_policy(CHECKPOINT, latency_steps=latency_steps)]
+    policies[0].reset(0)
+    first = policies[0].act(OBS)
+    # it must not wait for threads where it is freed either
+    calls = (lambda: policies[0].reset(0), lambda: policies[0].act(OBS), policies.clear)
+    messages = errors_in_a_fork(dp_bench.UsageError, *calls)
+    assert len(messages) == 2 and all("'spawn' or 'forkserver'" in message for message in messages)
+    policies[0].reset(0)
+    assert np.array_equal(policies[0].act(OBS), first)
 
 
 @needs_policies

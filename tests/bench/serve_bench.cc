@@ -62,13 +62,11 @@ std::unique_ptr<PolicyServer> StartServer() {
 std::string Question() {
   const std::vector<std::byte> pixels(224 * 224 * 3, std::byte{7});
   const std::vector<std::byte> state(14 * sizeof(float));
-  std::string bytes;
-  wire::Write(wire::Map{{"image", wire::CopyOf("|u1", {224, 224, 3}, pixels)},
-                        {"wrist_image", wire::CopyOf("|u1", {224, 224, 3}, pixels)},
-                        {"state", wire::CopyOf("<f4", {14}, state)},
-                        {"prompt", "put the red block into the drawer"}},
-              wire::ArrayForm::kOpenPi, &bytes);
-  return bytes;
+  return wire::Write(wire::Map{{"image", wire::CopyOf("|u1", {224, 224, 3}, pixels)},
+                               {"wrist_image", wire::CopyOf("|u1", {224, 224, 3}, pixels)},
+                               {"state", wire::CopyOf("<f4", {14}, state)},
+                               {"prompt", "put the red block into the drawer"}},
+                     wire::ArrayForm::kOpenPi);
 }
 
 void RoundTrip(benchmark::State& state) {

@@ -23,22 +23,15 @@ Value MakeObservation() {
 ArrayForm FormOf(const benchmark::State& state) { return static_cast<ArrayForm>(state.range(0)); }
 
 void ReadMessage(benchmark::State& state) {
-  std::string written;
-  Write(MakeObservation(), FormOf(state), &written);
-  const auto bytes = std::make_shared<const std::string>(std::move(written));
+  const auto bytes = std::make_shared<const std::string>(Write(MakeObservation(), FormOf(state)));
   for (auto _ : state) benchmark::DoNotOptimize(Read(bytes));
 }
 BENCHMARK(ReadMessage)->ArgName("form")->DenseRange(0, 3)->Unit(benchmark::kMicrosecond);
 
-// Into a buffer that is used again.
 void WriteMessage(benchmark::State& state) {
   const Value observation = MakeObservation();
   std::string bytes;
-  for (auto _ : state) {
-    bytes.clear();
-    Write(observation, FormOf(state), &bytes);
-    benchmark::DoNotOptimize(bytes.data());
-  }
+  for (auto _ : state) benchmark::DoNotOptimize(bytes = Write(observation, FormOf(state)));
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes.size()));
 }
 BENCHMARK(WriteMessage)->ArgName("form")->DenseRange(0, 3)->Unit(benchmark::kMicrosecond);

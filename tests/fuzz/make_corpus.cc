@@ -302,9 +302,7 @@ void AddMessages(const fs::path& root) {
                                  {"list", List{-1, 300, 0.5, true, std::monostate(), bytes}},
                                  {"options", Map()}};
   const auto add = [&](const std::string& name, const wire::Value& value, wire::ArrayForm form) {
-    std::string message;
-    wire::Write(value, form, &message);
-    corpus.Add(name, message);
+    corpus.Add(name, wire::Write(value, form));
   };
   add("openpi", values, wire::ArrayForm::kOpenPi);
   add("vla_eval", values, wire::ArrayForm::kVlaEval);

@@ -13,7 +13,7 @@ DPB_FUZZ(input) {
   wire::Describe(message.value);
   for (const wire::ArrayForm form : {wire::ArrayForm::kOpenPi, wire::ArrayForm::kVlaEval,
                                      wire::ArrayForm::kMsgpackNumpy, wire::ArrayForm::kNpy}) {
-    const wire::Message again = wire::ReadBytes(wire::Written(message.value, form));
+    const wire::Message again = wire::ReadBytes(wire::Write(message.value, form));
     DPB_ASSERT(wire::AreSame(again.value, message.value));
   }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -59,15 +60,20 @@ inline Message ReadBytes(std::string bytes) {
   return Read(std::make_shared<const std::string>(std::move(bytes)));
 }
 
-inline std::string Written(const Value& value, ArrayForm form) {
-  std::string bytes;
-  Write(value, form, &bytes);
-  return bytes;
-}
-
 template <class T>
 NdArray ArrayOf(std::string_view dtype, Shape shape, const std::vector<T>& numbers) {
   return CopyOf(dtype, std::move(shape), std::as_bytes(std::span(numbers)));
+}
+
+inline NdArray FloatArray(Shape shape, const std::vector<float>& numbers) {
+  return ArrayOf("<f4", std::move(shape), numbers);
+}
+
+/// The numbers of an array <f4.
+inline std::vector<float> FloatsIn(const NdArray& array) {
+  std::vector<float> numbers(array.byte_size() / sizeof(float));
+  std::memcpy(numbers.data(), array.data.get(), array.byte_size());
+  return numbers;
 }
 
 }  // namespace dp_bench::wire

@@ -3,13 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <initializer_list>
-#include <string_view>
 #include <utility>
 
 #include "core/control_groups.h"
+#include "core/parse_number.h"
 #include "core/thread_pool.h"
 
 namespace dp_bench::core {
@@ -35,12 +34,9 @@ namespace {
 // The first of the variables that is a number.
 int ReadNumber(std::initializer_list<const char*> variables, int default_value) {
   for (const char* variable : variables) {
-    const char* text = std::getenv(variable);
-    if (text == nullptr) continue;
-    const std::string_view digits(text);
-    int value = 0;
-    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (result.ec == std::errc() && value >= 0) return value;
+    const char* const text = std::getenv(variable);
+    const auto value = text == nullptr ? std::nullopt : ParseNumber<int>(text);
+    if (value && *value >= 0) return *value;
   }
   return default_value;
 }

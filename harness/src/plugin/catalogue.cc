@@ -3,7 +3,6 @@
 // finds nothing. A file that is in reach of two folders counts once.
 #include "plugin/catalogue.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,6 +19,7 @@
 #include "core/sha256.h"
 #include "dp_bench/load_env.h"
 #include "plugin/spec_check.h"
+#include "plugin/worker_process.h"
 
 namespace dp_bench::plugin {
 namespace {
@@ -39,12 +39,6 @@ std::string Joined(const std::vector<std::string>& texts) {
 }
 
 }  // namespace
-
-fs::path LibraryFolder() {
-  Dl_info library = {};
-  DPB_ASSERT(dladdr(kKinds, &library) != 0);
-  return fs::canonical(library.dli_fname).parent_path();
-}
 
 std::string PluginInfo::Sha256() const {
   return core::Sha256Hex(core::ReadFile(file, kMaxPluginBytes));

@@ -20,9 +20,6 @@
 
 namespace dp_bench::plugin {
 
-/// The folder of dp_bench_core, whatever program uses it.
-std::filesystem::path LibraryFolder();
-
 struct PluginInfo {
   PluginKind kind = PluginKind::kEnv;
   std::string name;  // for a refused file, the part of its name after the kind

@@ -26,7 +26,6 @@
 
 #include "core/console.h"
 #include "core/errors.h"
-#include "core/system_error.h"
 #include "core/thread_pool.h"
 
 namespace dp_bench::plugin {
@@ -57,7 +56,7 @@ fs::path WorkerFile() {
   fs::path file = own_folder / kWorkerProgram;
   if (fs::exists(file)) return file;
   // of another program, such as Python: beside the library, in a build as in an installation
-  fs::path beside = fs::canonical(OwnLibrary()).parent_path() / "../bin" / kWorkerProgram;
+  fs::path beside = LibraryFolder() / "../bin" / kWorkerProgram;
   if (fs::exists(beside)) return beside;
   throw IoError(
       "{} is missing, the program that runs isolated envs; build its target {}, or set "
@@ -154,7 +153,7 @@ Identity IdentityOf(const std::filesystem::path& file) {
 
 // The kernel kills a worker when the *thread* that started it ends (PR_SET_PDEATHSIG). So one
 // thread, which lives as long as the program, starts all of them. It is never joined.
-pid_t StartWorker(const WorkerCommand& command, int socket, int memory) {
+WorkerChild::WorkerChild(const WorkerCommand& command, int socket, int memory) {
   static auto* const thread = new core::ThreadPool(1);
   std::promise<pid_t> started;
   thread->Submit([&] {
@@ -164,7 +163,36 @@ pid_t StartWorker(const WorkerCommand& command, int socket, int memory) {
       started.set_exception(std::current_exception());
     }
   });
-  return started.get_future().get();
+  id_ = started.get_future().get();
+}
+
+bool WorkerChild::HasEnded() {
+  if (id_ < 0) return true;
+  int status = 0;
+  const pid_t reaped = waitpid(id_, &status, WNOHANG);
+  if (reaped == 0) return false;
+  ending_ = reaped == id_ ? DescribeStatus(status) : "ended";  // it was reaped elsewhere
+  id_ = -1;
+  return true;
+}
+
+bool WorkerChild::HasEndedWithin(milliseconds time) {
+  const auto deadline = std::chrono::steady_clock::now() + time;
+  while (!HasEnded()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kReapInterval);
+  }
+  return true;
+}
+
+void WorkerChild::Kill(const std::string& why) {
+  if (id_ >= 0) kill(id_, kEndSignal);
+  if (!HasEndedWithin(kCleaning)) {
+    kill(-id_, SIGKILL);
+    waitpid(id_, nullptr, 0);
+    id_ = -1;
+  }
+  if (!why.empty()) ending_ = why;
 }
 
 std::string DescribeStatus(int status) {
@@ -183,36 +211,26 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command) : last_memory_check_(
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
     ThrowStart("socketpair", errno);
   }
-  socket_ = sockets[0];
+  socket_.emplace(sockets[0]);
+  const core::Descriptor of_worker(sockets[1]);
   const timeval slice = {.tv_sec = 0, .tv_usec = std::chrono::microseconds(kSlice).count()};
-  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice));
-  try {
-    pid_ = StartWorker(command, sockets[1], memory_.fd());
-  } catch (...) {
-    close(sockets[0]);
-    close(sockets[1]);
-    throw;
-  }
-  close(sockets[1]);
+  setsockopt(socket_->value(), SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice));
+  worker_ = WorkerChild(command, of_worker.value(), memory_.fd());
 }
 
 WorkerProcess::~WorkerProcess() {
-  if (pid_ >= 0) {
-    Send({.command = EnvCommand::kQuit});
-    const auto deadline = Clock::now() + kFarewell;
-    while (!HasEnded() && Clock::now() < deadline) std::this_thread::sleep_for(kReapInterval);
-    if (pid_ >= 0) Kill("did not end when it was asked to");
-    if (ending_ != kGoodEnd) core::LogWarning("an env plugin {}, in its destructor", ending_);
-  }
-  close(socket_);
+  if (worker_.id() < 0) return;
+  Send({.command = EnvCommand::kQuit});
+  if (!worker_.HasEndedWithin(kFarewell)) worker_.Kill("did not end when it was asked to");
+  if (ending() != kGoodEnd) core::LogWarning("an env plugin {}, in its destructor", ending());
 }
 
 bool WorkerProcess::Send(const Request& request) {
-  return send(socket_, &request, sizeof(request), MSG_NOSIGNAL) == sizeof(request);
+  return send(socket_->value(), &request, sizeof(request), MSG_NOSIGNAL) == sizeof(request);
 }
 
 std::optional<Answer> WorkerProcess::Ask(const Request& request, const EnvLimits& limits) {
-  DPB_ASSERT(pid_ >= 0);
+  DPB_ASSERT(worker_.id() >= 0);
   const double seconds = IsSlow(request.command) ? limits.reset_timeout : limits.step_timeout;
   const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
   if (!Send(request)) {
@@ -221,7 +239,7 @@ std::optional<Answer> WorkerProcess::Ask(const Request& request, const EnvLimits
   }
   while (true) {
     Answer answer;
-    const ssize_t size = recv(socket_, &answer, sizeof(answer), 0);
+    const ssize_t size = recv(socket_->value(), &answer, sizeof(answer), 0);
     const bool is_answered = size == sizeof(answer);
     const bool is_greeting = size == sizeof(env_);
     if (is_greeting) std::memcpy(&env_, &answer, sizeof(env_));
@@ -232,9 +250,9 @@ std::optional<Answer> WorkerProcess::Ask(const Request& request, const EnvLimits
     }
     if (HoldsTooMuchMemory(limits.memory_limit_mb)) return std::nullopt;
     if (is_answered) return answer;
-    if (HasEnded()) return std::nullopt;  // a process that it started keeps the socket open
+    if (worker_.HasEnded()) return std::nullopt;  // a process that it started keeps the socket open
     if (Clock::now() < deadline) continue;
-    Kill(fmt::format("did not answer within {} s", seconds));
+    worker_.Kill(fmt::format("did not answer within {} s", seconds));
     return std::nullopt;
   }
 }
@@ -247,40 +265,15 @@ bool WorkerProcess::HoldsTooMuchMemory(int limit_mb) {
   last_memory_check_ = now;
   const std::size_t resident = ResidentMb(env_);
   if (std::cmp_less_equal(resident, limit_mb)) return false;
-  Kill(fmt::format("held {} MB of memory, more than memory_limit_mb ({})", resident, limit_mb));
-  return true;
-}
-
-bool WorkerProcess::HasEnded() {
-  int status = 0;
-  const pid_t reaped = waitpid(pid_, &status, WNOHANG);
-  if (reaped == 0) return false;
-  ending_ = reaped == pid_ ? DescribeStatus(status) : "ended";  // it was reaped elsewhere
-  pid_ = -1;
+  worker_.Kill(
+      fmt::format("held {} MB of memory, more than memory_limit_mb ({})", resident, limit_mb));
   return true;
 }
 
 // The socket is closed: by the end of the process, or by a plugin that closes descriptors of
 // others.
 void WorkerProcess::Reap() {
-  const auto deadline = Clock::now() + std::chrono::seconds(1);
-  while (Clock::now() < deadline) {
-    if (HasEnded()) return;
-    std::this_thread::sleep_for(kReapInterval);
-  }
-  Kill("closed the socket to its host");
-}
-
-void WorkerProcess::Kill(std::string why) {
-  kill(pid_, kEndSignal);
-  const auto deadline = Clock::now() + kCleaning;
-  while (!HasEnded() && Clock::now() < deadline) std::this_thread::sleep_for(kReapInterval);
-  if (pid_ >= 0) {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  pid_ = -1;
-  ending_ = std::move(why);
+  if (!worker_.HasEndedWithin(milliseconds(1000))) worker_.Kill("closed the socket to its host");
 }
 
 void RequireUnchanged(const std::filesystem::path& file) {
@@ -300,5 +293,7 @@ std::filesystem::path OwnLibrary() {
   dladdr(reinterpret_cast<const void*>(&OwnLibrary), &info);
   return info.dli_fname;
 }
+
+std::filesystem::path LibraryFolder() { return fs::canonical(OwnLibrary()).parent_path(); }
 
 }  // namespace dp_bench::plugin

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/system_error.h"
 #include "dp_bench/hosted_env.h"
 #include "plugin/env_message.h"
 #include "plugin/shared_memory.h"
@@ -33,11 +34,33 @@ struct WorkerCommand {
   static WorkerCommand OfPlugins();
 };
 
-/// Starts dp_bench_env_worker, which runs the command and ends it with this program, and returns
-/// its id, which is that of a process group too. Both descriptors are open in what it runs, which
-/// gets their numbers and that of its parent as arguments; the worker sends the id of what it runs
-/// over `socket` first. Throws Error{kIo} if it cannot be started.
-pid_t StartWorker(const WorkerCommand& command, int socket, int memory);
+/// A process of dp_bench_env_worker, or none. Used by one thread at a time.
+class WorkerChild {
+ public:
+  WorkerChild() = default;
+
+  /// Starts the worker, which runs the command and ends it with this program. Both descriptors are
+  /// open in what it runs, which gets their numbers and that of its parent as arguments; the worker
+  /// sends the id of what it runs over `socket` first. Throws Error{kIo} if it cannot be started.
+  WorkerChild(const WorkerCommand& command, int socket, int memory);
+
+  /// Its id, which is that of a process group too; -1 once it is known to have ended.
+  pid_t id() const { return id_; }
+
+  bool HasEnded();
+  /// The same, after waiting for that.
+  bool HasEndedWithin(std::chrono::milliseconds time);
+
+  /// Ends it and all that it started. `ending` then is `why`, if it is given.
+  void Kill(const std::string& why = "");
+
+  /// How it ended: "died with signal 11 (SIGSEGV)", "exited with code 3".
+  const std::string& ending() const { return ending_; }
+
+ private:
+  pid_t id_ = -1;
+  std::string ending_;
+};
 
 /// Used by one thread at a time, which may change. The process, and every process that it started,
 /// ends with this object, with this program (however that ends), and when a limit is exceeded.
@@ -58,22 +81,19 @@ class WorkerProcess {
 
   /// Completes "the env plugin <ending>": "died with signal 11 (SIGSEGV)", "exited with code 3",
   /// "did not answer within 30 s".
-  const std::string& ending() const { return ending_; }
+  const std::string& ending() const { return worker_.ending(); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   bool Send(const Request& request);
   bool HoldsTooMuchMemory(int limit_mb);
-  bool HasEnded();
   void Reap();
-  void Kill(std::string why);
 
   SharedMemory memory_;
-  int socket_ = -1;
-  pid_t pid_ = -1;  // of dp_bench_env_worker; -1 once it has ended
+  std::optional<core::Descriptor> socket_;
+  WorkerChild worker_;
   pid_t env_ = -1;  // its child, which runs the env
-  std::string ending_;
   Clock::time_point last_memory_check_;
 };
 
@@ -87,7 +107,10 @@ std::string DescribeStatus(int status);
 /// Throws Error{kPlugin} if the file has changed since the first call for it.
 void RequireUnchanged(const std::filesystem::path& file);
 
-/// The library that contains this function.
+/// The library that contains this function: dp_bench_core, whatever program uses it.
 std::filesystem::path OwnLibrary();
+
+/// Its folder.
+std::filesystem::path LibraryFolder();
 
 }  // namespace dp_bench::plugin

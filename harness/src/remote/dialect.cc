@@ -15,7 +15,6 @@ namespace {
 using Clock = net::Connection::Clock;
 
 constexpr std::string_view kHarnessVersion = "0.8.0";
-constexpr std::string_view kOwnKey = "dp_bench";  // of metadata
 
 // The steps, each in the size that the server wants.
 std::vector<std::byte> Resized(std::span<const std::byte> steps, const serve::InputKey& key) {
@@ -146,17 +145,6 @@ Leaves LeavesOf(const DialectOptions& options, const Question& question, std::in
   return leaves;
 }
 
-wire::Value Number(std::uint64_t number) {
-  if (number <= static_cast<std::uint64_t>(INT64_MAX)) return static_cast<std::int64_t>(number);
-  return number;
-}
-
-std::string Packed(const wire::Value& value, wire::ArrayForm form) {
-  std::string bytes;
-  wire::Write(value, form, &bytes);
-  return bytes;
-}
-
 std::vector<float> ToFloats(const wire::NdArray& array) {
   const auto n = static_cast<std::size_t>(NumElements(array.shape));
   std::vector<float> numbers(n);
@@ -176,7 +164,8 @@ std::vector<float> ToFloats(const wire::NdArray& array) {
 }
 
 // Rows in front of the steps must be one.
-Reply ToReply(const wire::Value* value, std::string_view key) {
+Reply ToReply(const wire::Map& answer, std::string_view key) {
+  const wire::Value* const value = answer.Find(key);
   const auto* const array = value == nullptr ? nullptr : value->If<wire::NdArray>();
   if (array == nullptr) {
     throw DataError("the answer has no '{}' with an array, but {}", key,
@@ -197,8 +186,8 @@ const wire::Map& RequireMap(const wire::Value& value) {
 }
 
 std::string TextOf(const wire::Map& map, std::string_view key) {
-  const wire::Value* const value = map.Find(key);
-  return value != nullptr && value->If<std::string>() != nullptr ? *value->If<std::string>() : "";
+  const auto* const text = map.Find<std::string>(key);
+  return text == nullptr ? "" : *text;
 }
 
 // openpi and starVLA: the server speaks first.
@@ -210,7 +199,7 @@ class MetadataFirst : public Dialect {
     const wire::Message message = wire::Read(connection.Receive(until).bytes);
     const auto* const metadata = message.value.If<wire::Map>();
     if (metadata == nullptr) throw DataError("the server greets without metadata");
-    is_own_ = metadata->Find(kOwnKey) != nullptr;
+    is_own_ = metadata->Find("dp_bench") != nullptr;
     RequireSameHistory(*metadata);
     takes_windows_ = IsSet(*metadata, "windows");
     is_stateful_ = IsSet(*metadata, "stateful");
@@ -228,23 +217,22 @@ class MetadataFirst : public Dialect {
       leaves.emplace_back(options().keys.instruction, options().instruction);
     }
     if (is_own_) {
-      leaves.emplace_back("seed", Number(question.seed));
-      leaves.emplace_back("step", Number(question.step));
+      leaves.emplace_back("seed", wire::IntegerOf(question.seed));
+      leaves.emplace_back("step", wire::IntegerOf(question.step));
     }
     return leaves;
   }
 
  private:
   static bool IsSet(const wire::Map& metadata, std::string_view key) {
-    const wire::Value* const value = OwnEntry(metadata, key);
-    return value != nullptr && value->If<bool>() != nullptr && *value->If<bool>();
+    const bool* const flag = OwnEntry<bool>(metadata, key);
+    return flag != nullptr && *flag;
   }
 
   // A server that wants more steps would take the latest ones for those of consecutive control
   // steps.
   void RequireSameHistory(const wire::Map& metadata) const {
-    const wire::Value* const value = OwnEntry(metadata, "n_obs_steps");
-    const auto* const n = value == nullptr ? nullptr : value->If<std::int64_t>();
+    const auto* const n = OwnEntry<std::int64_t>(metadata, "n_obs_steps");
     if (n == nullptr || *n == options().spec.horizons.n_obs_steps) return;
     throw ConfigError(
         "the server's policy observes {0} steps, but n_obs_steps is {1}; set n_obs_steps={0}", *n,
@@ -261,7 +249,8 @@ class OpenPiDialect final : public MetadataFirst {
   using MetadataFirst::MetadataFirst;
 
   std::string Ask(const Question& question) const override {
-    return Packed(ToMap(Observation(question), options().keys.is_nested), wire::ArrayForm::kOpenPi);
+    return wire::Write(ToMap(Observation(question), options().keys.is_nested),
+                       wire::ArrayForm::kOpenPi);
   }
 
   Reply Read(const net::Incoming& answer) const override {
@@ -269,7 +258,7 @@ class OpenPiDialect final : public MetadataFirst {
     const wire::Message message = wire::Read(answer.bytes);
     const wire::Map& map = RequireMap(message.value);
     if (TextOf(map, "type") == "error") return Refused(TextOf(map, "message"));
-    return ToReply(map.Find(options().keys.actions), options().keys.actions);
+    return ToReply(map, options().keys.actions);
   }
 };
 
@@ -278,10 +267,11 @@ class StarVlaDialect final : public MetadataFirst {
   using MetadataFirst::MetadataFirst;
 
   std::string Ask(const Question& question) const override {
-    return Packed(wire::Map{{"type", "infer"},
-                            {"request_id", "dp_bench"},
-                            {"payload", ToMap(Observation(question), options().keys.is_nested)}},
-                  wire::ArrayForm::kOpenPi);
+    return wire::Write(
+        wire::Map{{"type", "infer"},
+                  {"request_id", "dp_bench"},
+                  {"payload", ToMap(Observation(question), options().keys.is_nested)}},
+        wire::ArrayForm::kOpenPi);
   }
 
   Reply Read(const net::Incoming& answer) const override {
@@ -293,7 +283,7 @@ class StarVlaDialect final : public MetadataFirst {
     }
     const wire::Value* const data = map.Find("data");
     if (data == nullptr) throw DataError("the answer has no 'data'");
-    return ToReply(RequireMap(*data).Find(options().keys.actions), options().keys.actions);
+    return ToReply(RequireMap(*data), options().keys.actions);
   }
 };
 
@@ -317,9 +307,8 @@ class VlaEvalDialect final : public Dialect {
   bool is_stateful() const override { return true; }
 
   std::optional<std::string> Begin(const Question& question) const override {
-    return Frame(
-        "episode_start",
-        {{"task", wire::Map{{"name", options().instruction}, {"seed", Number(question.seed)}}}});
+    return Frame("episode_start", {{"task", wire::Map{{"name", options().instruction},
+                                                      {"seed", wire::IntegerOf(question.seed)}}}});
   }
 
   std::string Ask(const Question& question) const override {
@@ -334,16 +323,16 @@ class VlaEvalDialect final : public Dialect {
     const wire::Value* const payload = map.Find("payload");
     if (payload == nullptr) throw DataError("the answer has no 'payload'");
     if (TextOf(map, "type") == "error") return Refused(TextOf(RequireMap(*payload), "error"));
-    return ToReply(RequireMap(*payload).Find(options().keys.actions), options().keys.actions);
+    return ToReply(RequireMap(*payload), options().keys.actions);
   }
 
  private:
   static std::string Frame(std::string_view type, wire::Map payload) {
-    return Packed(wire::Map{{"type", std::string(type)},
-                            {"payload", std::move(payload)},
-                            {"seq", std::int64_t{0}},
-                            {"timestamp", core::UnixTime()}},
-                  wire::ArrayForm::kVlaEval);
+    return wire::Write(wire::Map{{"type", std::string(type)},
+                                 {"payload", std::move(payload)},
+                                 {"seq", std::int64_t{0}},
+                                 {"timestamp", core::UnixTime()}},
+                       wire::ArrayForm::kVlaEval);
   }
 };
 
@@ -379,7 +368,8 @@ class GrootDialect final : public Dialect {
       leaves.emplace_back(options().keys.instruction,
                           wire::List{wire::List{options().instruction}});
     }
-    const wire::Map noise = {{"seed", Number(question.seed)}, {"step", Number(question.step)}};
+    const wire::Map noise = {{"seed", wire::IntegerOf(question.seed)},
+                             {"step", wire::IntegerOf(question.step)}};
     return WithKey(
         {{"endpoint", "get_action"},
          {"data", wire::Map{{"observation", ToMap(std::move(leaves), options().keys.is_nested)},
@@ -396,25 +386,19 @@ class GrootDialect final : public Dialect {
       throw DataError("expected a list of actions and info, found {}",
                       wire::Describe(message.value));
     }
-    return ToReply(RequireMap(list->front()).Find(options().keys.actions), options().keys.actions);
+    return ToReply(RequireMap(list->front()), options().keys.actions);
   }
 
  private:
   std::string WithKey(wire::Map request) const {
     if (!api_key_.empty()) request.Add("api_token", api_key_);
-    return Packed(request, wire::ArrayForm::kMsgpackNumpy);
+    return wire::Write(request, wire::ArrayForm::kMsgpackNumpy);
   }
 
   std::string api_key_;
 };
 
 }  // namespace
-
-const wire::Value* OwnEntry(const wire::Map& metadata, std::string_view key) {
-  const wire::Value* const own = metadata.Find(kOwnKey);
-  const auto* const map = own == nullptr ? nullptr : own->If<wire::Map>();
-  return map == nullptr ? nullptr : map->Find(key);
-}
 
 std::unique_ptr<Dialect> MakeDialect(std::string_view protocol, DialectOptions options) {
   if (protocol == "starvla") return std::make_unique<StarVlaDialect>(std::move(options));

@@ -70,8 +70,12 @@ class Dialect {
   DialectOptions options_;
 };
 
-/// What a server of dp_bench says about itself under `key`; null from other servers.
-const wire::Value* OwnEntry(const wire::Map& metadata, std::string_view key);
+/// What a server of dp_bench says about itself under `key`, if it is a T; null from other servers.
+template <class T>
+const T* OwnEntry(const wire::Map& metadata, std::string_view key) {
+  const auto* const own = metadata.Find<wire::Map>("dp_bench");
+  return own == nullptr ? nullptr : own->Find<T>(key);
+}
 
 /// `protocol`: a name that serve::MakeProtocol knows.
 std::unique_ptr<Dialect> MakeDialect(std::string_view protocol, DialectOptions options);

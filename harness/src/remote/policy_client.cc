@@ -23,8 +23,7 @@ constexpr std::size_t kMaxRefusal = 2000;
 
 // How many questions the server plans at once, if it says so.
 int BatchOf(const wire::Map& metadata) {
-  const wire::Value* const value = OwnEntry(metadata, "micro_batch");
-  const auto* const n = value == nullptr ? nullptr : value->If<std::int64_t>();
+  const auto* const n = OwnEntry<std::int64_t>(metadata, "micro_batch");
   constexpr std::int64_t kMost = 64;  // that serve lets in, unless told otherwise
   return n == nullptr ? kConnections : static_cast<int>(std::clamp<std::int64_t>(*n, 1, kMost));
 }
@@ -68,8 +67,7 @@ PolicyClient::PolicyClient(PolicyClientOptions options, std::unique_ptr<Dialect>
 }
 
 void PolicyClient::Open(Line& line) {
-  line.connection.reset();
-  line.episode.reset();
+  line.Close();
   if (options_.server != nullptr) {
     try {
       options_.url = options_.server->Url();
@@ -188,17 +186,15 @@ void PolicyClient::RequireChunk(const Reply& reply) const {
       ToString(reply.shape), n_actions, n);
 }
 
-// Returns why the question should be asked again; "" if it is settled.
-std::string PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* outcome) {
+// Returns false if the question should be asked again.
+bool PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* outcome) {
   const Reply reply = dialect_->Read(line.connection->Receive(until));
   if (!reply.refusal.empty()) {
     outcome->fault = "policy_error: " + reply.refusal.substr(0, kMaxRefusal);
-    if (reply.is_overloaded) return outcome->fault;
-    if (dialect_->is_stateful()) {  // if it was of the beginning, another answer follows
-      line.connection.reset();
-      line.episode.reset();
-    }
-    return "";
+    if (reply.is_overloaded) return false;
+    // if it was of the beginning, another answer follows
+    if (dialect_->is_stateful()) line.Close();
+    return true;
   }
   RequireChunk(reply);
   const auto n =
@@ -206,7 +202,7 @@ std::string PolicyClient::Receive(Line& line, Clock::time_point until, Outcome* 
   outcome->fault.clear();
   outcome->chunk.assign(reply.actions.begin(),
                         reply.actions.begin() + static_cast<std::ptrdiff_t>(n));
-  return "";
+  return true;
 }
 
 // The server lets no more connections in than there are.
@@ -248,8 +244,7 @@ std::vector<std::size_t> PolicyClient::AskWave(std::span<const Question> questio
     may_be_gone_ =
         may_be_gone_ || line.connection == nullptr || error.fault() == net::NetFault::kDisconnected;
     (*outcomes)[question].fault = FaultOf(error, line.connection != nullptr);
-    line.connection.reset();
-    line.episode.reset();
+    line.Close();
     line.last_used = ++clock_;  // the others are tried first
     // a stateful server has forgotten the episode
     if (!dialect_->is_stateful() || questions[question].step == 0) again.push_back(question);
@@ -272,15 +267,14 @@ std::vector<std::size_t> PolicyClient::AskWave(std::span<const Question> questio
     Line& line = lines_[attempt.line];
     Outcome& outcome = (*outcomes)[attempt.question];
     try {
-      if (!Receive(line, attempt.until, &outcome).empty()) {
+      if (!Receive(line, attempt.until, &outcome)) {
         line.step.reset();  // the same one is asked about again
         again.push_back(attempt.question);
       }
     } catch (const net::NetError& error) {
       lose(attempt.line, attempt.question, error);
     } catch (const std::exception& error) {
-      line.connection.reset();
-      line.episode.reset();
+      line.Close();
       outcome.fault = fmt::format("policy_error: {}", error.what());
     }
   }

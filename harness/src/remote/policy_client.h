@@ -63,6 +63,11 @@ class PolicyClient {
     std::uint64_t last_used = 0;
     int n_starts = 0;  // of the server's program, when it connected
     bool was_open = false;
+
+    void Close() {
+      connection.reset();
+      episode.reset();
+    }
   };
   struct Attempt {
     std::size_t question = 0;
@@ -73,7 +78,7 @@ class PolicyClient {
   std::size_t LineFor(const Question& question, std::span<const char> is_taken);
   void Open(Line& line);
   void Send(Line& line, const Question& question, net::Connection::Clock::time_point until);
-  std::string Receive(Line& line, net::Connection::Clock::time_point until, Outcome* outcome);
+  bool Receive(Line& line, net::Connection::Clock::time_point until, Outcome* outcome);
   std::vector<std::size_t> AskWave(std::span<const Question> questions,
                                    std::span<const std::size_t> waiting,
                                    std::vector<Outcome>* outcomes);

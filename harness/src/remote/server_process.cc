@@ -5,14 +5,12 @@
 #include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <deque>
@@ -24,9 +22,9 @@
 
 #include "core/console.h"
 #include "core/errors.h"
+#include "core/parse_number.h"
 #include "core/shell.h"
 #include "core/system_error.h"
-#include "plugin/worker_process.h"
 
 namespace dp_bench::remote {
 namespace {
@@ -36,7 +34,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kSlice(50);       // the interval of checks while waiting
 constexpr milliseconds kLastWords(500);  // of a program that has just closed its connections
 constexpr milliseconds kGrace(2000);     // from SIGTERM to SIGKILL
-constexpr milliseconds kCleaning(6000);  // dp_bench_env_worker tries for 5 s to end its children
 constexpr std::size_t kMaxLines = 20;
 constexpr std::size_t kMaxLineBytes = 1000;
 
@@ -135,7 +132,7 @@ void ServerProcess::Start() {
   output_ = std::make_unique<OutputTail>(pipe[0]);
   plugin::WorkerCommand command = plugin::WorkerCommand::OfPlugins();
   command.arguments = {"/bin/sh", "-c", std::string(kPrelude) + options_.command, "sh"};
-  pid_ = plugin::StartWorker(command, program_socket->value(), program_pipe->value());
+  worker_ = plugin::WorkerChild(command, program_socket->value(), program_pipe->value());
   program_socket.reset();
   program_pipe.reset();
   ++n_starts_;
@@ -147,7 +144,7 @@ void ServerProcess::Start() {
   }
   const bool has_ended = !IsRunning();
   const double seconds = std::chrono::duration<double>(options_.start_time).count();
-  const std::string what = has_ended ? how_it_ended_ + " before it told its port"
+  const std::string what = has_ended ? worker_.ending() + " before it told its port"
                                      : fmt::format("did not tell its port within {} s", seconds);
   End();
   const std::string lines = output_->Lines();
@@ -165,11 +162,10 @@ int ServerProcess::AwaitPort(int socket) {
     if (poll(&ready, 1, static_cast<int>(kSlice.count())) > 0) {
       std::array<char, 32> bytes{};
       const ssize_t size = recv(socket, bytes.data(), bytes.size(), 0);
-      int port = 0;
-      const char* const end = bytes.data() + std::max<ssize_t>(size, 0);
-      const auto [rest, error] = std::from_chars(bytes.data(), end, port);
-      // nothing follows, unlike after digits in the bytes of the id
-      const bool is_line = error == std::errc() && rest + 1 == end && *rest == '\n';
+      std::string_view line(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+      const bool is_line = line.ends_with('\n');
+      if (is_line) line.remove_suffix(1);
+      const int port = core::ParseNumber<int>(line).value_or(0);  // the id's bytes are none
       if (is_line && port > 0 && port < 65536) return port;
       // it has closed its end, and may go on to end itself
       if (size <= 0) std::this_thread::sleep_for(kSlice);
@@ -179,30 +175,16 @@ int ServerProcess::AwaitPort(int socket) {
   return 0;
 }
 
-bool ServerProcess::IsRunning() {
-  if (pid_ < 0) return false;
-  int status = 0;
-  const pid_t reaped = waitpid(pid_, &status, WNOHANG);
-  if (reaped == 0) return true;
-  how_it_ended_ = reaped == pid_ ? plugin::DescribeStatus(status) : "ended";
-  pid_ = -1;
-  return false;
-}
-
 std::string ServerProcess::Ending() {
-  const auto until = std::chrono::steady_clock::now() + kLastWords;
-  while (IsRunning()) {
-    if (std::chrono::steady_clock::now() > until) return "";
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+  if (!worker_.HasEndedWithin(kLastWords)) return "";
   const std::string lines = output_->Lines();
-  return lines.empty() ? how_it_ended_ : fmt::format("{}: {}", how_it_ended_, lines);
+  return lines.empty() ? worker_.ending() : fmt::format("{}: {}", worker_.ending(), lines);
 }
 
 std::string ServerProcess::Url() {
   if (!failure_.empty()) throw PluginError("{}", failure_);
   if (!IsRunning()) {
-    core::LogWarning("the policy's command {}; it is started again", how_it_ended_);
+    core::LogWarning("the policy's command {}; it is started again", worker_.ending());
     try {
       Start();
     } catch (const Error& error) {
@@ -214,21 +196,9 @@ std::string ServerProcess::Url() {
 }
 
 void ServerProcess::End() {
-  const auto wait = [this](milliseconds time) {
-    const auto until = std::chrono::steady_clock::now() + time;
-    while (IsRunning() && std::chrono::steady_clock::now() < until) {
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-  };
   if (!IsRunning()) return;
-  kill(-pid_, SIGTERM);  // which the worker does not heed
-  wait(kGrace);
-  if (pid_ >= 0) kill(pid_, plugin::kEndSignal);
-  wait(kCleaning);
-  if (pid_ < 0) return;
-  kill(-pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-  pid_ = -1;
+  kill(-worker_.id(), SIGTERM);  // which the worker does not heed
+  if (!worker_.HasEndedWithin(kGrace)) worker_.Kill();
 }
 
 std::string ShellCommand(std::span<const std::string> words) {

@@ -3,12 +3,12 @@
 // that the variable DP_BENCH_PORT_FD names, in one call.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <memory>
 #include <span>
 #include <string>
+
+#include "plugin/worker_process.h"
 
 namespace dp_bench::remote {
 
@@ -35,7 +35,7 @@ class ServerProcess {
   /// Its address. Starts it again if it has ended; once that has failed, throws the same error.
   std::string Url();
 
-  bool IsRunning();
+  bool IsRunning() { return !worker_.HasEnded(); }
 
   /// How it ended, and the last lines that it printed: "exited with code 3: ...". "" if it runs.
   std::string Ending();
@@ -50,9 +50,8 @@ class ServerProcess {
 
   ServerProcessOptions options_;
   int n_starts_ = 0;
-  pid_t pid_ = -1;  // of dp_bench_env_worker, which runs it; -1 once it has ended
+  plugin::WorkerChild worker_;  // which runs it
   int port_ = 0;
-  std::string how_it_ended_;
   std::string failure_;  // to start it again
   std::unique_ptr<OutputTail> output_;
 };

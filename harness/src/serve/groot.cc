@@ -57,10 +57,9 @@ class Groot final : public Protocol {
     const wire::Map& data = data_value == nullptr || data_value->If<std::monostate>() != nullptr
                                 ? none
                                 : RequireMap(*data_value, "'data'");
-    if (const wire::Value* const options = data.Find("options");
-        options != nullptr && options->If<wire::Map>() != nullptr) {
-      request->seed = ReadCount(*options->If<wire::Map>(), "seed");
-      request->step = ReadCount(*options->If<wire::Map>(), "step");
+    if (const auto* const options = data.Find<wire::Map>("options")) {
+      request->seed = ReadCount(*options, "seed");
+      request->step = ReadCount(*options, "step");
     }
     if (endpoint == "get_action") {
       const wire::Value* const observation = data.Find("observation");
@@ -103,7 +102,7 @@ class Groot final : public Protocol {
   static std::vector<std::string> NamesIn(std::string_view modality, const wire::Map& obs) {
     std::vector<std::string> names;
     for (const auto& [key, entry] : obs.entries()) {
-      const auto& path = *entry.If<wire::Map>()->Find("key")->If<std::string>();
+      const auto& path = *entry.If<wire::Map>()->Find<std::string>("key");
       if (!path.starts_with(modality)) continue;
       const std::string name = path.substr(modality.size());
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
@@ -113,12 +112,12 @@ class Groot final : public Protocol {
 
   // Which keys an observation has, and which steps: 0 is the current one.
   static wire::Map Modalities(const wire::Map& metadata) {
-    const wire::Map& own = *metadata.Find("dp_bench")->If<wire::Map>();
-    const auto count = [&](std::string_view key) { return *own.Find(key)->If<std::int64_t>(); };
-    const wire::Map& keys = *own.Find("keys")->If<wire::Map>();
-    const wire::Map& obs = *keys.Find("obs")->If<wire::Map>();
+    const wire::Map& own = *metadata.Find<wire::Map>("dp_bench");
+    const auto count = [&](std::string_view key) { return *own.Find<std::int64_t>(key); };
+    const wire::Map& keys = *own.Find<wire::Map>("keys");
+    const wire::Map& obs = *keys.Find<wire::Map>("obs");
     const std::int64_t oldest = 1 - count("n_obs_steps");
-    const std::string actions = *keys.Find("actions")->If<std::string>();
+    const std::string actions = *keys.Find<std::string>("actions");
     return {{"video", ModalityConfig(NamesIn("video/", obs), oldest, 0)},
             {"state", ModalityConfig(NamesIn("state/", obs), oldest, 0)},
             {"action", ModalityConfig({actions}, 0, count("n_action_steps") - 1)},

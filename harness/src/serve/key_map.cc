@@ -73,11 +73,9 @@ const wire::Value* FindPath(const wire::Map& map, std::string_view path) {
   if (const wire::Value* const value = map.Find(path)) return value;
   for (std::size_t slash = path.find('/'); slash != std::string_view::npos;
        slash = path.find('/', slash + 1)) {
-    const wire::Value* const inner = map.Find(path.substr(0, slash));
-    if (inner == nullptr || inner->If<wire::Map>() == nullptr) continue;
-    if (const auto* const value = FindPath(*inner->If<wire::Map>(), path.substr(slash + 1))) {
-      return value;
-    }
+    const auto* const inner = map.Find<wire::Map>(path.substr(0, slash));
+    if (inner == nullptr) continue;
+    if (const auto* const value = FindPath(*inner, path.substr(slash + 1))) return value;
   }
   return nullptr;
 }

@@ -55,9 +55,8 @@ class OpenPi final : public Protocol {
     }
     request->seed = ReadCount(map, "seed");
     request->step = ReadCount(map, "step");
-    if (const wire::Value* const sampling = map.Find("sampling_params");
-        sampling != nullptr && sampling->If<wire::Map>() != nullptr &&
-        !sampling->If<wire::Map>()->empty()) {
+    const auto* const sampling = map.Find<wire::Map>("sampling_params");
+    if (sampling != nullptr && !sampling->empty()) {
       throw DataError(
           "'sampling_params': this server samples as the checkpoint says; expected none");
     }

@@ -18,7 +18,7 @@ std::string ReadText(const wire::Map& map, std::string_view key,
                      std::optional<std::string> if_absent) {
   const wire::Value* const value = map.Find(key);
   if (value == nullptr && if_absent) return *if_absent;
-  if (value != nullptr && value->If<std::string>() != nullptr) return *value->If<std::string>();
+  if (const auto* const text = map.Find<std::string>(key)) return *text;
   throw DataError("'{}': expected text, found {}", key,
                   value == nullptr ? "nothing" : wire::Describe(*value));
 }
@@ -46,9 +46,7 @@ wire::NdArray ToArray(const ClientAnswer& answer) {
 }
 
 net::Outgoing Pack(const wire::Value& value, wire::ArrayForm form) {
-  net::Outgoing message;
-  wire::Write(value, form, &message.bytes);
-  return message;
+  return {.bytes = wire::Write(value, form)};
 }
 
 }  // namespace dp_bench::serve

@@ -49,7 +49,7 @@ class VlaEval final : public Protocol {
     if (seq != nullptr) request->id = *seq;
     const std::string type = ReadText(map, "type");
     const wire::Value* const payload = map.Find("payload");
-    if (payload == nullptr || seq == nullptr || seq->If<std::int64_t>() == nullptr) {
+    if (payload == nullptr || map.Find<std::int64_t>("seq") == nullptr) {
       throw DataError("expected a message with type, payload, seq and timestamp");
     }
     if (type == "hello") {
@@ -59,10 +59,8 @@ class VlaEval final : public Protocol {
       request->observations.push_back(RequireMap(*payload, "the payload"));
     } else if (type == "episode_start") {
       request->kind = ClientRequest::Kind::kBegin;
-      const wire::Value* const task = RequireMap(*payload, "the payload").Find("task");
-      if (task != nullptr && task->If<wire::Map>() != nullptr) {
-        request->seed = ReadCount(*task->If<wire::Map>(), "seed");
-      }
+      const auto* const task = RequireMap(*payload, "the payload").Find<wire::Map>("task");
+      if (task != nullptr) request->seed = ReadCount(*task, "seed");
     } else if (type == "episode_end" || type == "error") {
       request->kind = ClientRequest::Kind::kNothing;
     } else {
@@ -100,12 +98,11 @@ class VlaEval final : public Protocol {
 
  private:
   static wire::Map Hello(const wire::Map& metadata) {
-    const wire::Value* const own = metadata.Find("dp_bench");
     return {{"harness_version", std::string(kHarnessVersion)},
             {"protocol_version", kProtocolVersion},
             {"model_server", "dp_bench"},
             {"capabilities", wire::Map()},
-            {"dp_bench", *own}};
+            {"dp_bench", *metadata.Find("dp_bench")}};
   }
 };
 

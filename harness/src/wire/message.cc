@@ -18,7 +18,6 @@
 #include "core/utf8.h"
 #include "media/decoded_image.h"
 #include "wire/array_data.h"
-#include "wire/dtype.h"
 #include "wire/npy.h"
 #include "wire/shown.h"
 
@@ -129,8 +128,7 @@ Value ScalarIn(std::string_view bytes, const NumpyType& type) {
     case 'u': {
       std::uint64_t number = 0;
       std::memcpy(&number, bytes.data(), type.size);
-      if (number > std::uint64_t{INT64_MAX}) return number;
-      return static_cast<std::int64_t>(number);
+      return IntegerOf(number);
     }
     case 'i': {
       std::uint64_t number = 0;
@@ -321,10 +319,7 @@ class ValueBuilder : public msgpack::null_visitor {
   // NOLINTBEGIN(readability-identifier-naming): the names that msgpack-cxx calls
   bool visit_nil() { return Put({}); }
   bool visit_boolean(bool is_true) { return Put(is_true); }
-  bool visit_positive_integer(std::uint64_t number) {
-    if (number > std::uint64_t{INT64_MAX}) return Put(number);
-    return Put(static_cast<std::int64_t>(number));
-  }
+  bool visit_positive_integer(std::uint64_t number) { return Put(IntegerOf(number)); }
   bool visit_negative_integer(std::int64_t number) { return Put(number); }
   bool visit_float32(float number) { return Put(double{number}); }
   bool visit_float64(double number) { return Put(number); }

@@ -48,9 +48,8 @@ struct Message {
 Message Read(std::shared_ptr<const std::string> bytes,
              std::int64_t max_decoded_pixels = kMaxDecodedPixels);
 
-/// Appends to `bytes`, so that a buffer can be used again. Keys are text, integers have their
-/// shortest form, numbers are float64, as Python's msgpack writes them. Throws Error{kData} if a
-/// text, list or array has more than 4 GiB.
-void Write(const Value& value, ArrayForm form, std::string* bytes);
+/// Keys are text, integers have their shortest form, numbers are float64, as Python's msgpack
+/// writes them. Throws Error{kData} if a text, list or array has more than 4 GiB.
+std::string Write(const Value& value, ArrayForm form);
 
 }  // namespace dp_bench::wire

@@ -158,10 +158,12 @@ std::size_t DataBytes(const Value& value) {
 
 }  // namespace
 
-void Write(const Value& value, ArrayForm form, std::string* bytes) {
+std::string Write(const Value& value, ArrayForm form) {
   constexpr std::size_t kForTheRest = 4096;
-  bytes->reserve(bytes->size() + DataBytes(value) + kForTheRest);
-  MessageWriter(form, bytes).Write(value);
+  std::string bytes;
+  bytes.reserve(DataBytes(value) + kForTheRest);
+  MessageWriter(form, &bytes).Write(value);
+  return bytes;
 }
 
 }  // namespace dp_bench::wire

@@ -10,7 +10,6 @@
 
 #include "core/errors.h"
 #include "wire/array_data.h"
-#include "wire/dtype.h"
 #include "wire/shown.h"
 
 namespace dp_bench::wire {

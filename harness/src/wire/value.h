@@ -53,6 +53,10 @@ class Map {
   /// Null if there is no such key.
   const Value* Find(std::string_view key) const;
 
+  /// The same; null also if its value is no T.
+  template <class T>
+  const T* Find(std::string_view key) const;
+
   /// Appends; the key must be new.
   void Add(std::string key, Value value);
 
@@ -77,6 +81,18 @@ class Value : public std::variant<std::monostate, bool, std::int64_t, std::uint6
     return std::get_if<T>(this);
   }
 };
+
+template <class T>
+const T* Map::Find(std::string_view key) const {
+  const Value* const value = Find(key);
+  return value == nullptr ? nullptr : value->If<T>();
+}
+
+/// A number as a Value has it.
+inline Value IntegerOf(std::uint64_t number) {
+  if (number <= std::uint64_t{INT64_MAX}) return static_cast<std::int64_t>(number);
+  return number;
+}
 
 /// "a map", "an array <f4 [2, 3]", "text": for messages.
 std::string Describe(const Value& value);

@@ -34,21 +34,6 @@ using testing::HasSubstr;
 constexpr std::uint64_t kSeed = 100000;
 const Horizons kHorizons;  // T = 16, To = 2, Ta = 8
 
-// Keeps the actions that it executes.
-class RecordingEnv : public rollout::FakeEnv {
- public:
-  RecordingEnv(rollout::FakeWorld& world, std::vector<float>* actions)
-      : rollout::FakeEnv(world), actions_(actions) {}
-
-  StepResult DoStep(std::span<const float> action) override {
-    actions_->insert(actions_->end(), action.begin(), action.end());
-    return rollout::FakeEnv::DoStep(action);
-  }
-
- private:
-  std::vector<float>* actions_;
-};
-
 // An env, and what it shows to a control loop.
 class Robot {
  public:
@@ -88,10 +73,10 @@ class Robot {
 };
 
 // Chunks that say what they are: both numbers of action i of the plan for step s are 100 s + i.
-void NumberActions(const ObsBatch&, std::size_t, const PlanRow& row, std::span<float> chunk) {
-  for (std::size_t i = 0; i < chunk.size(); ++i) {
+void NumberActions(const rollout::PlannedRow& row) {
+  for (std::size_t i = 0; i < row.chunk.size(); ++i) {
     const std::size_t action = i / 2;
-    chunk[i] = static_cast<float>(100 * row.env_step + action);
+    row.chunk[i] = static_cast<float>(100 * row.name.env_step + action);
   }
 }
 
@@ -155,7 +140,7 @@ std::vector<float> ActionsOfRunner(int latency_steps, int max_steps,
   config.chunking = chunking;
   const ScratchFolder scratch;
   rollout::EnvRunner runner(
-      config, [&] { return std::make_unique<RecordingEnv>(world, &actions); },
+      config, [&] { return std::make_unique<rollout::RecordingEnv>(world, &actions, 2); },
       rollout::FakeEnv(world).spec().shape_meta, horizons, scratch.path());
   runner.SetCorrection(std::move(correction));
   rollout::FakePlanner planner(/*batch_size=*/3);
@@ -230,11 +215,10 @@ TEST(ControlLoop, ForgetsThePreviousEpisode) {
 TEST(ControlLoop, AnotherThreadPlansWhileTheChunkIsExecuted) {
   Robot robot(kSeed);
   Gate gate;
-  rollout::FakePlanner planner(
-      1, [&](const ObsBatch& obs, std::size_t row, const PlanRow& name, std::span<float> chunk) {
-        gate.Pass();
-        NumberActions(obs, row, name, chunk);
-      });
+  rollout::FakePlanner planner(1, [&](const rollout::PlannedRow& row) {
+    gate.Pass();
+    NumberActions(row);
+  });
   ControlLoop loop(planner, robot.shape_meta(), kHorizons, {.latency_steps = 3});
   loop.Reset(kSeed);
   EXPECT_THAT(FirstNumbers(robot, loop, 5), ElementsAre(0, 1, 2, 3, 4));
@@ -251,11 +235,10 @@ TEST(ControlLoop, AnotherThreadPlansWhileTheChunkIsExecuted) {
 TEST(ControlLoop, ALatePlanIsReplacedAndContinuesWhereItsTimeIs) {
   Robot robot(kSeed);
   Gate gate;
-  rollout::FakePlanner planner(
-      1, [&](const ObsBatch& obs, std::size_t row, const PlanRow& name, std::span<float> chunk) {
-        gate.Pass();
-        NumberActions(obs, row, name, chunk);
-      });
+  rollout::FakePlanner planner(1, [&](const rollout::PlannedRow& row) {
+    gate.Pass();
+    NumberActions(row);
+  });
   ControlLoop loop(planner, robot.shape_meta(), kHorizons,
                    {.latency_steps = 6, .deadline_s = 2.0e-3});
   loop.Reset(kSeed);
@@ -295,12 +278,11 @@ TEST(ControlLoop, AnEpisodeBeginsWithItsFirstChunkHoweverLate) {
 
 // Throws in the plans for these steps.
 rollout::FakePlanner::Hook ThrowAt(std::vector<std::uint64_t> steps) {
-  return [steps = std::move(steps)](const ObsBatch& obs, std::size_t row, const PlanRow& name,
-                                    std::span<float> chunk) {
-    if (std::ranges::find(steps, name.env_step) != steps.end()) {
+  return [steps = std::move(steps)](const rollout::PlannedRow& row) {
+    if (std::ranges::find(steps, row.name.env_step) != steps.end()) {
       throw Error(ErrorCode::kPlugin, "the network is on fire");
     }
-    NumberActions(obs, row, name, chunk);
+    NumberActions(row);
   };
 }
 
@@ -345,11 +327,10 @@ TEST(ControlLoop, AnExceptionOfAnyTypeReachesTheCaller) {
   for (const int latency_steps : {0, 2}) {
     Robot robot(kSeed);
     bool is_faulty = true;
-    rollout::FakePlanner planner(
-        1, [&](const ObsBatch& obs, std::size_t row, const PlanRow& name, std::span<float> chunk) {
-          if (is_faulty) throw 42;
-          NumberActions(obs, row, name, chunk);
-        });
+    rollout::FakePlanner planner(1, [&](const rollout::PlannedRow& row) {
+      if (is_faulty) throw 42;
+      NumberActions(row);
+    });
     ControlLoop loop(planner, robot.shape_meta(), kHorizons, {.latency_steps = latency_steps});
     EXPECT_THROW(loop.WarmUp(), int);
     loop.Reset(kSeed);
@@ -361,10 +342,9 @@ TEST(ControlLoop, AnExceptionOfAnyTypeReachesTheCaller) {
 
 TEST(ControlLoop, RefusesAPlanThatIsNotFinite) {
   Robot robot(kSeed);
-  rollout::FakePlanner planner(
-      1, [](const ObsBatch&, std::size_t, const PlanRow&, std::span<float> chunk) {
-        chunk[3] = std::numeric_limits<float>::infinity();
-      });
+  rollout::FakePlanner planner(1, [](const rollout::PlannedRow& row) {
+    row.chunk[3] = std::numeric_limits<float>::infinity();
+  });
   ControlLoop loop(planner, robot.shape_meta(), kHorizons);
   loop.Reset(kSeed);
   EXPECT_THAT(MessageOf(ErrorCode::kNumeric, [&] { robot.Step(loop); }),
@@ -379,10 +359,9 @@ class SilentPlanner final : public rollout::FakePlanner {
 
 TEST(ControlLoop, SaysWhyThereIsNoPlan) {
   Robot robot(kSeed);
-  SilentPlanner planner(1,
-                        [](const ObsBatch&, std::size_t, const PlanRow&, std::span<float> chunk) {
-                          std::ranges::fill(chunk, std::numeric_limits<float>::quiet_NaN());
-                        });
+  SilentPlanner planner(1, [](const rollout::PlannedRow& row) {
+    std::ranges::fill(row.chunk, std::numeric_limits<float>::quiet_NaN());
+  });
   ControlLoop loop(planner, robot.shape_meta(), kHorizons);
   loop.Reset(kSeed);
   EXPECT_THAT(MessageOf(ErrorCode::kEnv, [&] { robot.Step(loop); }),
@@ -432,10 +411,9 @@ TEST(ControlLoop, RefusesSenselessOptions) {
 int CountAllocatingCalls(const LoopOptions& options, int n) {
   Robot robot(kSeed);
   std::unique_ptr<int> kept;
-  rollout::FakePlanner planner(
-      2, [&kept](const ObsBatch&, std::size_t, const PlanRow&, std::span<float>) {
-        kept = std::make_unique<int>(1);  // so that a plan is seen
-      });
+  rollout::FakePlanner planner(2, [&kept](const rollout::PlannedRow&) {
+    kept = std::make_unique<int>(1);  // so that a plan is seen
+  });
   ControlLoop loop(planner, robot.shape_meta(), kHorizons, options);
   loop.WarmUp();
   loop.Reset(kSeed);

@@ -8,6 +8,7 @@
 #include "net/client.h"
 #include "net/server.h"
 #include "support/error_of.h"
+#include "support/eventually.h"
 #include "support/http_get.h"
 
 namespace dp_bench::net {
@@ -104,13 +105,6 @@ class WebSocket : public testing::Test {
   static std::string Ask(Connection& connection, const std::string& message) {
     connection.Send(message, Clock::now() + 10s);
     return *connection.Receive(Clock::now() + 10s).bytes;
-  }
-
-  // Waits until `done`, up to ten seconds.
-  template <class Done>
-  static bool Eventually(const Done& done) {
-    for (int i = 0; i < 1000 && !done(); ++i) std::this_thread::sleep_for(10ms);
-    return done();
   }
 
   EchoHandler handler_;

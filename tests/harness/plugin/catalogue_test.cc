@@ -285,14 +285,10 @@ TEST(PluginCatalogue, WhatAPluginThrowsNamesThePluginAndTheCall) {
 
 TEST(PluginCatalogue, ParamsThatThePluginDidNotReadAreAnError) {
   PluginCatalogue catalogue({Folder("good")});
-  try {
-    catalogue.Create<Env>("toy", Config::FromJson(R"({"faults": "none"})", "my.json"));
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kConfig);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("my.json:1: faults (did you mean 'fault'?)"),
-                                    HasSubstr("in env plugin 'toy'")));
-  }
+  const Config config = Config::FromJson(R"({"faults": "none"})", "my.json");
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { catalogue.Create<Env>("toy", config); }),
+              AllOf(HasSubstr("my.json:1: faults (did you mean 'fault'?)"),
+                    HasSubstr("in env plugin 'toy'")));
 }
 
 TEST(PluginCatalogue, LoadFileMakesAFileOfAnyNameAvailable) {

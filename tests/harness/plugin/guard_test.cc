@@ -17,6 +17,7 @@
 
 #include "core/call_watch.h"
 #include "plugin/obs_memory.h"
+#include "support/env_state.h"
 #include "support/error_of.h"
 
 namespace dp_bench::plugin {
@@ -48,6 +49,11 @@ class FakeDataset final : public Dataset {
   std::vector<std::int64_t> ends_ = {3, 5};
 };
 
+void Fill(const ObsWriter& obs, std::uint8_t image, float position) {
+  std::ranges::fill(obs.Buffer<std::uint8_t>("image"), image);
+  std::ranges::fill(obs.Buffer<float>("position"), position);
+}
+
 // Does what a test tells it to.
 class ScriptedEnv final : public Env {
  public:
@@ -72,8 +78,7 @@ class ScriptedEnv final : public Env {
   explicit ScriptedEnv(EnvSpec spec = Describe()) : Env(std::move(spec)) {}
 
   std::function<void(const ObsWriter&)> on_observe = [](const ObsWriter& obs) {
-    std::ranges::fill(obs.Buffer<std::uint8_t>("image"), std::uint8_t{7});
-    std::ranges::fill(obs.Buffer<float>("position"), 0.5F);
+    Fill(obs, 7, 0.5F);
   };
   StepResult result;
   bool throws_in_step = false;
@@ -133,15 +138,9 @@ struct Running {
 
 constexpr std::array<float, 1> kAction = {0.25F};
 
-// The Error of reading a key: code and message.
-Error ReadErrorOf(int key) {
+std::string ReadErrorOf(ErrorCode code, int key) {
   std::array<std::byte, sizeof(float)> out = {};
-  try {
-    GuardedDataset()->Read(key, 0, 1, out);
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorCode::kInternal, "no error");
+  return MessageOf(code, [&] { GuardedDataset()->Read(key, 0, 1, out); });
 }
 
 TEST(Guard, PassesCallsAndResultsThrough) {
@@ -157,24 +156,19 @@ TEST(Guard, PassesCallsAndResultsThrough) {
   RgbImage frame(1, 1);
   env->Render(&frame);
   EXPECT_EQ(frame.pixels[0], 9);
-  std::vector<double> state(env->spec().abilities.state_size);
-  env->GetState(state);
-  EXPECT_THAT(state, ElementsAre(11.0));
+  EXPECT_THAT(StateOf(*env), ElementsAre(11.0));
 }
 
 TEST(Guard, AnErrorKeepsItsCodeAndGainsThePlace) {
-  const Error error = ReadErrorOf(1);
-  EXPECT_EQ(error.code(), ErrorCode::kData);
-  EXPECT_STREQ(error.what(),
-               "chunk 3 is missing\n"
-               "  in dataset plugin 'fake' (libdpb_dataset_fake.so), during Read");
+  EXPECT_EQ(ReadErrorOf(ErrorCode::kData, 1),
+            "chunk 3 is missing\n"
+            "  in dataset plugin 'fake' (libdpb_dataset_fake.so), during Read");
 }
 
 TEST(Guard, ForeignExceptionsBecomePluginErrors) {
-  EXPECT_EQ(ReadErrorOf(2).code(), ErrorCode::kPlugin);
-  EXPECT_THAT(ReadErrorOf(2).what(), HasSubstr("the plugin threw too long; expected no exception"));
-  EXPECT_EQ(ReadErrorOf(3).code(), ErrorCode::kPlugin);
-  EXPECT_THAT(ReadErrorOf(3).what(), HasSubstr("not a std::exception"));
+  EXPECT_THAT(ReadErrorOf(ErrorCode::kPlugin, 2),
+              HasSubstr("the plugin threw too long; expected no exception"));
+  EXPECT_THAT(ReadErrorOf(ErrorCode::kPlugin, 3), HasSubstr("not a std::exception"));
 }
 
 TEST(Guard, MemoryThatRunsOutIsNoFaultOfThePlugin) {
@@ -345,8 +339,7 @@ TEST(Guard, WritesOutsideOfABufferAreFound) {
   for (const std::ptrdiff_t where : {-1, 2}) {
     Running running;
     running.inside->on_observe = [&](const ObsWriter& obs) {
-      std::ranges::fill(obs.Buffer<std::uint8_t>("image"), std::uint8_t{7});
-      std::ranges::fill(obs.Buffer<float>("position"), 0.5F);
+      Fill(obs, 7, 0.5F);
       obs.Buffer<float>("position").data()[where] = 0.0F;
     };
     EXPECT_THAT(
@@ -378,8 +371,7 @@ TEST(Guard, ImagesOfEveryValueCountAsWritten) {
   for (int value = 0; value < 256; ++value) {
     Running running;
     running.inside->on_observe = [value](const ObsWriter& obs) {
-      std::ranges::fill(obs.Buffer<std::uint8_t>("image"), static_cast<std::uint8_t>(value));
-      std::ranges::fill(obs.Buffer<float>("position"), 0.5F);
+      Fill(obs, static_cast<std::uint8_t>(value), 0.5F);
     };
     ObsMemory obs(running.env->spec());
     EXPECT_NO_THROW(obs.Observe(*running.env)) << value;
@@ -389,8 +381,7 @@ TEST(Guard, ImagesOfEveryValueCountAsWritten) {
 TEST(Guard, NumbersThatAreNotFiniteAreFound) {
   Running running;
   running.inside->on_observe = [](const ObsWriter& obs) {
-    std::ranges::fill(obs.Buffer<std::uint8_t>("image"), std::uint8_t{7});
-    std::ranges::fill(obs.Buffer<float>("position"), std::numeric_limits<float>::infinity());
+    Fill(obs, 7, std::numeric_limits<float>::infinity());
   };
   EXPECT_THAT(running.ObserveErrorOf(ErrorCode::kNumeric),
               HasSubstr("'position': expected finite numbers, found inf in number 0 of 2"));

@@ -3,16 +3,15 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "plugin/worker_process.h"
+#include "support/eventually.h"
 
 namespace dp_bench::plugin {
 
@@ -59,18 +58,6 @@ inline std::vector<pid_t> StartedBy(pid_t host) {
 inline bool HasEnded(pid_t pid) {
   const char state = StatusOf(pid).state;
   return state == 'X' || state == 'Z';
-}
-
-/// Whether `condition` holds within `limit`.
-template <class Condition>
-bool Eventually(const Condition& condition,
-                std::chrono::milliseconds limit = std::chrono::seconds(10)) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
 }
 
 }  // namespace dp_bench::plugin

@@ -5,14 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstring>
 #include <functional>
-#include <set>
 #include <thread>
 
 #include "net/server.h"
 #include "serve/protocol.h"
 #include "support/error_of.h"
+#include "support/wire_values.h"
 
 namespace dp_bench::remote {
 namespace {
@@ -43,9 +42,8 @@ class ScriptedServer final : public net::Handler {
     return scheme + "://127.0.0.1:" + std::to_string(server_->port());
   }
 
-  std::optional<net::Outgoing> Opened(net::ClientId client) override {
+  std::optional<net::Outgoing> Opened(net::ClientId) override {
     ++n_opened_;
-    clients_.insert(client);
     return Packed(metadata_);
   }
   bool Received(net::ClientId client, net::Bytes bytes) override {
@@ -60,9 +58,7 @@ class ScriptedServer final : public net::Handler {
   std::optional<net::HttpAnswer> Get(std::string_view) override { return std::nullopt; }
 
   static net::Outgoing Packed(const wire::Map& map) {
-    net::Outgoing message;
-    wire::Write(map, wire::ArrayForm::kOpenPi, &message.bytes);
-    return message;
+    return {.bytes = wire::Write(map, wire::ArrayForm::kOpenPi)};
   }
 
   std::atomic<int> n_opened_ = 0;
@@ -72,14 +68,15 @@ class ScriptedServer final : public net::Handler {
  private:
   Answer answer_;
   wire::Map metadata_;
-  std::set<net::ClientId> clients_;
   std::unique_ptr<net::Server> server_;
 };
 
 net::Outgoing Chunk(const std::vector<float>& actions, Shape shape) {
-  return ScriptedServer::Packed(
-      {{"actions", wire::CopyOf("<f4", std::move(shape), std::as_bytes(std::span(actions)))}});
+  return ScriptedServer::Packed({{"actions", wire::FloatArray(std::move(shape), actions)}});
 }
+
+std::optional<net::Outgoing> OneChunk(const wire::Map&) { return Chunk({1, 2}, {2, 1}); }
+std::optional<net::Outgoing> Nothing(const wire::Map&) { return std::nullopt; }
 
 std::unique_ptr<PolicyClient> ClientOf(const ScriptedServer& server,
                                        PolicyClientOptions options = {}) {
@@ -104,15 +101,12 @@ std::vector<Question> Questions(std::size_t n) {
 }
 
 std::vector<float> Numbers(const wire::Map& message) {
-  const auto& array = *message.Find("pos")->If<wire::NdArray>();
-  std::vector<float> numbers(array.byte_size() / sizeof(float));
-  std::memcpy(numbers.data(), array.data.get(), array.byte_size());
-  return numbers;
+  return wire::FloatsIn(*message.Find<wire::NdArray>("pos"));
 }
 
 TEST(PolicyClients, SendTheLatestStepToServersOfOthers) {
   const ScriptedServer server([](const wire::Map& message) {
-    EXPECT_EQ(*message.Find("prompt")->If<std::string>(), "push");
+    EXPECT_EQ(*message.Find<std::string>("prompt"), "push");
     EXPECT_EQ(message.Find("seed"), nullptr);
     const std::vector<float> numbers = Numbers(message);
     EXPECT_EQ(numbers.size(), 2U);
@@ -127,18 +121,16 @@ TEST(PolicyClients, SendTheLatestStepToServersOfOthers) {
 TEST(PolicyClients, SendWindowsAndSeedsToOurServers) {
   const ScriptedServer server(
       [](const wire::Map& message) {
-        EXPECT_EQ(message.Find("pos")->If<wire::NdArray>()->shape, (Shape{2, 2}));
-        return Chunk(
-            {Numbers(message)[0], static_cast<float>(*message.Find("seed")->If<std::int64_t>())},
-            {2, 1});
+        EXPECT_EQ(message.Find<wire::NdArray>("pos")->shape, (Shape{2, 2}));
+        return Chunk({Numbers(message)[0], static_cast<float>(*message.Find<std::int64_t>("seed"))},
+                     {2, 1});
       },
       {{"dp_bench", wire::Map{{"version", "0"}}}});
   EXPECT_THAT(ClientOf(server)->Ask(Questions(2))[1].chunk, ElementsAre(10, 1));
 }
 
 TEST(PolicyClients, RefuseAServerThatObservesOtherSteps) {
-  const ScriptedServer server([](const wire::Map&) { return std::nullopt; },
-                              {{"dp_bench", wire::Map{{"n_obs_steps", 3}}}});
+  const ScriptedServer server(Nothing, {{"dp_bench", wire::Map{{"n_obs_steps", 3}}}});
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { ClientOf(server); }),
               HasSubstr("the server's policy observes 3 steps, but n_obs_steps is 2; set "
                         "n_obs_steps=3"));
@@ -164,8 +156,8 @@ TEST(Dialects, PutKeysWhereTheServerWantsThem) {
   const wire::Message message =
       wire::Read(std::make_shared<const std::string>(dialect->Ask(question)));
   const auto& map = *message.value.If<wire::Map>();
-  EXPECT_EQ(*map.Find("task")->If<wire::Map>()->Find("text")->If<std::string>(), "push");
-  const auto& top = *map.Find("images")->If<wire::Map>()->Find("top")->If<wire::NdArray>();
+  EXPECT_EQ(*map.Find<wire::Map>("task")->Find<std::string>("text"), "push");
+  const auto& top = *map.Find<wire::Map>("images")->Find<wire::NdArray>("top");
   EXPECT_EQ(top.shape, (Shape{3, 2, 4}));
   for (std::size_t i = 0; i < 24; ++i) {
     EXPECT_EQ(std::to_integer<int>(top.bytes()[i]), 10 * static_cast<int>(i / 8)) << i;
@@ -202,9 +194,7 @@ TEST(Dialects, JoinKeysOfOneArrayInTheOrderOfTheirNumbers) {
   const wire::NdArray joined =
       Joined(R"({"grip": {"key": "s", "first": 2}, "joints": {"key": "s", "first": 0}})");
   EXPECT_EQ(joined.shape, (Shape{1, 2, 3}));
-  std::vector<float> numbers(6);
-  std::memcpy(numbers.data(), joined.data.get(), joined.byte_size());
-  EXPECT_THAT(numbers, ElementsAre(3, 4, 1, 5, 6, 2));
+  EXPECT_THAT(wire::FloatsIn(joined), ElementsAre(3, 4, 1, 5, 6, 2));
 }
 
 TEST(Dialects, RefuseKeysThatLeaveNumbersOfAnArrayOut) {
@@ -220,19 +210,16 @@ TEST(Dialects, RefuseKeysThatLeaveNumbersOfAnArrayOut) {
 TEST(PolicyClients, SendTheKeyInGrootsMessages) {
   const ScriptedServer server(
       [](const wire::Map& message) -> std::optional<net::Outgoing> {
-        const wire::Value* const key = message.Find("api_token");
-        if (key == nullptr || *key->If<std::string>() != "secret") {
+        const auto* const key = message.Find<std::string>("api_token");
+        if (key == nullptr || *key != "secret") {
           return ScriptedServer::Packed({{"error", "Unauthorized"}});
         }
-        if (*message.Find("endpoint")->If<std::string>() == "ping") {
+        if (*message.Find<std::string>("endpoint") == "ping") {
           return ScriptedServer::Packed({{"status", "ok"}});
         }
-        net::Outgoing answer;
-        const std::vector<float> actions = {1, 2};
-        const wire::Map chunk = {
-            {"action", wire::CopyOf("<f4", {1, 2, 1}, std::as_bytes(std::span(actions)))}};
-        wire::Write(wire::List{chunk, wire::Map()}, wire::ArrayForm::kMsgpackNumpy, &answer.bytes);
-        return answer;
+        const wire::Map chunk = {{"action", wire::FloatArray({1, 2, 1}, {1, 2})}};
+        return net::Outgoing{
+            .bytes = wire::Write(wire::List{chunk, wire::Map()}, wire::ArrayForm::kMsgpackNumpy)};
       },
       {}, net::MakeZmqServer({}, ""));
   const auto ask = [&](const std::string& key) {
@@ -247,7 +234,7 @@ TEST(PolicyClients, SendTheKeyInGrootsMessages) {
 }
 
 TEST(PolicyClients, RefuseAHelloWithoutPayload) {
-  const ScriptedServer server([](const wire::Map&) { return std::nullopt; }, {{"type", "hello"}});
+  const ScriptedServer server(Nothing, {{"type", "hello"}});
   EXPECT_THAT(MessageOf(ErrorCode::kData,
                         [&] {
                           PolicyClient({.url = server.url()},
@@ -292,7 +279,7 @@ TEST(PolicyClients, AskAgainWhenTheServerIsOverloaded) {
 }
 
 TEST(PolicyClients, CountTimeouts) {
-  const ScriptedServer server([](const wire::Map&) { return std::nullopt; });
+  const ScriptedServer server(Nothing);
   const auto client = ClientOf(server, {.n_retries = 1});
   EXPECT_THAT(client->Ask(Questions(1))[0].fault, StartsWith("policy_timeout: ws://127.0.0.1:"));
   EXPECT_EQ(client->counts().n_timeouts, 2U);
@@ -302,9 +289,7 @@ TEST(PolicyClients, CountTimeouts) {
 TEST(PolicyClients, GiveUpOnceTheServerHasGone) {
   for (const bool is_stateful : {false, true}) {
     auto server = std::make_unique<ScriptedServer>(
-        [](const wire::Map&) {
-          return Chunk({1, 2}, {2, 1});
-        },
+        OneChunk,
         wire::Map{{"dp_bench", wire::Map{{"stateful", is_stateful}, {"micro_batch", 4}}}});
     const auto client = ClientOf(*server, {.n_retries = 0, .connect_time = 100ms});
     client->Ask(Questions(8));
@@ -317,8 +302,7 @@ TEST(PolicyClients, GiveUpOnceTheServerHasGone) {
 }
 
 TEST(PolicyClients, WaitForAServerThatStartsAgain) {
-  const auto answer = [](const wire::Map&) { return Chunk({1, 2}, {2, 1}); };
-  auto server = std::make_unique<ScriptedServer>(answer);
+  auto server = std::make_unique<ScriptedServer>(OneChunk);
   const std::string url = server->url();
   const auto client = ClientOf(*server);
   client->Ask(Questions(4));
@@ -327,7 +311,7 @@ TEST(PolicyClients, WaitForAServerThatStartsAgain) {
   const std::jthread restart([&] {
     std::this_thread::sleep_for(300ms);
     const int port = std::stoi(url.substr(url.rfind(':') + 1));
-    again = std::make_unique<ScriptedServer>(answer, wire::Map{},
+    again = std::make_unique<ScriptedServer>(OneChunk, wire::Map{},
                                              net::MakeWebSocketServer({.port = port}));
   });
   for (const Outcome& outcome : client->Ask(Questions(4))) EXPECT_EQ(outcome.fault, "");
@@ -357,11 +341,7 @@ TEST(PolicyClients, AskOthersAlthoughOneIsNotAnswered) {
 }
 
 TEST(PolicyClients, ContinueAnEpisodeWhereItBeganLast) {
-  const ScriptedServer server(
-      [](const wire::Map&) {
-        return Chunk({1, 2}, {2, 1});
-      },
-      {{"dp_bench", wire::Map{{"stateful", true}}}});
+  const ScriptedServer server(OneChunk, {{"dp_bench", wire::Map{{"stateful", true}}}});
   const auto client = ClientOf(server);
   std::vector<Question> question = Questions(1);
   client->Ask(question);
@@ -387,7 +367,7 @@ const wire::Map kStateful = {{"dp_bench", wire::Map{{"stateful", true}, {"micro_
 TEST(PolicyClients, DoNotRepeatAStepForAServerThatHasForgottenTheEpisode) {
   const ScriptedServer server(
       [](const wire::Map& message) -> std::optional<net::Outgoing> {
-        if (*message.Find("step")->If<std::int64_t>() > 0) return std::nullopt;
+        if (*message.Find<std::int64_t>("step") > 0) return std::nullopt;
         return Chunk({1, 2}, {2, 1});
       },
       kStateful);
@@ -403,7 +383,7 @@ TEST(PolicyClients, DoNotRepeatAStepForAServerThatHasForgottenTheEpisode) {
 }
 
 TEST(PolicyClients, AnswerNoStepOfASecondEpisodeWithTheSameSeedFromTheMemoryOfTheFirst) {
-  const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2}, {2, 1}); }, kStateful);
+  const ScriptedServer server(OneChunk, kStateful);
   const auto client = ClientOf(server);
   std::vector<Question> question = Questions(1);
   for (const std::uint64_t step : {0, 2, 4, 0, 4}) AskEach(client.get(), question, step);
@@ -431,24 +411,20 @@ TEST(PolicyClients, AskAgainAboutAStepThatAServerWithMemoryHadNoTimeFor) {
 }
 
 TEST(PolicyClients, AskAsManyAtOnceAsTheServerPlans) {
-  const ScriptedServer server(
-      [](const wire::Map&) {
-        return Chunk({1, 2}, {2, 1});
-      },
-      {{"dp_bench", wire::Map{{"micro_batch", 1}}}});
+  const ScriptedServer server(OneChunk, {{"dp_bench", wire::Map{{"micro_batch", 1}}}});
   ClientOf(server)->Ask(Questions(5));
   EXPECT_EQ(server.n_opened_, 1);
 }
 
 TEST(PolicyClients, LeaveEachEpisodeThatRunsItsConnection) {
-  const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2}, {2, 1}); }, kStateful);
+  const ScriptedServer server(OneChunk, kStateful);
   const auto client = ClientOf(server);
   for (std::uint64_t step = 0; step < 3; ++step) AskEach(client.get(), Questions(20), step);
   EXPECT_EQ(server.n_opened_, 20);
 }
 
 TEST(PolicyClients, UseTheConnectionsOfEpisodesThatHaveEndedAgain) {
-  const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2}, {2, 1}); }, kStateful);
+  const ScriptedServer server(OneChunk, kStateful);
   const auto client = ClientOf(server);
   std::vector<Question> question = Questions(1);
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
@@ -460,7 +436,7 @@ TEST(PolicyClients, UseTheConnectionsOfEpisodesThatHaveEndedAgain) {
 
 // As with long chunks.
 TEST(PolicyClients, UseThemAgainIfEpisodesAskTwice) {
-  const ScriptedServer server([](const wire::Map&) { return Chunk({1, 2}, {2, 1}); }, kStateful);
+  const ScriptedServer server(OneChunk, kStateful);
   const auto client = ClientOf(server);
   std::vector<Question> questions = Questions(8);
   for (std::uint64_t seed = 0; seed < 50 * questions.size(); seed += questions.size()) {
@@ -480,11 +456,10 @@ TEST(PolicyClients, RefuseObservationsNamedLikeWhatTheProtocolAdds) {
                                         .instruction = instruction}),
                  spec);
   };
-  const auto answer = [](const wire::Map&) { return std::nullopt; };
-  const ScriptedServer own(answer, {{"dp_bench", wire::Map{}}});
+  const ScriptedServer own(Nothing, {{"dp_bench", wire::Map{}}});
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { connect(own, ""); }),
               HasSubstr("two parts of a request are called 'step'"));
-  const ScriptedServer of_others(answer);
+  const ScriptedServer of_others(Nothing);
   connect(of_others, "push");
   spec.shape_meta.obs[0].name = "prompt";
   EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { connect(of_others, "push"); }),

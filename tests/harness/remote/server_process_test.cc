@@ -9,9 +9,9 @@
 #include <chrono>
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "harness/plugin/processes.h"
 #include "support/error_of.h"
 #include "support/scratch_folder.h"
 
@@ -31,27 +31,6 @@ std::string Server(const std::string& more, const std::string& before = "") {
   return ShellCommand(words);
 }
 
-// The number that a program writes to a file, once it is there.
-pid_t NumberIn(const std::filesystem::path& file) {
-  const auto until = Clock::now() + 10s;
-  pid_t number = 0;
-  while (!(std::ifstream(file) >> number) && Clock::now() < until) std::this_thread::sleep_for(5ms);
-  return number;
-}
-
-// Also if its new parent, the system's first process, has not collected its exit code yet.
-bool HasEnded(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");  // "123 (sleep) Z ..."
-  std::string number, name, state;
-  return !(file >> number >> name >> state) || state == "Z";
-}
-
-bool HasEndedSoon(pid_t process) {
-  const auto until = Clock::now() + 5s;
-  while (!HasEnded(process) && Clock::now() < until) std::this_thread::sleep_for(5ms);
-  return HasEnded(process);
-}
-
 TEST(ServerProcess, KnowsThePortThatTheProgramTells) {
   ServerProcess server({.command = Server("sleep 100")});
   EXPECT_EQ(server.Url(), "ws://127.0.0.1:8123");
@@ -68,10 +47,9 @@ TEST(ServerProcess, EndsTheProgramAndItsChildren) {
   {
     ServerProcess server({.command = Server("setsid sleep 100 & echo $! >" + file.string() +
                                             "; trap '' TERM; while true; do sleep 1; done")});
-    child = NumberIn(file);
-    ASSERT_GT(child, 0);
+    ASSERT_TRUE(Eventually([&] { return !!(std::ifstream(file) >> child); }));
   }
-  EXPECT_TRUE(HasEndedSoon(child));
+  EXPECT_TRUE(Eventually([&] { return plugin::HasEnded(child); }, 5s));
 }
 
 TEST(ServerProcess, LetsTheProgramTidyUp) {

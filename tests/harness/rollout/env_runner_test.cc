@@ -24,10 +24,9 @@ using testing::HasSubstr;
 using Windows = std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<float>>;
 
 FakePlanner::Hook RecordWindows(Windows* windows) {
-  return [windows](const control::ObsBatch& obs, std::size_t row, const control::PlanRow& name,
-                   std::span<float>) {
-    const std::span<const float> window = FakePlanner::Window(obs, "step", row);
-    (*windows)[{name.seed, name.env_step}] = {window.begin(), window.end()};
+  return [windows](const PlannedRow& row) {
+    const std::span<const float> window = row.window("step");
+    (*windows)[{row.name.seed, row.name.env_step}] = {window.begin(), window.end()};
   };
 }
 
@@ -61,11 +60,10 @@ TEST_F(RolloutTest, OutcomeDependsOnNeitherWorkersNorEnvsNorOrder) {
 
 TEST_F(RolloutTest, OutcomeDependsOnTheSeedAndOnTheActions) {
   const std::string hash = run::HashRecords(Run().records);
-  EXPECT_NE(hash, run::HashRecords(Run([](const control::ObsBatch&, std::size_t,
-                                          const control::PlanRow& name, std::span<float> chunk) {
-                                     if (name.seed == 100003 && name.env_step == 16)
-                                       chunk[5] += 1e-6F;
-                                   }).records));
+  const run::RunResult other = Run([](const PlannedRow& row) {
+    if (row.name.seed == 100003 && row.name.env_step == 16) row.chunk[5] += 1e-6F;
+  });
+  EXPECT_NE(hash, run::HashRecords(other.records));
   config_.test_start_seed += 1;
   EXPECT_NE(hash, run::HashRecords(Run().records));
 }
@@ -102,7 +100,7 @@ TEST_F(RolloutTest, ChosenEpisodesRunAloneWithTheSameOutcome) {
   EXPECT_EQ(run::HashRecords(some.records), run::HashRecords(wanted));
 
   const std::vector<int> absent = {8};
-  EXPECT_EQ(ErrorText(ErrorCode::kUsage, [&] { runner.Run(planner, absent); }),
+  EXPECT_EQ(MessageOf(ErrorCode::kUsage, [&] { runner.Run(planner, absent); }),
             "there is no episode 8; the seed list has 0 to 7");
 }
 
@@ -114,10 +112,10 @@ TEST_F(RolloutTest, FirstObservationIsWhatTheFirstPlanIsMadeFrom) {
   ASSERT_TRUE(first);
   EXPECT_EQ(first->row.seed, 100002U);
   EXPECT_EQ(first->row.env_step, 0U);
-  const auto window = FakePlanner::Window(first->obs, "step", 0);
+  const auto window = WindowOf(first->obs, "step", 0);
   EXPECT_EQ((windows[{100002, 0}]), std::vector<float>(window.begin(), window.end()));
 
-  EXPECT_EQ(ErrorText(ErrorCode::kUsage, [&] { runner.FirstObservation(8); }),
+  EXPECT_EQ(MessageOf(ErrorCode::kUsage, [&] { runner.FirstObservation(8); }),
             "there is no episode 8; the seed list has 0 to 7");
   world_.fault_of = [](std::uint64_t) { return Fault::kThrowInReset; };
   EXPECT_FALSE(MakeRunner().FirstObservation(4));
@@ -125,13 +123,12 @@ TEST_F(RolloutTest, FirstObservationIsWhatTheFirstPlanIsMadeFrom) {
 
 TEST_F(RolloutTest, ARunStopsIfItsPolicyHasGone) {
   EnvRunner runner = MakeRunner();
-  FakePlanner planner(
-      8, [](const control::ObsBatch&, std::size_t, const control::PlanRow& row, std::span<float>) {
-        if (row.env_step > 0) throw UnavailableError("the server has gone");
-      });
+  FakePlanner planner(8, [](const PlannedRow& row) {
+    if (row.name.env_step > 0) throw UnavailableError("the server has gone");
+  });
   std::atomic<int> n_ended = 0;
   const run::RunHooks hooks = {.on_episode = [&](const run::EpisodeRecord&) { ++n_ended; }};
-  EXPECT_EQ(ErrorText(ErrorCode::kUnavailable, [&] { runner.Run(planner, hooks); }),
+  EXPECT_EQ(MessageOf(ErrorCode::kUnavailable, [&] { runner.Run(planner, hooks); }),
             "the server has gone");
   EXPECT_EQ(n_ended, 0) << "an episode failed for that reason";
 }
@@ -195,12 +192,11 @@ TEST_F(RolloutTest, PlansOfTheBatchCheckAreNotRecorded) {
 
 TEST_F(RolloutTest, WindowsOfImagesKeepTheirBytes) {
   std::map<std::uint64_t, std::vector<std::uint8_t>> pixels;  // of seed 1, by env step
-  Run([&](const control::ObsBatch& obs, std::size_t row, const control::PlanRow& name,
-          std::span<float>) {
-    const Array& array = obs.find("pixels")->second;
+  Run([&](const PlannedRow& row) {
+    const Array& array = row.obs.find("pixels")->second;
     EXPECT_EQ(array.shape(), (Shape{4, 2, 2, 2, 3}));
-    const auto window = array.as<std::uint8_t>().subspan(row * 24, 24);
-    if (name.seed == 1) pixels[name.env_step] = {window.begin(), window.end()};
+    const auto window = array.as<std::uint8_t>().subspan(row.row * 24, 24);
+    if (row.name.seed == 1) pixels[row.name.env_step] = {window.begin(), window.end()};
   });
   ASSERT_EQ(pixels[8].size(), 24U);
   for (std::size_t i = 0; i < 24; ++i) EXPECT_EQ(pixels[8][i], (i < 12 ? 7 * 16 : 8 * 16 - 12) + i);
@@ -218,10 +214,8 @@ TEST_F(RolloutTest, ChunkIsExecutedFromItsFirstStep) {
   config_.n_test = 1;
   world_.max_steps = 3;
   world_.reward_sign = 0.0;
-  const run::RunResult result = Run(
-      [](const control::ObsBatch&, std::size_t, const control::PlanRow&, std::span<float> chunk) {
-        for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = static_cast<float>(i);
-      });
+  const run::RunResult result =
+      Run([](const PlannedRow& row) { std::iota(row.chunk.begin(), row.chunk.end(), 0.0F); });
   RandomStream random(100000, StreamId::kEnvStart);
   float x = random.Uniform();
   for (const float action : {0.0F, 2.0F, 4.0F}) x = 0.9F * x + 0.1F * action;
@@ -271,7 +265,7 @@ TEST_F(RolloutTest, AnEpisodeThatFailedHasScoreZeroWhateverTheScoreIs) {
 
 TEST_F(RolloutTest, AScoreThatTheEnvDoesNotHaveIsRefusedWithItsMetrics) {
   config_.score_metric = "sum";
-  EXPECT_THAT(ErrorText(ErrorCode::kConfig, [&] { MakeRunner(); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [&] { MakeRunner(); }),
               HasSubstr("expected a metric of the env (x_max, x_mean, x_last), found 'sum'"));
 }
 
@@ -279,10 +273,8 @@ TEST_F(RolloutTest, MetricsAreAggregatedAsTheSpecSays) {
   config_.n_train = 0;
   config_.n_test = 1;
   config_.max_steps = 3;
-  const run::EpisodeRecord record = Run([](const control::ObsBatch&, std::size_t,
-                                           const control::PlanRow&, std::span<float> chunk) {
-                                      std::ranges::fill(chunk, -10.0F);
-                                    }).records[0];
+  const auto fill = [](const PlannedRow& row) { std::ranges::fill(row.chunk, -10.0F); };
+  const run::EpisodeRecord record = Run(fill).records[0];
   RandomStream random(100000, StreamId::kEnvStart);
   std::vector<double> x = {random.Uniform()};
   for (int i = 0; i < 3; ++i) x.push_back(0.9F * static_cast<float>(x.back()) + 0.1F * -10.0F);
@@ -292,9 +284,7 @@ TEST_F(RolloutTest, MetricsAreAggregatedAsTheSpecSays) {
 TEST_F(RolloutTest, KeysThatNobodyAsksForDisturbNothing) {
   std::erase_if(meta_.obs, [](const KeySpec& key) { return key.name != "pos"; });
   std::size_t n_keys = 0;
-  const run::RunResult result =
-      Run([&](const control::ObsBatch& obs, std::size_t, const control::PlanRow&,
-              std::span<float>) { n_keys = obs.size(); });
+  const run::RunResult result = Run([&](const PlannedRow& row) { n_keys = row.obs.size(); });
   EXPECT_EQ(n_keys, 1U);
   EXPECT_EQ(run::Summarize(result.records, "test").n_failed, 0);
 }
@@ -303,7 +293,7 @@ TEST_F(RolloutTest, ShapeMetaThatDoesNotFitListsBothSides) {
   meta_.obs[1].shape = {3};
   meta_.obs.push_back({.name = "wrench", .shape = {6}});
   meta_.action.shape = {7};
-  const std::string text = ErrorText(ErrorCode::kShape, [&] { MakeRunner(); });
+  const std::string text = MessageOf(ErrorCode::kShape, [&] { MakeRunner(); });
   EXPECT_THAT(
       text,
       AllOf(HasSubstr("'pos' is low_dim float32"), HasSubstr("the env does not offer 'wrench'"),
@@ -337,9 +327,8 @@ TEST_F(RolloutTest, StopEndsTheRunBetweenTwoPlansAndTheRunnerCanRunAgain) {
   for (const int n_plans : {1, 2, 3}) {
     std::atomic<bool> stop = false;
     int n = 0;
-    FakePlanner planner(4, [&](const control::ObsBatch&, std::size_t row, const control::PlanRow&,
-                               std::span<float>) {
-      if (row == 0 && ++n == n_plans) stop = true;
+    FakePlanner planner(4, [&](const PlannedRow& row) {
+      if (row.row == 0 && ++n == n_plans) stop = true;
     });
     const run::RunResult result = runner.Run(planner, {.stop = &stop});
     EXPECT_TRUE(result.is_interrupted);

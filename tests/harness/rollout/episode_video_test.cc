@@ -65,10 +65,7 @@ class EpisodeVideoTest : public RolloutTest {
   }
 
   run::RunResult Video(MarksKind marks = MarksKind::kRight) {
-    const auto make = [&] { return std::make_unique<MarkedEnv>(world_, marks); };
-    EnvRunner runner(config_, make, meta_, horizons_, scratch_.path());
-    FakePlanner planner(4);
-    return runner.Run(planner);
+    return RunIn([&] { return std::make_unique<MarkedEnv>(world_, marks); });
   }
 
   std::filesystem::path NotesFile() const {
@@ -174,11 +171,9 @@ TEST_F(EpisodeVideoTest, MarksOutsideOfTheImageAreHidden) {
 }
 
 TEST_F(EpisodeVideoTest, AnEpisodeWithoutAPlanHasOneFrame) {
-  EnvRunner runner(
-      config_, [&] { return std::make_unique<MarkedEnv>(world_, MarksKind::kRight); }, meta_,
-      horizons_, scratch_.path());
-  FakePlanner planner(4, [](const control::ObsBatch&, std::size_t, const control::PlanRow&,
-                            std::span<float> chunk) { chunk[0] = std::nanf(""); });
+  EnvRunner runner =
+      MakeRunner([&] { return std::make_unique<MarkedEnv>(world_, MarksKind::kRight); });
+  FakePlanner planner(4, [](const PlannedRow& row) { row.chunk[0] = std::nanf(""); });
   EXPECT_TRUE(runner.Run(planner).records[0].failure_reason.has_value());
   EXPECT_EQ(Frames().size(), 1U);
   EXPECT_TRUE(Notes().plan_step.empty());

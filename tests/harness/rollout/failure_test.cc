@@ -98,15 +98,10 @@ TEST_F(FailureTest, FactoryThatFailsLaterFailsEpisodes) {
   int n_calls = 0;
   config_.n_envs = 2;
   config_.n_workers = 1;
-  EnvRunner runner(
-      config_,
-      [&]() -> std::unique_ptr<Env> {
-        if (++n_calls == 2) throw std::runtime_error("no memory left");
-        return std::make_unique<FakeEnv>(world_);
-      },
-      meta_, horizons_, scratch_.path());
-  FakePlanner planner(4);
-  const run::RunResult result = runner.Run(planner);
+  const run::RunResult result = RunIn([&]() -> std::unique_ptr<Env> {
+    if (++n_calls == 2) throw std::runtime_error("no memory left");
+    return std::make_unique<FakeEnv>(world_);
+  });
   EXPECT_FALSE(result.records[0].failure_reason.has_value());
   EXPECT_EQ(result.records[1].failure_reason, "reset: no memory left");
   EXPECT_FALSE(result.records[2].failure_reason.has_value());
@@ -115,9 +110,8 @@ TEST_F(FailureTest, FactoryThatFailsLaterFailsEpisodes) {
 
 TEST_F(FailureTest, NonFiniteActionFailsItsEpisodeOnly) {
   const run::RunResult good = Run();
-  const run::RunResult bad = Run([](const control::ObsBatch&, std::size_t,
-                                    const control::PlanRow& name, std::span<float> chunk) {
-    if (name.seed == kBadSeed && name.env_step == 16) chunk[5] = std::nanf("");
+  const run::RunResult bad = Run([](const PlannedRow& row) {
+    if (row.name.seed == kBadSeed && row.name.env_step == 16) row.chunk[5] = std::nanf("");
   });
   EXPECT_EQ(OnlyFailure(good, bad),
             "plan at step 16: non-finite action: dimension 1 of chunk step 2 is nan");
@@ -126,53 +120,43 @@ TEST_F(FailureTest, NonFiniteActionFailsItsEpisodeOnly) {
 
 TEST_F(FailureTest, ThrowingPlannerFailsTheEpisodeThatMadeItThrow) {
   const run::RunResult good = Run();
-  const run::RunResult bad = Run(
-      [](const control::ObsBatch&, std::size_t, const control::PlanRow& name, std::span<float>) {
-        if (name.seed == kBadSeed && name.env_step == 8) throw std::runtime_error("no plan");
-      });
+  const run::RunResult bad = Run([](const PlannedRow& row) {
+    if (row.name.seed == kBadSeed && row.name.env_step == 8) throw std::runtime_error("no plan");
+  });
   EXPECT_EQ(OnlyFailure(good, bad), "plan at step 8: no plan");
 }
 
 TEST_F(FailureTest, PlannerThatAlwaysThrowsFailsEveryEpisode) {
-  const run::RunResult result = Run([](const control::ObsBatch&, std::size_t,
-                                       const control::PlanRow&, std::span<float>) { throw 1; });
+  const run::RunResult result = Run([](const PlannedRow&) { throw 1; });
   EXPECT_EQ(run::Summarize(result.records, "test").n_failed, 6);
   EXPECT_EQ(run::Summarize(result.records, "train").n_failed, 2);
 }
 
 TEST_F(FailureTest, PlannerWhoseRowsDependOnCompanionsIsCaught) {
-  const auto mix = [](const control::ObsBatch& obs, std::size_t, const control::PlanRow&,
-                      std::span<float> chunk) {
+  const auto mix = [](const PlannedRow& row) {
     float sum = 0.0F;
-    for (const float value : obs.find("pos")->second.as<float>()) sum += value;
-    chunk[0] += 1e-3F * sum;
+    for (const float value : row.obs.find("pos")->second.as<float>()) sum += value;
+    row.chunk[0] += 1e-3F * sum;
   };
-  EXPECT_THAT(ErrorText(ErrorCode::kNumeric, [&] { Run(mix); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kNumeric, [&] { Run(mix); }),
               StartsWith("the policy is not batch-invariant: the actions of row "));
   config_.check_batch_invariance = false;
   EXPECT_EQ(run::Summarize(Run(mix).records, "test").n_failed, 0);
 }
 
 TEST_F(FailureTest, PlannerWhoseRowsDependOnTheirPlaceIsCaught) {
-  EXPECT_THAT(
-      ErrorText(ErrorCode::kNumeric,
-                [&] {
-                  Run([](const control::ObsBatch&, std::size_t row, const control::PlanRow&,
-                         std::span<float> chunk) { chunk[0] += 1e-6F * static_cast<float>(row); });
-                }),
-      HasSubstr("changed when the batch was planned in another order"));
+  const auto place = [](const PlannedRow& row) {
+    row.chunk[0] += 1e-6F * static_cast<float>(row.row);
+  };
+  EXPECT_THAT(MessageOf(ErrorCode::kNumeric, [&] { Run(place); }),
+              HasSubstr("changed when the batch was planned in another order"));
 }
 
 TEST_F(FailureTest, PlannerThatCountsItsCallsIsCaughtWithABatchOfOne) {
   int n_calls = 0;
-  EXPECT_THAT(
-      ErrorText(ErrorCode::kNumeric,
-                [&] {
-                  Run([&](const control::ObsBatch&, std::size_t, const control::PlanRow&,
-                          std::span<float> chunk) { chunk[0] += static_cast<float>(++n_calls); },
-                      /*batch_size=*/1);
-                }),
-      HasSubstr("not batch-invariant"));
+  const auto count = [&](const PlannedRow& row) { row.chunk[0] += static_cast<float>(++n_calls); };
+  EXPECT_THAT(MessageOf(ErrorCode::kNumeric, [&] { Run(count, /*batch_size=*/1); }),
+              HasSubstr("not batch-invariant"));
 }
 
 TEST_F(FailureTest, RunnerIsUsableAfterARunThatThrew) {

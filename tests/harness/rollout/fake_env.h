@@ -134,11 +134,45 @@ class FakeEnv : public Env {
   std::vector<double> metrics_;
 };
 
+/// Keeps the first `n_kept` numbers of every action that it executes, one action after the other.
+class RecordingEnv final : public FakeEnv {
+ public:
+  RecordingEnv(FakeWorld& world, std::vector<float>* executed, std::size_t n_kept)
+      : FakeEnv(world), executed_(executed), n_kept_(n_kept) {}
+
+  StepResult DoStep(std::span<const float> action) override {
+    const std::span<const float> kept = action.first(n_kept_);
+    executed_->insert(executed_->end(), kept.begin(), kept.end());
+    return FakeEnv::DoStep(action);
+  }
+
+ private:
+  std::vector<float>* executed_;
+  std::size_t n_kept_;
+};
+
+/// The window of a low_dim key of one row, flat.
+inline std::span<const float> WindowOf(const control::ObsBatch& obs, const std::string& key,
+                                       std::size_t row) {
+  const Array& array = obs.find(key)->second;
+  const std::size_t size = array.as<float>().size() / static_cast<std::size_t>(array.shape()[0]);
+  return array.as<float>().subspan(row * size, size);
+}
+
+/// A row of a plan.
+struct PlannedRow {
+  const control::ObsBatch& obs;
+  std::size_t row;
+  const control::PlanRow& name;
+  std::span<float> chunk;
+
+  std::span<const float> window(const std::string& key) const { return WindowOf(obs, key, row); }
+};
+
 /// Actions computed from the window and from noise. Hooks change a row's chunk, or throw.
 class FakePlanner : public control::ChunkPlanner {
  public:
-  using Hook = std::function<void(const control::ObsBatch& obs, std::size_t row,
-                                  const control::PlanRow& name, std::span<float> chunk)>;
+  using Hook = std::function<void(const PlannedRow& row)>;
 
   explicit FakePlanner(int batch_size, Hook hook = {})
       : batch_size_(batch_size), hook_(std::move(hook)) {}
@@ -153,18 +187,10 @@ class FakePlanner : public control::ChunkPlanner {
       const control::PlanRow& name = rows[row < rows.size() ? row : 0];
       const std::span<float> chunk = actions.subspan(row * chunk_size, chunk_size);
       RandomStream random(name.seed, StreamId::kPolicyNoise, name.env_step);
-      const float feature = Window(obs, "pos", row).back();
+      const float feature = WindowOf(obs, "pos", row).back();
       for (float& value : chunk) value = 0.3F * random.Normal() + feature;
-      if (hook_ && row < rows.size()) hook_(obs, row, name, chunk);
+      if (hook_ && row < rows.size()) hook_({obs, row, name, chunk});
     }
-  }
-
-  /// The window of a low_dim key of one row, flat.
-  static std::span<const float> Window(const control::ObsBatch& obs, const std::string& key,
-                                       std::size_t row) {
-    const Array& array = obs.find(key)->second;
-    const std::size_t size = array.as<float>().size() / static_cast<std::size_t>(array.shape()[0]);
-    return array.as<float>().subspan(row * size, size);
   }
 
  private:

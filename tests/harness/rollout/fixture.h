@@ -9,6 +9,7 @@
 
 #include "harness/rollout/fake_env.h"
 #include "rollout/env_runner.h"
+#include "support/error_of.h"
 #include "support/scratch_folder.h"
 
 namespace dp_bench::rollout {
@@ -25,9 +26,10 @@ class RolloutTest : public testing::Test {
   }
 
   EnvRunner MakeRunner() {
-    return EnvRunner(
-        config_, [this] { return std::make_unique<FakeEnv>(world_); }, meta_, horizons_,
-        scratch_.path());
+    return MakeRunner([this] { return std::make_unique<FakeEnv>(world_); });
+  }
+  EnvRunner MakeRunner(EnvFactory make_env) {
+    return EnvRunner(config_, std::move(make_env), meta_, horizons_, scratch_.path());
   }
 
   run::RunResult Run(FakePlanner::Hook hook = {}, int batch_size = 4) {
@@ -36,16 +38,9 @@ class RolloutTest : public testing::Test {
     return runner.Run(planner);
   }
 
-  template <class Body>
-  static std::string ErrorText(ErrorCode code, const Body& body) {
-    try {
-      body();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code);
-      return error.what();
-    }
-    ADD_FAILURE() << "no error";
-    return "";
+  run::RunResult RunIn(EnvFactory make_env) {
+    FakePlanner planner(4);
+    return MakeRunner(std::move(make_env)).Run(planner);
   }
 
   const ScratchFolder scratch_;

@@ -12,28 +12,20 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Records the first number of every action that it receives.
-class RecordingEnv final : public FakeEnv {
- public:
-  RecordingEnv(FakeWorld& world, std::vector<float>* executed)
-      : FakeEnv(world), executed_(executed) {}
-  StepResult DoStep(std::span<const float> action) override {
-    executed_->push_back(action[0]);
-    return FakeEnv::DoStep(action);
-  }
-
- private:
-  std::vector<float>* executed_;
-};
-
 class PerturbedEnvTest : public RolloutTest {
  protected:
+  // An env that keeps the first number of every action that it receives.
+  std::unique_ptr<Env> MakePerturbed(std::vector<float>* executed,
+                                     const ActionPerturbation& perturbation) {
+    return PerturbActions(std::make_unique<RecordingEnv>(world_, executed, /*n_kept=*/1),
+                          perturbation);
+  }
+
   // The actions that the env receives in an episode whose n-th action is n / 10.
   std::vector<float> Executed(const ActionPerturbation& perturbation, int n_steps,
                               std::uint64_t seed = 1) {
     std::vector<float> executed;
-    const auto env =
-        PerturbActions(std::make_unique<RecordingEnv>(world_, &executed), perturbation);
+    const auto env = MakePerturbed(&executed, perturbation);
     env->Reset(seed);
     for (int i = 1; i <= n_steps; ++i) {
       env->Step(std::vector<float>{0.1F * static_cast<float>(i), 0.0F});
@@ -47,9 +39,7 @@ class PerturbedEnvTest : public RolloutTest {
       if (!perturbation) return env;
       return PerturbActions(std::move(env), *perturbation);
     };
-    EnvRunner runner(config_, make, meta_, horizons_, scratch_.path());
-    FakePlanner planner(4);
-    return runner.Run(planner).records;
+    return RunIn(make).records;
   }
 };
 
@@ -61,7 +51,7 @@ TEST_F(PerturbedEnvTest, DelayHoldsTheFirstActionUntilTheOthersArrive) {
 
 TEST_F(PerturbedEnvTest, ResetForgetsActionsThatAreOnTheirWay) {
   std::vector<float> executed;
-  const auto env = PerturbActions(std::make_unique<RecordingEnv>(world_, &executed), {.delay = 2});
+  const auto env = MakePerturbed(&executed, {.delay = 2});
   env->Reset(1);
   for (const float x : {0.1F, 0.2F, 0.3F}) env->Step(std::vector<float>{x, x});
   env->Reset(2);
@@ -115,7 +105,7 @@ TEST_F(PerturbedEnvTest, OutcomeDependsOnNeitherWorkersNorEnvs) {
 
 TEST_F(PerturbedEnvTest, AnInvalidActionIsTheEnvsToRefuse) {
   std::vector<float> executed;
-  const auto env = PerturbActions(std::make_unique<RecordingEnv>(world_, &executed), {.delay = 2});
+  const auto env = MakePerturbed(&executed, {.delay = 2});
   env->Reset(1);
   env->Step(std::vector<float>{0.1F, 0.1F});
   EXPECT_THROW(env->Step(std::vector<float>{NAN, 0.1F}), Error) << "at once, not two steps later";
@@ -134,7 +124,7 @@ TEST_F(PerturbedEnvTest, ConfigWithoutTheSectionGetsNoKeys) {
   EXPECT_EQ(read->delay, 3);
   EXPECT_EQ(read->noise, 0.1);
   EXPECT_THAT(
-      ErrorText(ErrorCode::kConfig,
+      MessageOf(ErrorCode::kConfig,
                 [] {
                   ActionPerturbation::FromConfig(Config::FromJson(R"({"perturb": {"delay": -1}})"));
                 }),

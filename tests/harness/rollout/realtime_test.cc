@@ -57,28 +57,13 @@ TEST_F(RealtimeTest, PlansFromWhatWasSeenWhenTheyWereAskedFor) {
   config_.realtime = 1.0;
   config_.realtime_latency_ms = 700.0;
   config_.check_batch_invariance = false;
-  Run([&](const control::ObsBatch& obs, std::size_t row, const control::PlanRow& name,
-          std::span<float>) {
-    EXPECT_EQ(FakePlanner::Window(obs, "step", row).back(), static_cast<float>(name.env_step));
-    last_seen.push_back(static_cast<float>(name.env_step));
+  Run([&](const PlannedRow& row) {
+    EXPECT_EQ(row.window("step").back(), static_cast<float>(row.name.env_step));
+    last_seen.push_back(static_cast<float>(row.name.env_step));
   });
   // 8 - 7 fresh actions of the first chunk, then all are stale
   EXPECT_EQ(last_seen, (std::vector<float>{0, 1, 8, 15, 22, 29}));
 }
-
-// Keeps the first number of each action that it executes.
-class KeepingEnv : public FakeEnv {
- public:
-  KeepingEnv(FakeWorld& world, std::vector<float>* actions) : FakeEnv(world), actions_(actions) {}
-
-  StepResult DoStep(std::span<const float> action) override {
-    actions_->push_back(action[0]);
-    return FakeEnv::DoStep(action);
-  }
-
- private:
-  std::vector<float>* actions_;
-};
 
 // Of state_roll_forward: a plan that is earlier or later than expected too.
 TEST_F(RealtimeTest, APlanForALaterTimeIsExecutedAtThatTime) {
@@ -95,18 +80,17 @@ TEST_F(RealtimeTest, APlanForALaterTimeIsExecutedAtThatTime) {
   latency.tail_share = 0.4;
   latency.tail_factor = 3.0;
   std::vector<float> executed;
-  EnvRunner runner(
-      config_, [&] { return std::make_unique<KeepingEnv>(world_, &executed); }, meta_, horizons_,
-      scratch_.path());
-  FakePlanner planner(/*batch_size=*/1, [](const control::ObsBatch&, std::size_t,
-                                           const control::PlanRow& plan, std::span<float> chunk) {
+  FakePlanner planner(/*batch_size=*/1, [](const PlannedRow& row) {
+    const control::PlanRow& plan = row.name;
     const auto passed = plan.env_step == 0 ? 0 : static_cast<std::size_t>(plan.delay);
-    for (std::size_t i = 0; i < chunk.size(); ++i) {
+    for (std::size_t i = 0; i < row.chunk.size(); ++i) {
       const std::size_t step = plan.env_step + passed + i / 2;  // the step it is meant for
-      chunk[i] = static_cast<float>(step);
+      row.chunk[i] = static_cast<float>(step);
     }
   });
-  runner.Run(planner);
+  MakeRunner([&] {
+    return std::make_unique<RecordingEnv>(world_, &executed, /*n_kept=*/1);
+  }).Run(planner);
   ASSERT_EQ(executed.size(), 6U * 30U);
   for (std::size_t i = 0; i < executed.size(); ++i) {
     ASSERT_EQ(executed[i], static_cast<float>(i % 30)) << "episode " << i / 30;
@@ -115,14 +99,14 @@ TEST_F(RealtimeTest, APlanForALaterTimeIsExecutedAtThatTime) {
 
 TEST_F(RealtimeTest, WantsALatency) {
   config_.realtime = 1.0;
-  EXPECT_THAT(ErrorText(ErrorCode::kConfig, [this] { MakeRunner(); }),
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [this] { MakeRunner(); }),
               HasSubstr("env_runner.realtime_latency_ms"));
 }
 
 TEST_F(RealtimeTest, AFileOfLatenciesIsForEval) {
   config_.chunking.latency.distribution = control::LatencyDistribution::kMeasured;
   config_.chunking.latency.file = "latency.json";
-  EXPECT_THAT(ErrorText(ErrorCode::kConfig, [this] { MakeRunner(); }), HasSubstr("samples_ms"));
+  EXPECT_THAT(MessageOf(ErrorCode::kConfig, [this] { MakeRunner(); }), HasSubstr("samples_ms"));
 }
 
 TEST(RealtimeConfig, IsASwitchOrAFactor) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "harness/rollout/fixture.h"
-#include "support/error_of.h"
 
 namespace dp_bench::rollout {
 namespace {
@@ -23,31 +22,22 @@ class TaskEnvTest : public RolloutTest {
   std::unique_ptr<Env> Make() {
     return WithTaskKey(std::make_unique<FakeEnv>(world_), TaskKeySpec(), kVector);
   }
-
-  std::vector<run::EpisodeRecord> Records(const rollout::EnvFactory& make) {
-    EnvRunner runner(config_, make, meta_, horizons_, scratch_.path());
-    FakePlanner planner(4);
-    return runner.Run(planner).records;
-  }
 };
 
 TEST_F(TaskEnvTest, ObservesTheVectorInEveryStepOfEveryEpisode) {
   meta_.obs.push_back(TaskKeySpec());
   int n_plans = 0;
-  EnvRunner runner(
-      config_, [this] { return Make(); }, meta_, horizons_, scratch_.path());
-  FakePlanner planner(4, [&](const control::ObsBatch& obs, std::size_t row, const control::PlanRow&,
-                             std::span<float>) {
-    EXPECT_THAT(FakePlanner::Window(obs, "task", row), ElementsAre(0.5F, -2.0F, 0.5F, -2.0F));
+  FakePlanner planner(4, [&](const PlannedRow& row) {
+    EXPECT_THAT(row.window("task"), ElementsAre(0.5F, -2.0F, 0.5F, -2.0F));
     ++n_plans;
   });
-  runner.Run(planner);
+  MakeRunner([this] { return Make(); }).Run(planner);
   EXPECT_GT(n_plans, 0);
 }
 
 TEST_F(TaskEnvTest, EpisodesOfAPolicyWithoutTheKeyAreThoseOfTheEnv) {
-  const auto with = Records([this] { return Make(); });
-  const auto without = Records([this] { return std::make_unique<FakeEnv>(world_); });
+  const auto with = RunIn([this] { return Make(); }).records;
+  const auto without = Run().records;
   ASSERT_EQ(with.size(), without.size());
   for (std::size_t i = 0; i < with.size(); ++i) EXPECT_EQ(with[i].score, without[i].score);
 }

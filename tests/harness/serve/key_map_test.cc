@@ -11,6 +11,7 @@
 #include "serve/observations.h"
 #include "serve/protocol.h"
 #include "support/error_of.h"
+#include "support/wire_values.h"
 
 namespace dp_bench::serve {
 namespace {
@@ -38,12 +39,11 @@ ClientRequest ReadBy(const std::string& protocol, const wire::Message& message) 
 }
 
 wire::NdArray Floats(const std::vector<float>& numbers) {
-  return wire::CopyOf("<f4", {static_cast<std::int64_t>(numbers.size())},
-                      std::as_bytes(std::span(numbers)));
+  return wire::FloatArray({static_cast<std::int64_t>(numbers.size())}, numbers);
 }
 
 wire::NdArray Bytes(Shape shape, const std::vector<std::uint8_t>& numbers) {
-  return wire::CopyOf("|u1", std::move(shape), std::as_bytes(std::span(numbers)));
+  return wire::ArrayOf("|u1", std::move(shape), numbers);
 }
 
 std::vector<float> FloatsAt(const Observations& observations, std::size_t key) {
@@ -155,9 +155,8 @@ TEST(Protocols, GrootNamesTheArraysThatItReads) {
                Metadata({.spec = kNamed}, keys, *speaks), &request);
   const wire::Message said = wire::Read(std::make_shared<const std::string>(request.said.bytes));
   const auto names = [&](const std::string& modality) {
-    const auto& config = *said.value.If<wire::Map>()->Find(modality)->If<wire::Map>();
-    const auto& list =
-        *config.Find("as_json")->If<wire::Map>()->Find("modality_keys")->If<wire::List>();
+    const auto& config = *said.value.If<wire::Map>()->Find<wire::Map>(modality);
+    const auto& list = *config.Find<wire::Map>("as_json")->Find<wire::List>("modality_keys");
     std::vector<std::string> texts;
     for (const wire::Value& name : list) texts.push_back(*name.If<std::string>());
     return texts;
@@ -176,12 +175,12 @@ TEST(Protocols, SayWhichRequestTheyRefuse) {
     return *wire::Read(std::make_shared<const std::string>(sent.bytes)).value.If<wire::Map>();
   };
   const wire::Map starvla = refusal("starvla", {{"type", "dance"}, {"request_id", "b"}});
-  EXPECT_EQ(*starvla.Find("request_id")->If<std::string>(), "b");
+  EXPECT_EQ(*starvla.Find<std::string>("request_id"), "b");
   const wire::Map bad_task = {{"task", wire::Map{{"seed", -1.0}}}};
   const wire::Map vla_eval = refusal(
       "vla_eval", {{"type", "episode_start"}, {"payload", bad_task}, {"seq", std::int64_t{7}}});
-  EXPECT_EQ(*vla_eval.Find("seq")->If<std::int64_t>(), 7);
-  EXPECT_EQ(*vla_eval.Find("payload")->If<wire::Map>()->Find("error")->If<std::string>(),
+  EXPECT_EQ(*vla_eval.Find<std::int64_t>("seq"), 7);
+  EXPECT_EQ(*vla_eval.Find<wire::Map>("payload")->Find<std::string>("error"),
             "episode_start_failed: bad_request: why");
 }
 
@@ -217,11 +216,9 @@ TEST(KeyMap, NamesOnlyTheFirstOfManyLongPaths) {
 }
 
 TEST(KeyMap, RefusesKeysWithDifferentSteps) {
-  const std::vector<float> four(4);
-  const wire::Map message = {
-      {"cam", Bytes({2, 1, 2, 3}, std::vector<std::uint8_t>(12))},
-      {"grip", Floats({1})},
-      {"joints", wire::CopyOf("<f4", {2, 2}, std::as_bytes(std::span(four)))}};
+  const wire::Map message = {{"cam", Bytes({2, 1, 2, 3}, std::vector<std::uint8_t>(12))},
+                             {"grip", Floats({1})},
+                             {"joints", wire::FloatArray({2, 2}, std::vector<float>(4))}};
   EXPECT_THAT(MessageOf(ErrorCode::kShape, [&] { Observations(FromText("{}"), message); }),
               HasSubstr("'grip' has 1 rows of 1 steps, but another key has 1 of 2"));
 }

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
-#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <random>
@@ -14,6 +13,7 @@
 #include "net/client.h"
 #include "support/http_get.h"
 #include "support/scratch_folder.h"
+#include "support/wire_values.h"
 
 namespace dp_bench::serve {
 namespace {
@@ -90,14 +90,10 @@ class SumPlanner final : public control::ChunkPlanner {
   std::vector<std::size_t> n_rows_;
 };
 
-wire::NdArray Pos(float first) {
-  const float numbers[] = {first, 0.0F};
-  return wire::CopyOf("<f4", {2}, std::as_bytes(std::span(numbers)));
-}
+wire::NdArray Pos(float first) { return wire::FloatArray({2}, {first, 0.0F}); }
 
 wire::NdArray Image(std::uint8_t value) {
-  const std::vector<std::uint8_t> pixels(24, value);
-  return wire::CopyOf("|u1", {2, 4, 3}, std::as_bytes(std::span(pixels)));
+  return wire::ArrayOf("|u1", {2, 4, 3}, std::vector<std::uint8_t>(24, value));
 }
 
 wire::Map Obs(float pos, std::uint8_t pixel = 0) {
@@ -124,11 +120,7 @@ class OpenPiClient {
     return Receive();
   }
 
-  void Send(const wire::Map& message) {
-    std::string bytes;
-    wire::Write(message, wire::ArrayForm::kOpenPi, &bytes);
-    SendBytes(std::move(bytes));
-  }
+  void Send(const wire::Map& message) { SendBytes(wire::Write(message, wire::ArrayForm::kOpenPi)); }
 
   void SendBytes(std::string bytes) { connection_->Send(std::move(bytes), Clock::now() + 10s); }
 
@@ -140,8 +132,8 @@ class OpenPiClient {
 
   std::string Error(const wire::Map& message) {
     const wire::Map answer = Ask(message);
-    const wire::Value* const text = answer.Find("error");
-    return text == nullptr ? "" : *text->If<std::string>();
+    const auto* const text = answer.Find<std::string>("error");
+    return text == nullptr ? "" : *text;
   }
 
   const wire::Map& metadata() const { return metadata_; }
@@ -151,21 +143,14 @@ class OpenPiClient {
   wire::Map metadata_;
 };
 
-std::vector<float> Numbers(const wire::NdArray& array) {
-  std::vector<float> numbers(array.byte_size() / sizeof(float));
-  std::memcpy(numbers.data(), array.data.get(), array.byte_size());
-  return numbers;
-}
-
 std::vector<float> Actions(const wire::Map& answer) {
-  const wire::Value* const value = answer.Find("actions");
-  if (value == nullptr) {
+  const auto* const array = answer.Find<wire::NdArray>("actions");
+  if (array == nullptr) {
     ADD_FAILURE() << "no actions";
     return {};
   }
-  const auto& array = *value->If<wire::NdArray>();
-  EXPECT_EQ(array.shape, (Shape{3, 2}));
-  return Numbers(array);
+  EXPECT_EQ(array->shape, (Shape{3, 2}));
+  return wire::FloatsIn(*array);
 }
 
 class PolicyServerTest : public testing::Test {
@@ -198,12 +183,12 @@ class PolicyServerTest : public testing::Test {
 TEST_F(PolicyServerTest, TellsWhatItIs) {
   Start();
   const auto client = Client();
-  const auto& own = *client.metadata().Find("dp_bench")->If<wire::Map>();
-  EXPECT_EQ(*own.Find("policy")->If<std::string>(), "sum");
-  EXPECT_EQ(*own.Find("checkpoint_sha256")->If<std::string>(), "abc");
-  EXPECT_EQ(*own.Find("deterministic")->If<bool>(), true);
-  EXPECT_EQ(*own.Find("n_obs_steps")->If<std::int64_t>(), 2);
-  EXPECT_EQ(*client.metadata().Find("action_horizon")->If<std::int64_t>(), 3);
+  const auto& own = *client.metadata().Find<wire::Map>("dp_bench");
+  EXPECT_EQ(*own.Find<std::string>("policy"), "sum");
+  EXPECT_EQ(*own.Find<std::string>("checkpoint_sha256"), "abc");
+  EXPECT_EQ(*own.Find<bool>("deterministic"), true);
+  EXPECT_EQ(*own.Find<std::int64_t>("n_obs_steps"), 2);
+  EXPECT_EQ(*client.metadata().Find<std::int64_t>("action_horizon"), 3);
   EXPECT_EQ(own.Find("temporal_ensemble_coeff"), nullptr);
 }
 
@@ -212,9 +197,9 @@ TEST(Metadata, TellTheEnsembleThatIsLeftToClients) {
   info.spec.horizons.temporal_ensemble_coeff = 0.01;
   const auto coeff_of = [&](const Protocol& protocol) -> std::optional<double> {
     const wire::Map metadata = Metadata(info, protocol.DefaultKeys(kSpec), protocol);
-    const wire::Value* const coeff =
-        metadata.Find("dp_bench")->If<wire::Map>()->Find("temporal_ensemble_coeff");
-    return coeff == nullptr ? std::nullopt : std::optional(*coeff->If<double>());
+    const double* const coeff =
+        metadata.Find<wire::Map>("dp_bench")->Find<double>("temporal_ensemble_coeff");
+    return coeff == nullptr ? std::nullopt : std::optional(*coeff);
   };
   EXPECT_EQ(coeff_of(*MakeOpenPi()), 0.01);
   EXPECT_EQ(coeff_of(*MakeStarVla()), 0.01);
@@ -249,24 +234,19 @@ TEST_F(PolicyServerTest, TakesWholeWindows) {
   Start();
   auto client = Client();
   client.Ask(Obs(9));
-  const float pos[] = {1.0F, 0.0F, 2.0F, 0.0F};
   const std::vector<std::uint8_t> pixels(48, 1);
-  const wire::Map window = {
-      {"pos", wire::CopyOf("<f4", {2, 2}, std::as_bytes(std::span(pos)))},
-      {"image", wire::CopyOf("|u1", {2, 2, 4, 3}, std::as_bytes(std::span(pixels)))},
-      {"seed", std::int64_t{0}},
-      {"step", std::int64_t{0}}};
+  const wire::Map window = {{"pos", wire::FloatArray({2, 2}, {1.0F, 0.0F, 2.0F, 0.0F})},
+                            {"image", wire::ArrayOf("|u1", {2, 2, 4, 3}, pixels)},
+                            {"seed", std::int64_t{0}},
+                            {"step", std::int64_t{0}}};
   EXPECT_THAT(Actions(client.Ask(window)), ElementsAre(12, 24, 12, 25, 12, 26));
 }
 
 TEST_F(PolicyServerTest, ConvertsDoubles) {
   Start();
   auto client = Client();
-  const double pos[] = {1.5, 0.0};
-  EXPECT_EQ(
-      Actions(client.Ask({{"image", Image(0)},
-                          {"pos", wire::CopyOf("<f8", {2}, std::as_bytes(std::span(pos)))}}))[0],
-      16.5F);
+  const wire::NdArray pos = wire::ArrayOf<double>("<f8", {2}, {1.5, 0.0});
+  EXPECT_EQ(Actions(client.Ask({{"image", Image(0)}, {"pos", pos}}))[0], 16.5F);
 }
 
 TEST_F(PolicyServerTest, KeepsSessionsApart) {
@@ -285,7 +265,7 @@ TEST_F(PolicyServerTest, AnswersBatches) {
   Start();
   auto client = Client();
   const wire::Map answer = client.Ask({{"batch", wire::List{Obs(1), Obs(2)}}});
-  const auto& list = *answer.Find("batch")->If<wire::List>();
+  const auto& list = *answer.Find<wire::List>("batch");
   ASSERT_EQ(list.size(), 2U);
   EXPECT_EQ(Actions(*list[0].If<wire::Map>())[0], 11);
   EXPECT_EQ(Actions(*list[1].If<wire::Map>())[0], 22);
@@ -296,7 +276,7 @@ TEST_F(PolicyServerTest, ResetsTheRowsOfASessionAndNoOther) {
   auto client = Client();
   const auto first = [&](float pos) {
     const wire::Map answer = client.Ask({{"batch", wire::List{Obs(pos)}}});
-    return Actions(*(*answer.Find("batch")->If<wire::List>())[0].If<wire::Map>())[0];
+    return Actions(*(*answer.Find<wire::List>("batch"))[0].If<wire::Map>())[0];
   };
   client.Ask({{"endpoint", "reset"}, {"seed", std::int64_t{5}}});
   EXPECT_EQ(first(1), 5011) << "the row did not exist at the reset";
@@ -317,7 +297,7 @@ TEST_F(PolicyServerTest, RefusedRequestsChangeNoRow) {
   const wire::Map bad = {{"image", Image(0)}, {"pos", Pos(NAN)}};
   EXPECT_THAT(client.Error(both(Obs(2), bad)), HasSubstr("pos"));
   const wire::Map answer = client.Ask(both(Obs(3), Obs(3)));
-  const auto& list = *answer.Find("batch")->If<wire::List>();
+  const auto& list = *answer.Find<wire::List>("batch");
   EXPECT_EQ(Actions(*list[0].If<wire::Map>())[0], 13);
 }
 
@@ -349,9 +329,7 @@ TEST_F(PolicyServerTest, RefusesByName) {
               HasSubstr("the observation has 'wrist'"));
   EXPECT_THAT(client.Error({{"image", Image(0)}, {"pos", std::int64_t{1}}}),
               HasSubstr("'pos': expected an array"));
-  const float three[] = {0, 0, 0};
-  EXPECT_THAT(client.Error({{"image", Image(0)},
-                            {"pos", wire::CopyOf("<f4", {3}, std::as_bytes(std::span(three)))}}),
+  EXPECT_THAT(client.Error({{"image", Image(0)}, {"pos", wire::FloatArray({3}, {0, 0, 0})}}),
               HasSubstr("'pos' has shape [3], expected [2]"));
   EXPECT_THAT(client.Error({{"image", Pos(0)}, {"pos", Pos(0)}}),
               HasSubstr("'image' has shape [2]"));
@@ -370,9 +348,9 @@ TEST_F(PolicyServerTest, RefusesWhatIsNoMessage) {
   Start();
   auto client = Client();
   client.SendBytes("\xc1");
-  EXPECT_THAT(*client.Receive().Find("error")->If<std::string>(), StartsWith("bad_request"));
+  EXPECT_THAT(*client.Receive().Find<std::string>("error"), StartsWith("bad_request"));
   client.SendBytes("");
-  EXPECT_THAT(*client.Receive().Find("error")->If<std::string>(), StartsWith("bad_request"));
+  EXPECT_THAT(*client.Receive().Find<std::string>("error"), StartsWith("bad_request"));
   EXPECT_EQ(Actions(client.Ask(Obs(1)))[0], 11);
 }
 
@@ -411,7 +389,7 @@ TEST_F(PolicyServerTest, TakesImagesThatItIgnores) {
   Start({}, {"wrist"});
   auto client = Client();
   const std::vector<std::uint8_t> pixels(480 * 640 * 3);
-  const wire::NdArray wrist = wire::CopyOf("|u1", {480, 640, 3}, std::as_bytes(std::span(pixels)));
+  const wire::NdArray wrist = wire::ArrayOf("|u1", {480, 640, 3}, pixels);
   EXPECT_EQ(Actions(client.Ask(With(Obs(1), "wrist", wrist)))[0], 11);
 }
 
@@ -470,8 +448,8 @@ TEST_F(PolicyServerTest, ChangesThePolicyAndKeepsSessions) {
                    {.name = "sum", .checkpoint_sha256 = "def", .spec = kSpec, .micro_batch = 4});
   EXPECT_EQ(Actions(client.Ask(Obs(2)))[0], 112.5F);
   const auto newcomer = Client();
-  const auto& own = *newcomer.metadata().Find("dp_bench")->If<wire::Map>();
-  EXPECT_EQ(*own.Find("checkpoint_sha256")->If<std::string>(), "def");
+  const auto& own = *newcomer.metadata().Find<wire::Map>("dp_bench");
+  EXPECT_EQ(*own.Find<std::string>("checkpoint_sha256"), "def");
 }
 
 TEST_F(PolicyServerTest, CountsForPrometheus) {

@@ -45,9 +45,9 @@ TEST_F(PlannerSourceTest, RefusesAnEnvThatLacksWhatThePolicyWants) {
 
 TEST_F(PlannerSourceTest, RefusesAnActionThatIsNotFinite) {
   rollout::FakeEnv env(world_);
-  rollout::FakePlanner planner(
-      1, [](const control::ObsBatch&, std::size_t, const control::PlanRow&,
-            std::span<float> chunk) { chunk[3] = std::numeric_limits<float>::infinity(); });
+  rollout::FakePlanner planner(1, [](const rollout::PlannedRow& row) {
+    row.chunk[3] = std::numeric_limits<float>::infinity();
+  });
   PlannerSource source(env, planner, meta_, horizons_);
   Player player(env, source, nullptr, {});
   EXPECT_EQ(CodeOf([&] { player.Advance(0.0); }), ErrorCode::kNumeric);

@@ -1,4 +1,5 @@
 // Maps that stand for an array or a number of numpy, and are wrong.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,6 +18,7 @@ namespace dp_bench::wire {
 namespace {
 
 using namespace std::string_literals;
+using testing::HasSubstr;
 
 // A map of openpi with text keys, as vla-eval has it.
 Map ArrayMapOf(Value data, Value dtype, Value shape) {
@@ -40,13 +42,13 @@ Map NpyMapOf(std::string_view file) {
 }
 
 std::string RefusalOf(Map map) {
-  const std::string bytes = Written(Map{{"a", std::move(map)}}, ArrayForm::kVlaEval);
+  const std::string bytes = Write(Map{{"a", std::move(map)}}, ArrayForm::kVlaEval);
   const std::string message = MessageOf(ErrorCode::kData, [&] { ReadBytes(bytes); });
   EXPECT_EQ(message.substr(0, 3), "a: ") << message;
   return message.substr(std::min<std::size_t>(3, message.size()));
 }
 
-Value ReadMap(Map map) { return ReadBytes(Written(std::move(map), ArrayForm::kVlaEval)).value; }
+Value ReadMap(Map map) { return ReadBytes(Write(std::move(map), ArrayForm::kVlaEval)).value; }
 
 TEST(MarkedMap, DataMustFitTheShape) {
   const auto refusal = [](std::size_t n_bytes, List shape) {
@@ -107,7 +109,7 @@ TEST(MarkedMap, EachKeyHasItsKind) {
 
 TEST(MarkedMap, MsgpackNumpysFormIsReadWithTextKeysToo) {
   Map map = {{"nd", true}, {"type", "<f4"}, {"kind", ""}, {"shape", List{1}}, {"data", Bytes(4)}};
-  const Message message = ReadBytes(Written(map, ArrayForm::kVlaEval));
+  const Message message = ReadBytes(Write(map, ArrayForm::kVlaEval));
   EXPECT_EQ(message.array_form, ArrayForm::kMsgpackNumpy);
   EXPECT_EQ(message.value.If<NdArray>()->shape, (Shape{1}));
 }
@@ -126,7 +128,7 @@ TEST(MarkedMap, MsgpackNumpysRecordsAndObjectsAreRefused) {
   EXPECT_EQ(RefusalOf({{"nd", true}}),
             "a map with the key nd needs the keys type, shape, data; it has nd");
   // somebody's own key
-  EXPECT_EQ(*ReadMap({{"nd", 2}}).If<Map>()->Find("nd")->If<std::int64_t>(), 2);
+  EXPECT_EQ(*ReadMap({{"nd", 2}}).If<Map>()->Find<std::int64_t>("nd"), 2);
 }
 
 TEST(MarkedMap, NumbersOfNumpyHaveTheirType) {
@@ -141,12 +143,12 @@ TEST(MarkedMap, NumbersOfNumpyHaveTheirType) {
     return Map{{"nd", false}, {"type", std::move(type)}, {"data", Bytes(n_bytes)}};
   };
   EXPECT_EQ(RefusalOf(raw(3, "<f4")), "expected 4 bytes for a number <f4, found 3");
-  EXPECT_NE(RefusalOf(raw(8, ">f8")).find("is not little endian"), std::string::npos);
+  EXPECT_THAT(RefusalOf(raw(8, ">f8")), HasSubstr("is not little endian"));
 }
 
 TEST(MarkedMap, NpyFilesMustBeWhole) {
   const NdArray array = ArrayOf<std::int32_t>("<i4", {2}, {1, 2});
-  const std::string message = Written(array, ArrayForm::kNpy);
+  const std::string message = Write(array, ArrayForm::kNpy);
   const std::string file = message.substr(message.find("\x93NUMPY"));
   ASSERT_EQ(file.size(), 136U);
   EXPECT_TRUE(AreSame(ReadMap(NpyMapOf(file)), Value(array)));
@@ -191,14 +193,12 @@ TEST(MarkedMap, NpyHeadersMustBePlain) {
         "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), 'shape': (1,)}",
         "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), 'x': 1}",
         "{'descr': '<i4', 'fortran_order': False, 'shape': (1,)} x", "{'descr': '<i4"}) {
-    EXPECT_NE(RefusalOf(NpyMapOf(NpyFile(header, data))).find("expected the header"),
-              std::string::npos)
+    EXPECT_THAT(RefusalOf(NpyMapOf(NpyFile(header, data))), HasSubstr("expected the header"))
         << header;
   }
-  EXPECT_NE(
-      RefusalOf(NpyMapOf(NpyFile("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", data)))
-          .find("dtype '|O' is not supported"),
-      std::string::npos);
+  EXPECT_THAT(
+      RefusalOf(NpyMapOf(NpyFile("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", data))),
+      HasSubstr("dtype '|O' is not supported"));
 }
 
 std::string GoldenFile(const std::string& name) {
@@ -256,7 +256,7 @@ TEST(MarkedMap, ImagesHaveALimitTogether) {
 TEST(MarkedMap, AReaderMayWantSmallerImages) {
   const Map image = ImageMapOf("png", media::EncodePng(RgbImage(8, 4)), {4, 8, 3});
   const auto bytes =
-      std::make_shared<const std::string>(Written(Map{{"a", image}}, ArrayForm::kVlaEval));
+      std::make_shared<const std::string>(Write(Map{{"a", image}}, ArrayForm::kVlaEval));
   EXPECT_NO_THROW(Read(bytes, 32));
   EXPECT_EQ(MessageOf(ErrorCode::kData, [&] { Read(bytes, 31); }),
             "a: an image [4, 8, 3]: the images of a message may have 31 pixels together");
@@ -272,7 +272,7 @@ TEST(MarkedMap, PngFilesOfFourChannelsKeepTheirLast) {
 TEST(MarkedMap, JpegFilesAreCloseToPillow) {
   constexpr double kMaxMean = 1.5;  // levels; chroma is interpolated with another filter
   const Value value = ReadBytes(GoldenFile("jpeg")).value;
-  const NdArray& image = *value.If<Map>()->Find("image")->If<NdArray>();
+  const NdArray& image = *value.If<Map>()->Find<NdArray>("image");
   const std::string wanted = GoldenFile("jpeg_pixels");
   ASSERT_EQ(image.byte_size(), wanted.size());
   double sum = 0;

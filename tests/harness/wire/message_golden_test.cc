@@ -85,7 +85,7 @@ TEST(MessageGolden, EachFormIsReadAndWrittenAsThePackagesDo) {
     for (const auto& [name, value] : values) {
       SCOPED_TRACE(form + " " + name);
       const std::string hex = golden["messages"][form].at(name);
-      EXPECT_EQ(ToHex(Written(value, kForms.at(form))), hex);
+      EXPECT_EQ(ToHex(Write(value, kForms.at(form))), hex);
       EXPECT_TRUE(AreSame(ReadBytes(FromHex(hex)).value, value));
     }
     EXPECT_EQ(values.size(), golden["messages"][form].size());

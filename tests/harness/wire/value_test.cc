@@ -38,7 +38,7 @@ TEST(WireValue, AMapKeepsTheOrderOfItsKeys) {
   ASSERT_EQ(map.entries().size(), 3U);
   EXPECT_EQ(map.entries()[0].first, "b");
   EXPECT_EQ(map.entries()[2].first, "c");
-  EXPECT_EQ(*map.Find("b")->If<std::int64_t>(), 1);
+  EXPECT_EQ(*map.Find<std::int64_t>("b"), 1);
   EXPECT_EQ(map.Find("d"), nullptr);
   EXPECT_DEATH(map.Add("a", 1), "");
 }

@@ -20,6 +20,7 @@
 #include "dp_bench/error.h"
 #include "plugin/catalogue.h"
 #include "plugin/load_probe.h"
+#include "plugin/worker_process.h"
 
 namespace dp_bench::app {
 namespace {

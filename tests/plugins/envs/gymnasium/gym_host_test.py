@@ -25,6 +25,7 @@ sys.modules["gym_host_test"] = sys.modules[__name__]  # where the tests name cla
 MEMORY = 8 << 20
 BULK = 4 << 20
 IMAGE = np.arange(16 * 20 * 3, dtype=np.uint8).reshape(16, 20, 3)
+NUMBER = {"space": Box(-1, 1, (1,)), "observation": [0]}
 
 
 class Given(gymnasium.Env):
@@ -285,7 +286,7 @@ class GymHost(unittest.TestCase):
 
     def test_a_text_of_info_becomes_a_one_hot(self):
         part = {"path": "goal", "layout": "auto", "source": "info", "values": ["cube", "drawer"]}
-        given = {"space": Box(-1, 1, (1,)), "observation": [0], "obs": {"part": part}}
+        given = {**NUMBER, "obs": {"part": part}}
         driver = Driver(reset=([0], {"goal": "drawer"}), **given).reset()
         self.assertEqual((driver.shapes(), driver.read("part")), ({"part": [2]}, [0.0, 1.0]))
         with self.assertRaisesRegex(AssertionError, r"observation 'part': expected one of \['cube', 'drawer'\], found 'door'"):
@@ -293,7 +294,7 @@ class GymHost(unittest.TestCase):
         self.refuses("params.obs.part.values: expected a text at 'goal'", reset=([0], {"goal": 3}), **given)
 
     def test_info_says_which_expert_plays(self):
-        given = {"space": Box(-1, 1, (1,)), "observation": [0], "more": {
+        given = {**NUMBER, "more": {
             "expert_by": "goal", "experts": {"cube": "gym_host_test:pushes", "drawer": "gym_host_test:pulls"}}}  # fmt: skip
         for goal, action in (("cube", 1.0), ("drawer", -1.0)):
             driver = Driver(reset=([0], {"goal": goal}), **given).reset()
@@ -354,39 +355,36 @@ class GymHost(unittest.TestCase):
         self.refuses("expected uint8 numbers as in its space, found int64", space=Box(0, 255, (16, 20, 3), np.uint8), observation=IMAGE.astype(np.int64))
 
     def test_flags_are_true_false_zero_or_one(self):
-        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
         for value in (True, np.True_, 1, 1.0, np.float32(1), np.array([True]), np.array(1)):
-            self.assertEqual(Driver(infos=[{"is_success": value}], **given).reset().step(), (False, True, 0.5))
-            self.assertEqual(Driver(terminated=value, success="terminated", **given).reset().step(), (True, True, 0.5))
+            self.assertEqual(Driver(infos=[{"is_success": value}], **NUMBER).reset().step(), (False, True, 0.5))
+            self.assertEqual(Driver(terminated=value, success="terminated", **NUMBER).reset().step(), (True, True, 0.5))
         for value in (False, np.False_, 0, 0.0, np.array([0])):
-            self.assertEqual(Driver(infos=[{"is_success": value}], terminated=value, **given).reset().step(), (False, False, 0.5))
+            self.assertEqual(Driver(infos=[{"is_success": value}], terminated=value, **NUMBER).reset().step(), (False, False, 0.5))
         for value in (np.nan, 0.3, 2, -1, "False", "", None, [], [True], np.array([True, False]), 1 + 0j):
-            self.refuses("expected True, False, 0 or 1 as info['is_success'], found ", infos=[{"is_success": value}], **given)
-            self.refuses("expected True, False, 0 or 1 as terminated, found ", terminated=value, **given)
-            self.refuses("expected True, False, 0 or 1 as truncated, found ", truncated=value, **given)
+            self.refuses("expected True, False, 0 or 1 as info['is_success'], found ", infos=[{"is_success": value}], **NUMBER)
+            self.refuses("expected True, False, 0 or 1 as terminated, found ", terminated=value, **NUMBER)
+            self.refuses("expected True, False, 0 or 1 as truncated, found ", truncated=value, **NUMBER)
 
     def test_a_reward_is_a_finite_number(self):
-        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
         for value in (2, 2.0, np.int8(2), np.float16(2), np.array([2.0])):
-            self.assertEqual(Driver(reward=value, **given).reset().step(), (False, False, 2.0))
+            self.assertEqual(Driver(reward=value, **NUMBER).reset().step(), (False, False, 2.0))
         for value in (None, "1", [1.0], np.array([1.0, 2.0]), 1j):
-            self.refuses("expected a number as reward, found ", reward=value, **given)
+            self.refuses("expected a number as reward, found ", reward=value, **NUMBER)
         for value in (np.nan, -np.inf, np.float32("inf"), 10**400):
-            self.refuses("expected a finite reward, found ", reward=value, **given)
+            self.refuses("expected a finite reward, found ", reward=value, **NUMBER)
 
     def test_success_counts_in_the_steps_that_tell_it(self):
-        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
-        self.assertEqual(Driver(infos=[{}, {}, {"is_success": True}], **given).reset().step(3), (False, True, 0.5))
-        self.assertEqual(Driver(infos=[{"is_success": True}, {}], **given).reset().step(2), (False, False, 0.5))
-        self.assertEqual(Driver(infos=[{}], **given).reset().step(3), (False, False, 0.5))  # with a note
+        self.assertEqual(Driver(infos=[{}, {}, {"is_success": True}], **NUMBER).reset().step(3), (False, True, 0.5))
+        self.assertEqual(Driver(infos=[{"is_success": True}, {}], **NUMBER).reset().step(2), (False, False, 0.5))
+        self.assertEqual(Driver(infos=[{}], **NUMBER).reset().step(3), (False, False, 0.5))  # with a note
         self.refuses("params.success: expected the key 'is_success' in info, found ['my_success'] and no such key in 3 steps",
-                     infos=[{"my_success": True}], n=3, **given)
-        self.refuses("expected a dict as info, found None", infos=[None], **given)
-        self.assertEqual(Driver(infos=[None], success="reward>=0.5", **given).reset().step(), (False, True, 0.5))
+                     infos=[{"my_success": True}], n=3, **NUMBER)
+        self.refuses("expected a dict as info, found None", infos=[None], **NUMBER)
+        self.assertEqual(Driver(infos=[None], success="reward>=0.5", **NUMBER).reset().step(), (False, True, 0.5))
 
     def test_a_key_that_never_came_is_told_when_the_episode_is_cut_short(self):
         def told(infos, *calls):
-            driver = Driver(space=Box(-1, 1, (1,)), observation=[0], infos=infos).reset()
+            driver = Driver(**NUMBER, infos=infos).reset()
             with contextlib.redirect_stderr(io.StringIO()) as text:
                 for call in calls:
                     call(driver)
@@ -404,7 +402,7 @@ class GymHost(unittest.TestCase):
 
     def test_success_is_an_expression(self):
         info = {"a": {"b": [1, 2.5]}, "task-success": True, "nan": float("nan"), "word": "x", "return": 7, "my return": {"return": 8}}
-        given = {"space": Box(-1, 1, (1,)), "observation": [0], "infos": [info], "reward": 2.0}
+        given = {**NUMBER, "infos": [info], "reward": 2.0}
         for rule, wanted in (("reward >= 2", True), ("return > 4", False), ("info.a.b[1] == 2.5 and not terminated", True),
                              ("a.b[0] + 1 < reward", False), ("-reward < -1.5", True), ("1 < reward <= 2", True), ("missing > 0", False),
                              ("missing.deeply < 1 or reward == 2", True), ("info['task-success']", True), ("nan < 1 or nan > 1", False),
@@ -418,11 +416,10 @@ class GymHost(unittest.TestCase):
 
     def test_success_can_be_held_or_wanted_at_the_end(self):
         flags = [{"is_success": flag} for flag in (True, True, False)]
-        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
         for more, wanted in (({}, [1, 1, 0]), ({"success_hold": 2}, [0, 1, 0]), ({"success_hold": 3}, [0, 0, 0]), ({"success_when": "end"}, [0, 0, 0])):
-            driver = Driver(infos=flags, more=more, **given).reset()
+            driver = Driver(infos=flags, more=more, **NUMBER).reset()
             self.assertEqual([driver.step()[1] for _ in range(3)], wanted, more)
-        driver = Driver(infos=flags[::-1], more={"success_when": "end"}, **given).reset()
+        driver = Driver(infos=flags[::-1], more={"success_when": "end"}, **NUMBER).reset()
         self.assertEqual([driver.step()[1] for _ in range(3)], [0, 0, 1])
         self.assertEqual(gym_host.METRICS.unpack_from(driver.host.memory, BULK), (0.5, 1.5, 1.0))
 
@@ -433,19 +430,18 @@ class GymHost(unittest.TestCase):
         for more, text in (({"entry": "gym_host_test:Nobody"}, "params.entry: expected module:name of a class or function that makes the environment"),
                            ({"entry": "nowhere:Plain"}, "No module named 'nowhere'"), ({"wrappers": ["x"]}, "params.wrappers: expected module:name"),
                            ({"imports": ["nowhere"]}, "params.imports: ")):
-            self.refuses(text, more=more, space=Box(-1, 1, (1,)), observation=[0])
+            self.refuses(text, more=more, **NUMBER)
 
     def test_what_cannot_be_made_is_said_with_its_reason(self):
-        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
-        self.refuses("Give the module that registers it, as module:id or in params.imports", env_id="Nowhere-v0", **given)
-        self.refuses("AssertionError: assert False", env_id="", more={"entry": "gym_host_test:Refusing", "max_steps": 3}, **given)
+        self.refuses("Give the module that registers it, as module:id or in params.imports", env_id="Nowhere-v0", **NUMBER)
+        self.refuses("AssertionError: assert False", env_id="", more={"entry": "gym_host_test:Refusing", "max_steps": 3}, **NUMBER)
         self.refuses(f"with Python {sys.version.split()[0]}, gymnasium {gymnasium.__version__}", env_id="",
-                     more={"entry": "gym_host_test:Refusing", "max_steps": 3}, **given)
+                     more={"entry": "gym_host_test:Refusing", "max_steps": 3}, **NUMBER)
 
     def test_without_gymnasium_every_request_is_answered_with_that(self):
         gym_host.missing = "params.python: python has no module 'gymnasium'"
         try:
-            self.refuses("1: params.python: python has no module 'gymnasium'", space=Box(-1, 1, (1,)), observation=[0])
+            self.refuses("1: params.python: python has no module 'gymnasium'", **NUMBER)
         finally:
             gym_host.missing = None
 
@@ -456,18 +452,18 @@ class GymHost(unittest.TestCase):
         first, second = (driver.reset().read("state") for _ in range(2))
         self.assertEqual(first, second)
         self.assertEqual((driver.host.world.core.remembered, driver.host.world.core.is_frozen), (1, False))
-        self.refuses("params.seeding: expected an attribute of Given, found no 'rng'", space=Box(-1, 1, (1,)), observation=[0],
+        self.refuses("params.seeding: expected an attribute of Given, found no 'rng'", **NUMBER,
                      more={"seeding": {"generators": ["rng"]}})
 
     def test_reset_options_reach_the_env(self):
-        driver = Driver(space=Box(-1, 1, (1,)), observation=[0], more={"reset_options": {"task_id": 2}}).reset()
+        driver = Driver(**NUMBER, more={"reset_options": {"task_id": 2}}).reset()
         self.assertEqual(Given.given["options"], {"task_id": 2})
         driver.step()
 
     def test_observations_come_from_info_too(self):
         obs = {"goal": {"path": "goal.place", "layout": "auto", "source": "info"}}
         infos = [{"goal": {"place": [3, 4], "word": "x"}, "is_success": False}]
-        given = {"space": Box(-1, 1, (1,)), "observation": [0], "reset": ([0], {"goal": {"place": [1, 2]}}), "infos": infos}
+        given = {**NUMBER, "reset": ([0], {"goal": {"place": [1, 2]}}), "infos": infos}
         driver = Driver(obs=obs, **given).reset()
         self.assertEqual(driver.read("goal"), [1, 2])
         driver.step()
@@ -486,7 +482,7 @@ class GymHost(unittest.TestCase):
 
     def test_actions_without_bounds_need_some(self):
         space = Box(np.array([-np.inf, -2], np.float32), np.array([np.inf, 2], np.float32))
-        given = {"space": Box(-1, 1, (1,)), "observation": [0], "action_space": space}
+        given = {**NUMBER, "action_space": space}
         self.refuses("params.action_low: expected the bounds of actions, because the action space is not finite at [0]; found none", **given)
         driver = Driver(more={"action_low": [-0.5], "action_high": [0.5]}, **given).reset()
         driver.step()
@@ -494,29 +490,26 @@ class GymHost(unittest.TestCase):
         self.assertEqual(driver.host.spec(driver.wanted)["action_high"], [0.5, 2.0])
 
     def test_a_repeated_action_adds_its_rewards(self):
-        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
-        driver = Driver(more={"action_repeat": 2}, **given).reset()
+        driver = Driver(more={"action_repeat": 2}, **NUMBER).reset()
         spec = driver.host.spec(driver.wanted)
         self.assertEqual((spec["control_hz"], spec["max_steps"], driver.step()), (5, 2, (False, False, 1.0)))
-        self.assertEqual(Driver(more={"action_repeat": 2}, terminated=True, **given).reset().step(), (True, False, 0.5))
+        self.assertEqual(Driver(more={"action_repeat": 2}, terminated=True, **NUMBER).reset().step(), (True, False, 0.5))
 
     def test_max_steps_replaces_the_registered_limit(self):
-        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
-        driver = Driver(more={"max_steps": 5}, **given).reset()
+        driver = Driver(more={"max_steps": 5}, **NUMBER).reset()
         self.assertEqual([driver.step()[0] for _ in range(5)], [False] * 5)
         self.assertEqual(driver.host.n_steps, 5)
 
     def test_the_rate_is_that_of_the_time_step(self):
-        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
         for attributes, wanted in (({}, 10), ({"control_freq": 20}, 20), ({"control_timestep": lambda self: 0.02}, 50), ({"dt": 0.1}, 10),
                                    ({"dt": 0.0125, "frame_skip": 5}, 80)):
             kind = type("Timed", (Given,), attributes)
             globals()["Timed"] = sys.modules["gym_host_test"].Timed = kind
-            driver = Driver(env_id="", more={"entry": "gym_host_test:Timed", "max_steps": 3}, **given)
+            driver = Driver(env_id="", more={"entry": "gym_host_test:Timed", "max_steps": 3}, **NUMBER)
             self.assertEqual(driver.host.spec(driver.wanted)["control_hz"], wanted, attributes)
 
     def test_the_task_fills_the_texts(self):
-        driver = Driver(env_id="{task}-v0", instruction="do {task}", space=Box(-1, 1, (1,)), observation=[0], more={"task": "Given", "tasks": ["Given"]})
+        driver = Driver(env_id="{task}-v0", instruction="do {task}", **NUMBER, more={"task": "Given", "tasks": ["Given"]})
         spec = driver.host.spec(gym_host.filled(driver.wanted, "Given"))
         self.assertEqual((spec["instruction"], spec["tasks"]), ("do Given", ["Given"]))
 
@@ -534,21 +527,19 @@ class GymHost(unittest.TestCase):
         self.refuses("expected (observation, info) from reset, found array([0., 0.])", reset=np.zeros(2), **given)
 
     def test_whole_actions_are_rounded(self):
-        driver = Driver(space=Box(-1, 1, (1,)), observation=[0], action_space=Box(0, 5, (2,), np.int32)).reset()
+        driver = Driver(**NUMBER, action_space=Box(0, 5, (2,), np.int32)).reset()
         driver.step()
         self.assertEqual(Given.given["action"].tolist(), [1, 1])
 
     def test_an_environment_that_draws_nothing_is_played(self):
-        given = {"space": Box(-1, 1, (1,)), "observation": [0]}
         for env_id, kwargs in (("Plain-v0", {}), ("Plain-v0", {"render_mode": None}), ("Choosy-v0", {}), ("Given-v0", {"render_mode": None})):
-            driver = Driver(env_id, kwargs=kwargs, **given).reset()
+            driver = Driver(env_id, kwargs=kwargs, **NUMBER).reset()
             driver.step()
             with self.assertRaisesRegex(AssertionError, "the environment draws no images: "):
                 driver.ask(gym_host.RENDER, width=4, height=4)
 
     def drawn(self, camera, **more):
-        driver = Driver("Watched-v0", obs={"image": {"path": camera, "source": "camera", "layout": "auto", "size": [24, 24]}}, more=more,
-                        space=Box(-1, 1, (1,)), observation=[0])  # fmt: skip
+        driver = Driver("Watched-v0", obs={"image": {"path": camera, "source": "camera", "layout": "auto", "size": [24, 24]}}, more=more, **NUMBER)
         driver.reset().ask(gym_host.OBSERVE)
         return driver
 
@@ -584,7 +575,7 @@ class GymHost(unittest.TestCase):
 
     def test_a_frame_is_a_uint8_image(self):
         for frame, found in ((None, "NoneType"), ([IMAGE], "list"), (IMAGE / 255.0, "float64"), (IMAGE[:, :, 0], "uint8 (16, 20)")):
-            driver = Driver(space=Box(-1, 1, (1,)), observation=[0], frame=frame).reset()
+            driver = Driver(**NUMBER, frame=frame).reset()
             with self.assertRaises(AssertionError) as caught:
                 driver.ask(gym_host.RENDER, width=4, height=4)
             self.assertIn(f"expected render to return a uint8 image [height, width, 3], found {found}", str(caught.exception))

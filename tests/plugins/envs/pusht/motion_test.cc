@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "coverage.h"
-#include "dp_bench/error.h"
 #include "make_env.h"
+#include "support/env_state.h"
+#include "support/error_of.h"
 
 namespace dp_bench::pusht {
 namespace {
@@ -25,20 +26,6 @@ constexpr char kMovingGoal[] = R"({"obs": ["goal"], "goal_motion": {"speed": 40,
 constexpr char kWindy[] = R"({"obs": ["keypoint"], "wind": {"speed": 20}})";
 constexpr char kFollow[] = R"({"obs": ["goal"], "max_steps": 100,
     "goal_motion": {"speed": 60, "turn": 3}, "follow": {"radius": 20, "hold_steps": 20}})";
-
-/// The first observation of `env`.
-std::vector<float> See(PushtEnv& env) {
-  std::vector<float> values(env.spec().shape_meta.obs[0].ByteSize() / sizeof(float));
-  std::vector<std::span<std::byte>> views = {std::as_writable_bytes(std::span(values))};
-  env.Observe({env.spec().shape_meta.obs, views});
-  return values;
-}
-
-std::vector<double> FullState(const PushtEnv& env) {
-  std::vector<double> state(env.spec().abilities.state_size);
-  env.GetState(state);
-  return state;
-}
 
 /// Steps in which the agent stays in its corner; the goal or the block never gets there.
 void Wait(PushtEnv& env, int n_steps) {
@@ -68,14 +55,8 @@ double SuccessRate(const std::string& params, int n_late, int n_episodes) {
   return static_cast<double>(n_solved) / n_episodes;
 }
 
-std::string MessageOf(const std::string& params) {
-  try {
-    Make(params);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kConfig);
-    return error.what();
-  }
-  return "no error";
+std::string Refusal(const std::string& params) {
+  return MessageOf(ErrorCode::kConfig, [&] { Make(params); });
 }
 
 TEST(PushtMotion, AWorldThatRestsSaysSo) {
@@ -90,11 +71,11 @@ TEST(PushtMotion, AWorldThatRestsSaysSo) {
 TEST(PushtMotion, TheGoalKeepsItsSpeedTurnsAtALimitedRateAndStaysOnTheTable) {
   PushtEnv env = Make(kMovingGoal);
   env.Reset(5);
-  std::vector<float> last = See(env);
+  std::vector<float> last = Look(env);
   int n_bounces = 0;
   for (int step = 0; step < 1000; ++step) {
     Wait(env, 1);
-    const std::vector<float> goal = See(env);
+    const std::vector<float> goal = Look(env);
     EXPECT_NEAR(goal[0], last[0] + 0.1F * last[2], 1e-3);
     EXPECT_NEAR(goal[1], last[1] + 0.1F * last[3], 1e-3);
     EXPECT_NEAR(std::hypot(goal[2], goal[3]), 40.0, 1e-3);
@@ -113,13 +94,13 @@ TEST(PushtMotion, IsAFunctionOfTheSeed) {
   PushtEnv fresh = Make(kMovingGoal);
   used.Reset(1);
   Wait(used, 7);
-  const std::vector<float> other = See(used);
+  const std::vector<float> other = Look(used);
   used.Reset(2);
   fresh.Reset(2);
   Wait(used, 30);
   Wait(fresh, 30);
-  EXPECT_EQ(See(used), See(fresh));
-  EXPECT_NE(See(used), other);
+  EXPECT_EQ(Look(used), Look(fresh));
+  EXPECT_NE(Look(used), other);
 }
 
 TEST(PushtMotion, AStateContinuesBitForBit) {
@@ -128,16 +109,16 @@ TEST(PushtMotion, AStateContinuesBitForBit) {
     PushtEnv copy = Make(params);
     env.Reset((std::uint64_t{9} << 32) + 5);
     Wait(env, 13);
-    copy.SetState(FullState(env));
+    copy.SetState(StateOf(env));
     for (int step = 0; step < 20; ++step) {
       Wait(env, 1);
       Wait(copy, 1);
-      ASSERT_EQ(FullState(env), FullState(copy)) << params << ", step " << step;
+      ASSERT_EQ(StateOf(env), StateOf(copy)) << params << ", step " << step;
     }
   }
   PushtEnv env = Make(kMovingGoal);
   env.Reset(0);
-  std::vector<double> state = FullState(env);
+  std::vector<double> state = StateOf(env);
   state[state.size() - 2] = 1.5;  // the number of steps
   EXPECT_THROW(env.SetState(state), Error);
 }
@@ -145,11 +126,11 @@ TEST(PushtMotion, AStateContinuesBitForBit) {
 TEST(PushtMotion, TheWindCarriesABlockThatNothingTouches) {
   PushtEnv env = Make(R"({"obs": ["wind"], "wind": {"speed": 20}})");
   env.Reset(3);
-  const std::vector<float> wind = See(env);
+  const std::vector<float> wind = Look(env);
   EXPECT_NEAR(std::hypot(wind[0], wind[1]), 20.0, 1e-4);
-  const std::vector<double> before = FullState(env);
+  const std::vector<double> before = StateOf(env);
   Wait(env, 10);
-  const std::vector<double> after = FullState(env);
+  const std::vector<double> after = StateOf(env);
   EXPECT_NEAR(after[4] - before[4], wind[0], 0.3);  // one second
   EXPECT_NEAR(after[5] - before[5], wind[1], 0.3);
   EXPECT_EQ(after[6], before[6]);
@@ -159,8 +140,8 @@ TEST(PushtMotion, CoverageIsThatOfTheGoalWhereItIsNow) {
   PushtEnv env = Make(kMovingGoal);
   env.Reset(4);
   Wait(env, 20);
-  std::vector<double> state = FullState(env);
-  const std::vector<float> goal = See(env);
+  std::vector<double> state = StateOf(env);
+  const std::vector<float> goal = Look(env);
   // where the goal will be after the step
   state[4] = goal[0] + 0.1 * goal[2];
   state[5] = goal[1] + 0.1 * goal[3];
@@ -174,7 +155,7 @@ TEST(PushtMotion, CoverageIsThatOfTheGoalWhereItIsNow) {
 TEST(PushtMotion, ImagesShowTheGoalWhereItIs) {
   PushtEnv env = Make(R"({"obs": ["image"], "goal_motion": {"speed": 60}, "follow": {}})");
   env.Reset(6);
-  std::vector<double> state = FullState(env);
+  std::vector<double> state = StateOf(env);
   state[4] = state[5] = 400.0;  // the block is out of the way
   std::vector<std::uint8_t> image(std::size_t{96} * 96 * 3);
   std::vector<std::span<std::byte>> views = {std::as_writable_bytes(std::span(image))};
@@ -213,9 +194,9 @@ TEST(PushtMotion, FollowingMeansStayingOnTheGoalOnEnd) {
   PushtEnv env =
       Make(R"({"goal_motion": {"speed": 0}, "follow": {"radius": 20, "hold_steps": 3}})");
   env.Reset(0);
-  std::vector<double> state = FullState(env);
+  std::vector<double> state = StateOf(env);
   const auto place = [&](double x) {
-    state = FullState(env);
+    state = StateOf(env);
     state[0] = kGoalPose.x + state[12] + x;
     state[1] = kGoalPose.y + state[13];
     state[2] = state[3] = 0.0;
@@ -233,9 +214,9 @@ TEST(PushtMotion, FollowingMeansStayingOnTheGoalOnEnd) {
 }
 
 TEST(PushtMotion, ParamsThatMissEachOtherAreRefused) {
-  EXPECT_THAT(MessageOf(R"({"follow": {}})"), HasSubstr("needs the param goal_motion"));
-  EXPECT_THAT(MessageOf(R"({"obs": ["goal"]})"), HasSubstr("no observation 'goal'"));
-  EXPECT_THAT(MessageOf(R"({"obs": ["wind"], "goal_motion": {}})"),
+  EXPECT_THAT(Refusal(R"({"follow": {}})"), HasSubstr("needs the param goal_motion"));
+  EXPECT_THAT(Refusal(R"({"obs": ["goal"]})"), HasSubstr("no observation 'goal'"));
+  EXPECT_THAT(Refusal(R"({"obs": ["wind"], "goal_motion": {}})"),
               HasSubstr("no observation 'wind'"));
 }
 

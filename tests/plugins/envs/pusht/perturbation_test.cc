@@ -10,6 +10,7 @@
 
 #include "dp_bench/error.h"
 #include "make_env.h"
+#include "support/env_state.h"
 
 namespace dp_bench::pusht {
 namespace {
@@ -37,8 +38,7 @@ View ViewOf(PushtEnv& env) {
 /// Sends the agent to where the block started.
 View AfterPush(PushtEnv& env, std::uint64_t seed) {
   env.Reset(seed);
-  std::vector<double> state(env.spec().abilities.state_size);
-  env.GetState(state);
+  const std::vector<double> state = StateOf(env);
   const auto x = static_cast<float>(state[4]);
   const auto y = static_cast<float>(state[5]);
   for (int i = 0; i < 12; ++i) env.Step(std::vector<float>{x, y});
@@ -118,8 +118,7 @@ TEST(PushtPerturbation, StateHasTheSeedThatItIsDrawnFrom) {
   EXPECT_EQ(env.spec().abilities.state_size, PushtEnv::kStateSize + PushtEnv::kSeedSize);
   EXPECT_EQ(Make(kPlain).spec().abilities.state_size, PushtEnv::kStateSize);
   AfterPush(env, (std::uint64_t{9} << 32) + 5);
-  std::vector<double> state(env.spec().abilities.state_size);
-  env.GetState(state);
+  std::vector<double> state = StateOf(env);
   other.SetState(state);
   const std::vector<float> action = {200.0F, 300.0F};
   for (int i = 0; i < 5; ++i) {

@@ -12,17 +12,10 @@
 
 #include "dp_bench/error.h"
 #include "make_env.h"
+#include "support/env_state.h"
 
 namespace dp_bench::pusht {
 namespace {
-
-using StateNumbers = std::array<double, PushtEnv::kStateSize>;
-
-StateNumbers StateOf(PushtEnv& env) {
-  StateNumbers numbers;
-  env.GetState(numbers);
-  return numbers;
-}
 
 struct Episode {
   std::vector<std::array<float, 2>> actions;
@@ -79,7 +72,7 @@ TEST(PushtExpert, ActLeavesTheEnvAlone) {
   PushtEnv env = Make();
   env.Reset(3);
   env.BeginExpert(3);
-  const StateNumbers before = StateOf(env);
+  const std::vector<double> before = StateOf(env);
   std::array<float, 2> action;
   env.Act(action);
   EXPECT_EQ(StateOf(env), before);
@@ -94,7 +87,7 @@ TEST(PushtExpert, PlansAnewWhereTheWorldLeavesThePlan) {
   PushtEnv env = Make();
   // the block is moved elsewhere in mid-push
   Play(env, 100004, 20);
-  StateNumbers state = StateOf(env);
+  std::vector<double> state = StateOf(env);
   state[4] = 150.0;
   state[5] = 150.0;
   env.SetState(state);

@@ -118,8 +118,7 @@ TEST(KuavoControl, ADivergedSimulationIsReportedWithItsSeed) {
   KuavoEnv env = MakeEnv();
   env.Reset(77);
   env.Step(HomeAction());
-  std::vector<double> state(env.spec().abilities.state_size);
-  env.GetState(state);
+  std::vector<double> state = StateOf(env);
   state[QvelInState(env, env.model().arm(Side::kLeft).dof[2])] = 1e12;
   env.SetState(state);
   EXPECT_THAT(MessageOf(ErrorCode::kNumeric, [&] { env.Step(HomeAction()); }),
@@ -132,8 +131,7 @@ TEST(KuavoControl, ADivergedSimulationIsReportedWithItsSeed) {
 TEST(KuavoControl, AStateWithAnImpossibleSeedIsRefused) {
   KuavoEnv env = MakeEnv();
   env.Reset(1);
-  std::vector<double> state(env.spec().abilities.state_size);
-  env.GetState(state);
+  const std::vector<double> state = StateOf(env);
   for (const double bad : {-1.0, 0.5, 1e11}) {
     std::vector<double> wrong = state;
     wrong.back() = bad;
@@ -144,8 +142,7 @@ TEST(KuavoControl, AStateWithAnImpossibleSeedIsRefused) {
 TEST(KuavoControl, AStateRemembersASeedOf64Bits) {
   KuavoEnv env = MakeEnv(R"({"randomization": {"action_noise": 0.02}})");
   env.Reset(std::numeric_limits<std::uint64_t>::max());
-  std::vector<double> state(env.spec().abilities.state_size);
-  env.GetState(state);
+  const std::vector<double> state = StateOf(env);
   StayHome(env, 5);
   const double wanted = env.data().qpos[env.model().arm(Side::kLeft).qpos[0]];
   env.SetState(state);

@@ -44,9 +44,7 @@ std::vector<double> Played(const std::string& json, std::uint64_t seed) {
   action[kNumArmJoints] = 1.0F;
   action[3] += 0.3F;
   for (int i = 0; i < 5; ++i) env.Step(action);
-  std::vector<double> state(env.spec().abilities.state_size);
-  env.GetState(state);
-  return state;
+  return StateOf(env);
 }
 
 TEST(KuavoPerturbation, OfStrengthZeroSharesTheModelOfAllEnvs) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kuavo_env.h"
+#include "support/env_state.h"
 
 namespace dp_bench::kuavo_dualarm {
 
@@ -36,8 +37,7 @@ inline std::size_t QvelInState(const KuavoEnv& env, int dof) {
 /// Moves a free body to a place, upright and at rest.
 inline void Teleport(KuavoEnv& env, const std::string& body,
                      const std::array<double, 3>& position) {
-  std::vector<double> state(env.spec().abilities.state_size);
-  env.GetState(state);
+  std::vector<double> state = StateOf(env);
   const std::array<double, 7> pose = {position[0], position[1], position[2], 1, 0, 0, 0};
   const std::string joint = body + "_joint";
   std::copy(pose.begin(), pose.end(), &state[QposInState(env.model().QposOf(joint))]);

@@ -296,8 +296,7 @@ TEST(KuavoWeighRelay, TimeBeyondTwentySecondsCostsScore) {
   env.Reset(9);
   PutParcelOnScale(env);
   StayHome(env, 5);
-  std::vector<double> state(env.spec().abilities.state_size);
-  env.GetState(state);
+  std::vector<double> state = StateOf(env);
   state[0] = 24.5;  // [s]
   env.SetState(state);
   PutParcelIntoGoal(env);
