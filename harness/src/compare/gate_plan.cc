@@ -168,7 +168,9 @@ PlannedEnd SimulateGate(const PlantedChange& change, const SequentialTestConfig&
   PlannedEnd end;
   for (int n = 1; n <= kMaxPlannedPairs; ++n) {
     const double drawn = change.Draw(&random);
-    evidence.Add(drawn<0.0, drawn> 0.0, drawn);
+    const bool is_lost = drawn < 0.0;
+    const bool is_gained = drawn > 0.0;
+    evidence.Add(is_lost, is_gained, drawn);
     if (n % config.block_size != 0) continue;
     const Verdict verdict = rule.Judge(evidence.Examine(rule));
     if (verdict == Verdict::kPass && n <= config.max_pairs) end.has_passed = true;
