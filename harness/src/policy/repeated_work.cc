@@ -3,15 +3,22 @@
 #if __has_include(<ATen/core/GraphImplInterface.h>)
 #include <ATen/core/GraphImplInterface.h>
 #endif
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 #ifdef DPB_CUDA
 #include <ATen/cuda/CUDAGraph.h>
 #endif
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
+#include "core/errors.h"
 #include "dp_bench/stage_trace.h"
 #include "policy/device.h"
 
@@ -104,59 +111,179 @@ class RecordingScope {
 
 class RepeatedWork::Recording {
  public:
-  Recording(std::unique_ptr<DeviceGraph> graph, const std::vector<Tensor>& inputs, const Work& work)
+  // Of the gradients of `inputs` that require one and of `parameters`, if there are any.
+  Recording(std::unique_ptr<DeviceGraph> graph, const std::vector<Tensor>& inputs,
+            const std::vector<Tensor>& parameters, const Work& work)
       : graph_(std::move(graph)) {
     const c10::Device device = inputs.front().device();
-    for (const Tensor& input : inputs) inputs_.push_back(input.detach().clone());
+    for (const Tensor& input : inputs) {
+      inputs_.push_back(input.detach().clone().set_requires_grad(input.requires_grad()));
+    }
+    const std::vector<Tensor> sources = WithGradient(inputs_, parameters);
     Synchronize(device);  // the recording's stream does not wait for the current one
     const auto* streams = c10::impl::getDeviceGuardImpl(device.type());
     const c10::StreamGuard stream(streams->getStreamFromGlobalPool(device));
     // libraries allocate when a thread first uses them, which no recording may contain
-    work(inputs_);
+    RunOnce(work, sources);
     Synchronize(device);
+    // autocast remembers converted weights, and the graph must convert them each time
+    at::autocast::clear_cache();
     RecordingScope scope(*graph_);
-    result_ = work(inputs_);
+    RunOnce(work, sources);
     scope.End();
+    at::autocast::clear_cache();
+  }
+
+  // The tensors of both lists that require a gradient.
+  static std::vector<Tensor> WithGradient(const std::vector<Tensor>& inputs,
+                                          const std::vector<Tensor>& parameters) {
+    std::vector<Tensor> all;
+    for (const std::vector<Tensor>* tensors : {&inputs, &parameters}) {
+      std::ranges::copy_if(*tensors, std::back_inserter(all), &Tensor::requires_grad);
+    }
+    return all;
   }
 
   Tensor Replay(const std::vector<Tensor>& inputs) {
+    const torch::NoGradGuard no_grad;
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i].copy_(inputs[i]);
     graph_->Replay();
+    ++n_replays_;
     return result_.clone();
   }
 
+  // Of the last replay, in the order of WithGradient; undefined where the result does not depend.
+  const std::vector<Tensor>& gradients() const { return gradients_; }
+  std::int64_t n_replays() const { return n_replays_; }
+
  private:
+  void RunOnce(const Work& work, const std::vector<Tensor>& sources) {
+    const Tensor result = work(inputs_);
+    if (!sources.empty()) {
+      gradients_ = torch::autograd::grad({result}, sources, /*grad_outputs=*/{},
+                                         /*retain_graph=*/std::nullopt, /*create_graph=*/false,
+                                         /*allow_unused=*/true);
+    }
+    result_ = result.detach();
+  }
+
   std::unique_ptr<DeviceGraph> graph_;
   std::vector<Tensor> inputs_;  // the memory that the graph reads
-  Tensor result_;               // the memory that it writes
+  Tensor result_;               // the memory that it writes, like the next
+  std::vector<Tensor> gradients_;
+  std::int64_t n_replays_ = 0;
 };
+
+namespace {
+
+std::vector<std::vector<std::int64_t>> SignatureOf(const std::vector<Tensor>& inputs,
+                                                   const std::vector<Tensor>& parameters) {
+  std::vector<std::vector<std::int64_t>> signature;
+  for (const Tensor& input : inputs) {
+    signature.push_back(input.sizes().vec());
+    signature.back().push_back(static_cast<std::int64_t>(input.scalar_type()));
+    signature.back().push_back(input.requires_grad() ? 1 : 0);
+  }
+  for (const Tensor& parameter : parameters) {
+    signature.push_back(
+        {static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(parameter.const_data_ptr())),
+         parameter.requires_grad() ? 1 : 0});
+  }
+  return signature;
+}
+
+}  // namespace
 
 RepeatedWork::RepeatedWork() = default;
 RepeatedWork::~RepeatedWork() = default;
 
-Tensor RepeatedWork::Run(const std::vector<Tensor>& inputs, const Work& work) {
+// Whether the recording is of these shapes, which it becomes in the second call in a row.
+bool RepeatedWork::IsRecorded(const std::vector<Tensor>& inputs,
+                              const std::vector<Tensor>& parameters, const Work& work) {
   const c10::DeviceType device = inputs.front().device().type();
   const MakeGraph make_graph = GraphsOf(device);
-  if (make_graph == nullptr || IsTracingStages() || torch::GradMode::is_enabled()) {
-    return work(inputs);
-  }
+  if (make_graph == nullptr || IsTracingStages()) return false;
 
-  std::vector<std::vector<std::int64_t>> shapes;
-  for (const Tensor& input : inputs) shapes.push_back(input.sizes().vec());
-  if (shapes != shapes_) {
-    Forget();
-    shapes_ = std::move(shapes);
-    return work(inputs);
+  Signature signature = SignatureOf(inputs, parameters);
+  if (recording_ == nullptr || signature != recorded_) {
+    if (signature != last_) {
+      last_ = std::move(signature);
+      return false;
+    }
+    recording_.reset();
+    recording_ = std::make_shared<Recording>(make_graph(device), inputs, parameters, work);
+    recorded_ = std::move(signature);
   }
-  if (recording_ == nullptr) {
-    recording_ = std::make_unique<Recording>(make_graph(device), inputs, work);
+  last_.clear();
+  return true;
+}
+
+Tensor RepeatedWork::Run(const std::vector<Tensor>& inputs, const Work& work) {
+  if (torch::GradMode::is_enabled() || !IsRecorded(inputs, /*parameters=*/{}, work)) {
+    return work(inputs);
   }
   return recording_->Replay(inputs);
 }
 
+// The scalar of a replay, whose gradients are those of the graph.
+class RepeatedWork::ReplayedScalar : public torch::autograd::Function<ReplayedScalar> {
+ public:
+  struct Source : torch::CustomClassHolder {
+    std::shared_ptr<Recording> recording;
+    std::int64_t n_replays = 0;
+  };
+
+  static Tensor forward(torch::autograd::AutogradContext* ctx, at::TensorList /*sources*/,
+                        const std::shared_ptr<Recording>& recording,
+                        const std::vector<Tensor>& inputs) {
+    Tensor result = recording->Replay(inputs);
+    auto source = c10::make_intrusive<Source>();
+    source->recording = recording;
+    source->n_replays = recording->n_replays();
+    ctx->saved_data["source"] = c10::IValue::make_capsule(source);
+    return result;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 const torch::autograd::variable_list& grads) {
+    const auto capsule = ctx->saved_data["source"].toCapsule();
+    const auto& source = static_cast<const Source&>(*capsule);
+    if (source.n_replays != source.recording->n_replays()) {
+      throw InternalError("a loss was differentiated after the next one was computed");
+    }
+    std::vector<Tensor> gradients = source.recording->gradients();
+    std::vector<Tensor> defined;
+    std::ranges::copy_if(gradients, std::back_inserter(defined), &Tensor::defined);
+    // new tensors, because the next replay overwrites the memory of these
+    auto next = torch::_foreach_mul(defined, grads[0]);
+    for (std::size_t i = 0, k = 0; i < gradients.size(); ++i) {
+      if (gradients[i].defined()) gradients[i] = std::move(next[k++]);
+    }
+    gradients.resize(gradients.size() + 2);  // forward's other arguments have none
+    return gradients;
+  }
+};
+
+Tensor RepeatedWork::RunWithGradient(const std::vector<Tensor>& inputs,
+                                     const std::vector<Tensor>& parameters, const Work& work) {
+  if (!torch::GradMode::is_enabled()) return work(inputs);
+  const bool is_recorded = [&] {
+    try {
+      return IsRecorded(inputs, parameters, work);
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
+    } catch (const c10::Error& error) {
+      throw RecordingError(error.what_without_backtrace());
+    }
+  }();
+  if (!is_recorded) return work(inputs);
+  const std::vector<Tensor> sources = Recording::WithGradient(inputs, parameters);
+  return ReplayedScalar::apply(at::TensorList(sources), recording_, inputs);
+}
+
 void RepeatedWork::Forget() {
   recording_.reset();
-  shapes_.clear();
+  last_.clear();
 }
 
 }  // namespace dp_bench::policy

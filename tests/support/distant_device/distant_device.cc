@@ -125,6 +125,9 @@ class OpenTensor {
 // What the thread's graph is recording. An operator that runs others records only itself.
 class Operators {
  public:
+  explicit Operators(c10::StreamId stream) : stream_(stream) {}
+
+  c10::StreamId stream() const { return stream_; }
   void Record(std::function<void()> again) {
     if (n_running_ == 1) list_.push_back(std::move(again));
   }
@@ -153,10 +156,22 @@ class Operators {
   };
 
  private:
+  c10::StreamId stream_;
   std::vector<std::function<void()>> list_;
   int n_running_ = 0;
 };
-thread_local Operators* recorded = nullptr;
+
+// As on a GPU, a recording is of one stream, into which the thread that computes gradients works
+// too, and the threads that prepare batches do not.
+constexpr c10::StreamId kDefaultStream = 0;
+thread_local c10::StreamId current_stream = kDefaultStream;
+std::atomic<Operators*> recording = nullptr;
+
+// What records the operators of this thread, or null.
+Operators* Recorded() {
+  Operators* const operators = recording;
+  return operators != nullptr && operators->stream() == current_stream ? operators : nullptr;
+}
 
 at::Tensor Empty(c10::IntArrayRef size, std::optional<at::ScalarType> type,
                  std::optional<at::Layout> /*layout*/, std::optional<at::Device> /*device*/,
@@ -186,6 +201,7 @@ void Copy(const at::Tensor& from, const at::Tensor& to) {
 }
 
 at::Tensor CopyFrom(const at::Tensor& from, const at::Tensor& to, bool /*non_blocking*/) {
+  Operators* const recorded = Recorded();
   const Operators::Running running(recorded);
   if (recorded != nullptr) {
     if (from.device() != to.device()) recorded->RequireNoCopy();
@@ -208,6 +224,7 @@ void OnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
                               argument.toTensor().dim() > 0;
     TORCH_CHECK(!is_elsewhere, op.schema().name(), " was given tensors of two devices");
   }
+  Operators* const recorded = Recorded();
   const Operators::Running running(recorded);
   if (recorded == nullptr) return at::native::cpu_fallback(op, stack);
   const std::size_t n_arguments = op.schema().arguments().size();
@@ -217,6 +234,9 @@ void OnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::size_t n_results = op.schema().returns().size();
   const torch::jit::Stack results(stack->end() - static_cast<std::ptrdiff_t>(n_results),
                                   stack->end());
+  for (const c10::IValue& result : results) {
+    TORCH_CHECK(!result.isTensorList(), op.schema().name(), " cannot be recorded");
+  }
   recorded->Record([op, arguments, results] {
     torch::jit::Stack again = arguments;
     at::native::cpu_fallback(op, &again);
@@ -239,6 +259,7 @@ at::Tensor Convolution(const at::Tensor& input, const at::Tensor& weight,
                            stride, padding, dilation, transposed, output_padding, groups)
         .to(kDevice);
   };
+  Operators* const recorded = Recorded();
   const Operators::Running running(recorded);
   at::Tensor result = run();
   if (recorded != nullptr) recorded->Record([run, result] { Copy(run(), result); });
@@ -253,10 +274,29 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> ConvolutionBackward(
   const auto moved = [](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.to(kDevice) : tensor;
   };
-  const auto [grad_input, grad_weight, grad_bias] =
-      at::convolution_backward(grad.cpu(), input.cpu(), weight.cpu(), bias, stride, padding,
-                               dilation, transposed, output_padding, groups, wanted);
-  return {moved(grad_input), moved(grad_weight), moved(grad_bias)};
+  using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+  const auto run = [=, stride = stride.vec(), padding = padding.vec(), dilation = dilation.vec(),
+                    output_padding = output_padding.vec()]() -> Gradients {
+    const auto [of_input, of_weight, of_bias] =
+        at::convolution_backward(grad.cpu(), input.cpu(), weight.cpu(), bias, stride, padding,
+                                 dilation, transposed, output_padding, groups, wanted);
+    return {moved(of_input), moved(of_weight), moved(of_bias)};
+  };
+  Operators* const recorded = Recorded();
+  const Operators::Running running(recorded);
+  Gradients results = run();
+  if (recorded != nullptr) {
+    recorded->Record([run, results] {
+      const auto copy = [](const at::Tensor& from, const at::Tensor& to) {
+        if (to.defined()) Copy(from, to);
+      };
+      const Gradients again = run();
+      copy(std::get<0>(again), std::get<0>(results));
+      copy(std::get<1>(again), std::get<1>(results));
+      copy(std::get<2>(again), std::get<2>(results));
+    });
+  }
+  return results;
 }
 
 TORCH_LIBRARY_IMPL(_, HPU, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&OnCpu>()); }
@@ -316,18 +356,20 @@ class Graph final : public at::GraphImplInterface {
  public:
   explicit Graph(const at::GraphImplArgs& /*args*/) {}
   void capture_begin(at::MempoolId_t /*pool*/, at::GraphCaptureMode /*mode*/) override {
-    recorded = &operators_;
+    TORCH_CHECK(current_stream != kDefaultStream, "the default stream cannot be recorded");
+    operators_ = Operators(current_stream);
+    recording = &operators_;
   }
-  void capture_end() override { recorded = nullptr; }
+  void capture_end() override { recording = nullptr; }
   void instantiate() override {}
   void replay() override { operators_.Replay(); }
-  void reset() override { operators_ = {}; }
+  void reset() override { operators_ = Operators(kDefaultStream); }
   at::MempoolId_t pool() const override { return {0, 0}; }
   void enable_debug_mode() override {}
   void debug_dump(const std::string& /*path*/) override {}
 
  private:
-  Operators operators_;
+  Operators operators_{kDefaultStream};
 };
 using at::GraphImplRegistry;
 using at::RegistererGraphImplRegistry;
@@ -345,17 +387,20 @@ struct Guard final : c10::impl::NoOpDeviceGuardImpl<kType> {
   bool queryEvent(void* /*event*/) const override { return true; }
   c10::Device getDevice() const override { return kDevice; }
   c10::Device exchangeDevice(c10::Device /*device*/) const override { return kDevice; }
-  c10::Stream getDefaultStream(c10::Device device) const override { return TheStream(device); }
-  c10::Stream getStream(c10::Device device) const noexcept override { return TheStream(device); }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::UNSAFE, device, kDefaultStream);
+  }
+  c10::Stream getStream(c10::Device device) const noexcept override {
+    return c10::Stream(c10::Stream::UNSAFE, device, current_stream);
+  }
   c10::Stream getStreamFromGlobalPool(c10::Device device,
                                       bool /*is_high_priority*/) const override {
-    return TheStream(device);
+    static std::atomic<c10::StreamId> last = kDefaultStream;
+    return c10::Stream(c10::Stream::UNSAFE, device, ++last);
   }
-  c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return stream; }
-
- private:
-  static c10::Stream TheStream(c10::Device device) {
-    return c10::Stream(c10::Stream::DEFAULT, device);
+  c10::Stream exchangeStream(c10::Stream stream) const noexcept override {
+    const c10::StreamId before = std::exchange(current_stream, stream.id());
+    return c10::Stream(c10::Stream::UNSAFE, stream.device(), before);
   }
 };
 C10_REGISTER_GUARD_IMPL(HPU, Guard)

@@ -54,7 +54,8 @@ std::shared_ptr<torch::nn::Module> AddContainer(torch::nn::Module& parent,
   return parent.register_module(name, std::make_shared<torch::nn::Module>());
 }
 
-void CheckConfig(const UnetConfig& config) {
+// Throws for settings that cannot work.
+const UnetConfig& Checked(const UnetConfig& config) {
   for (const std::int64_t dim : config.down_dims) {
     if (dim <= 0 || dim % config.n_groups != 0) {
       throw ConfigError(
@@ -70,6 +71,7 @@ void CheckConfig(const UnetConfig& config) {
     throw ConfigError("diffusion_step_embed_dim is {}; it must be even and at least 4",
                       config.diffusion_step_embed_dim);
   }
+  return config;
 }
 
 // x at one place of the network, traced as [B, C, T].
@@ -195,6 +197,7 @@ class ConditionalUnet1d final : public torch::nn::Module, public Denoiser {
   void CacheTimes(const std::vector<double>& times, const Tensor& like);
 
   UnetConfig config_;
+  SinusoidalEmbedding time_code_;
   bool is_checkpointing_ = false;
   torch::nn::Linear step_linear1_{nullptr};
   torch::nn::Linear step_linear2_{nullptr};
@@ -211,8 +214,8 @@ class ConditionalUnet1d final : public torch::nn::Module, public Denoiser {
   Tensor of_time_;  // cache: FiLM's part of cached_times_, [n_times, F]
 };
 
-ConditionalUnet1d::ConditionalUnet1d(const UnetConfig& config) : config_(config) {
-  CheckConfig(config);
+ConditionalUnet1d::ConditionalUnet1d(const UnetConfig& config)
+    : config_(Checked(config)), time_code_(config.diffusion_step_embed_dim) {
   const std::int64_t embed = config.diffusion_step_embed_dim;
   const auto step_encoder = AddContainer(*this, "diffusion_step_encoder");
   step_linear1_ = step_encoder->register_module("1", torch::nn::Linear(embed, 4 * embed));
@@ -261,7 +264,7 @@ ConditionalUnet1d::ConditionalUnet1d(const UnetConfig& config) : config_(config)
 }
 
 Tensor ConditionalUnet1d::EmbedTimes(const Tensor& times) {
-  const Tensor code = SinusoidalEmbedding(times, config_.diffusion_step_embed_dim);
+  const Tensor code = time_code_(times);
   Tensor embedding = ApplyLinear(step_linear2_, TokenMish(ApplyLinear(step_linear1_, code)));
   TraceStage("unet: timestep embedding", embedding);
   return embedding;

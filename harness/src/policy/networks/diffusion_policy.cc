@@ -24,6 +24,18 @@ namespace dp_bench::policy {
 
 using torch::Tensor;
 
+namespace {
+
+// Those of a pass that are there.
+std::vector<Tensor*> TensorsOf(TrainingPass* pass) {
+  std::vector<Tensor*> tensors = {&pass->noisy, &pass->times,       &pass->target,
+                                  &pass->noise, &pass->row_weights, &pass->is_given};
+  std::erase_if(tensors, [](const Tensor* tensor) { return !tensor->defined(); });
+  return tensors;
+}
+
+}  // namespace
+
 DenoiserChannels DenoiserChannels::FromConfig(const Config& params, const PolicySpec& spec,
                                               std::int64_t obs_feature_dim, std::int64_t task_dim) {
   const bool is_global = params.Get<bool>(
@@ -63,6 +75,18 @@ DiffusionPolicy::DiffusionPolicy(std::string name, const Config& params, const P
       "save memory in training: recompute the inside of each block in the backward pass");
   model_.obs_encoder->set_gradient_checkpointing(is_checkpointing);
   model_.denoiser->set_gradient_checkpointing(is_checkpointing);
+  const bool is_graph = params.Get<bool>(
+      "cuda_graph", false,
+      "on a GPU, record the loss of the denoiser and its gradients as a CUDA graph and replay it "
+      "in "
+      "each training step, which saves the time to start its kernels one by one; without dropout "
+      "and gradient_checkpointing, and not in fp16. No effect on a CPU");
+  if (!is_graph) return;
+  if (is_checkpointing) {
+    throw ConfigError("{}: expected false with gradient_checkpointing, found true",
+                      params.Where("cuda_graph"));
+  }
+  training_ = std::make_unique<RepeatedWork>();
 }
 
 DiffusionPolicy::~DiffusionPolicy() = default;
@@ -122,13 +146,14 @@ LossOutput DiffusionPolicy::BatchLoss(const Batch& batch, NoiseSource& noise) {
   if (teacher_ != nullptr) inputs.teacher = answer_of(teacher_);
   std::vector<TrainingPass> passes = objective_->Corrupt(inputs);
   TraceStage("normalized action", naction);
-  Tensor loss;
   for (TrainingPass& pass : passes) {
     pass.noisy = WithPrefix(pass.noisy, x_0, prefix);
     pass.is_given = prefix;
-    const Tensor of_pass = LossOf(pass, features, batch.is_pad, regularizing);
-    loss = loss.defined() ? loss + of_pass : of_pass;
   }
+  if (chunk_weights_.defined()) chunk_weights_ = chunk_weights_.to(x_0.device());
+  const bool is_repeated = training_ != nullptr && module().is_training();
+  const Tensor loss = is_repeated ? RepeatedLossOf(passes, features, batch.is_pad, regularizing)
+                                  : LossOf(passes, features, batch.is_pad, regularizing);
   TraceStage("loss", loss);
   return {.loss = loss, .parts = {}};
 }
@@ -158,6 +183,46 @@ Tensor DiffusionPolicy::FeaturesOf(const TensorMap& obs, NoiseSource* regularizi
   return teacher_->EncodeObs(obs, regularizing);
 }
 
+Tensor DiffusionPolicy::RepeatedLossOf(const std::vector<TrainingPass>& passes,
+                                       const Tensor& features, const Tensor& is_pad,
+                                       NoiseSource* regularizing) {
+  if (AutocastType(features.device().type()) == torch::kFloat16) {
+    throw ConfigError(
+        "policy.params.cuda_graph: a graph knows no scale of the loss, which "
+        "training.mixed_precision=fp16 needs; set it to false, or use bf16");
+  }
+  std::vector<Tensor> inputs = {features, is_pad};
+  for (TrainingPass pass : passes) {
+    for (const Tensor* tensor : TensorsOf(&pass)) inputs.push_back(*tensor);
+  }
+  const auto loss_of = [&](const std::vector<Tensor>& tensors) {
+    std::vector<TrainingPass> given = passes;
+    auto next = tensors.begin() + 2;
+    for (TrainingPass& pass : given) {
+      for (Tensor* tensor : TensorsOf(&pass)) *tensor = *next++;
+    }
+    return LossOf(given, tensors[0], tensors[1], regularizing);
+  };
+  try {
+    return training_->RunWithGradient(inputs, module().parameters(), loss_of);
+  } catch (const RecordingError& error) {
+    throw ConfigError(
+        "policy.params.cuda_graph: the network cannot be recorded. Set it to false, or leave out "
+        "what draws or copies on the host in each step, such as dropout. LibTorch says: {}",
+        error.what());
+  }
+}
+
+Tensor DiffusionPolicy::LossOf(const std::vector<TrainingPass>& passes, const Tensor& features,
+                               const Tensor& is_pad, NoiseSource* regularizing) {
+  Tensor loss;
+  for (const TrainingPass& pass : passes) {
+    const Tensor of_pass = LossOf(pass, features, is_pad, regularizing);
+    loss = loss.defined() ? loss + of_pass : of_pass;
+  }
+  return loss;
+}
+
 Tensor DiffusionPolicy::LossOf(const TrainingPass& pass, const Tensor& features,
                                const Tensor& is_pad, NoiseSource* regularizing) {
   const Tensor noisy = model_.channels.inpaints_obs ? Inpaint(pass.noisy, features) : pass.noisy;
@@ -181,7 +246,7 @@ Tensor DiffusionPolicy::WeightedLoss(const Tensor& prediction, const TrainingPas
   }
   Tensor squares = torch::square(prediction - pass.target);  // [B, T, Da or Da + Do]
   if (mask_loss_for_padding_) squares = squares * is_pad.logical_not().unsqueeze(-1);
-  if (chunk_weights_.defined()) squares = squares * chunk_weights_.to(squares.device());
+  if (chunk_weights_.defined()) squares = squares * chunk_weights_;
   if (pass.row_weights.defined()) squares = squares * pass.row_weights.view({-1, 1, 1});
   if (pass.is_given.defined()) squares = squares * (1.0 - pass.is_given);
   if (inpaints) squares = Inpaint(squares, torch::zeros_like(squares.slice(2, action_dim())));

@@ -53,7 +53,8 @@ struct TransformerConfig {
   bool has_fan_in_init = false;     // otherwise N(0, 0.02^2), whatever the width
 };
 
-void CheckConfig(const TransformerConfig& config) {
+// Throws for settings that cannot work.
+const TransformerConfig& Checked(const TransformerConfig& config) {
   if (config.n_emb % config.n_head != 0) {
     throw ConfigError("n_emb is {}; it must be a multiple of n_head = {}", config.n_emb,
                       config.n_head);
@@ -70,6 +71,7 @@ void CheckConfig(const TransformerConfig& config) {
         "0",
         config.n_cond_layers);
   }
+  return config;
 }
 
 // Weights that answer at the scale of what they read, at any width (LeCun et al. 1998): N(0, 1/in).
@@ -168,6 +170,7 @@ class DiffusionTransformer final : public torch::nn::Module, public Denoiser {
   Tensor Decode(const Tensor& tokens, const std::vector<Tensor>& kvs, DropoutMasks* dropout);
 
   TransformerConfig config_;
+  SinusoidalEmbedding time_code_;
   bool is_checkpointing_ = false;
   torch::nn::Linear time_mlp1_{nullptr};  // null unless has_time_mlp
   torch::nn::Linear time_mlp2_{nullptr};
@@ -191,8 +194,8 @@ class DiffusionTransformer final : public torch::nn::Module, public Denoiser {
   std::vector<double> cached_times_;
 };
 
-DiffusionTransformer::DiffusionTransformer(const TransformerConfig& config) : config_(config) {
-  CheckConfig(config);
+DiffusionTransformer::DiffusionTransformer(const TransformerConfig& config)
+    : config_(Checked(config)), time_code_(config.n_emb) {
   const std::int64_t d = config.n_emb;
   const std::int64_t input_dim =
       config.action_dim + (config.obs_as_cond ? 0 : config.obs_feature_dim);
@@ -245,7 +248,7 @@ void DiffusionTransformer::MakeMasks() {
 
 Tensor DiffusionTransformer::AddPositions(const std::string& name, std::int64_t n) {
   if (!config_.is_position_learned) {
-    const Tensor code = SinusoidalEmbedding(torch::arange(n, torch::kInt64), config_.n_emb);
+    const Tensor code = time_code_(torch::arange(n, torch::kInt64));
     return register_buffer(name, code.unsqueeze(0));
   }
   return register_parameter(name, torch::randn({1, n, config_.n_emb}) * kPositionStd);
@@ -253,7 +256,7 @@ Tensor DiffusionTransformer::AddPositions(const std::string& name, std::int64_t 
 
 // [n] -> [n, d].
 Tensor DiffusionTransformer::EmbedTimes(const Tensor& times) {
-  Tensor code = SinusoidalEmbedding(times, config_.n_emb);
+  Tensor code = time_code_(times);
   if (time_mlp1_.is_empty()) return code;
   return ApplyLinear(time_mlp2_,
                      TokenMish(ApplyLinear(time_mlp1_, code.to(time_mlp1_->weight.dtype()))));

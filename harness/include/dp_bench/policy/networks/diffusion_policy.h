@@ -35,8 +35,8 @@ class DiffusionPolicy final : public PolicyBase {
     std::shared_ptr<Denoiser> denoiser;
   };
 
-  /// Reads objective with its section, do_mask_loss_for_padding, gradient_checkpointing and the
-  /// keys of loss_weights.h from `params`. `name` is the plugin's name, for messages.
+  /// Reads objective with its section, do_mask_loss_for_padding, gradient_checkpointing, cuda_graph
+  /// and the keys of loss_weights.h from `params`. `name` is the plugin's name, for messages.
   DiffusionPolicy(std::string name, const Config& params, const PolicySpec& spec, Model model);
   ~DiffusionPolicy() override;
 
@@ -104,6 +104,12 @@ class DiffusionPolicy final : public PolicyBase {
   torch::Tensor WithPrefix(const torch::Tensor& sequence, const Guidance* guidance) const;
   torch::Tensor AnswerOf(const torch::Tensor& output) const;
 
+  // The sum over the passes.
+  torch::Tensor LossOf(const std::vector<TrainingPass>& passes, const torch::Tensor& features,
+                       const torch::Tensor& is_pad, NoiseSource* regularizing);
+  torch::Tensor RepeatedLossOf(const std::vector<TrainingPass>& passes,
+                               const torch::Tensor& features, const torch::Tensor& is_pad,
+                               NoiseSource* regularizing);
   torch::Tensor LossOf(const TrainingPass& pass, const torch::Tensor& features,
                        const torch::Tensor& is_pad, NoiseSource* regularizing);
 
@@ -121,8 +127,9 @@ class DiffusionPolicy final : public PolicyBase {
   torch::Tensor chunk_weights_;  // [T, 1], mean 1; undefined: all steps have equal weight
   Model model_;
   std::unique_ptr<RepeatedWork> denoising_;
-  bool has_caches_ = false;             // of the network, for the weights as they are
-  DiffusionPolicy* teacher_ = nullptr;  // borrowed for the training, like the next
+  std::unique_ptr<RepeatedWork> training_;  // null without cuda_graph
+  bool has_caches_ = false;                 // of the network, for the weights as they are
+  DiffusionPolicy* teacher_ = nullptr;      // borrowed for the training, like the next
   DiffusionPolicy* average_ = nullptr;
 };
 
