@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <set>
 #include <thread>
@@ -122,6 +123,39 @@ TEST(RepeatedWork, AThreadThatHasNotRunItBeforePreparesItselfBeforeTheRecording)
   };
   std::thread(run).join();
   EXPECT_TRUE(torch::equal(run().cpu(), inputs[0].cpu() * 2));
+}
+
+TEST(RepeatedWork, HasTheGradientsOfParametersAndInputs) {
+  const Tensor weight = torch::randn({3, 3}).to(DistantDevice()).requires_grad_();
+  const Tensor unused = torch::randn({2}).to(DistantDevice()).requires_grad_();
+  const auto loss_of = [&](const std::vector<Tensor>& inputs) {
+    return (torch::matmul(inputs[0], weight) + inputs[1]).square().sum();
+  };
+  RepeatedWork repeated;
+  for (int i = 0; i < 4; ++i) {
+    std::vector<Tensor> inputs = Inputs(DistantDevice());
+    inputs[0].requires_grad_();
+    const Tensor expected = loss_of(inputs);
+    const auto gradients = torch::autograd::grad({expected}, {weight, inputs[0]});
+    Tensor found = repeated.RunWithGradient(inputs, {weight, unused}, loss_of);
+    EXPECT_TRUE(torch::equal(found.cpu(), expected.cpu())) << i;
+    found.backward();
+    EXPECT_TRUE(torch::equal(weight.grad().cpu(), gradients[0].cpu())) << i;
+    EXPECT_TRUE(torch::equal(inputs[0].grad().cpu(), gradients[1].cpu())) << i;
+    EXPECT_FALSE(unused.grad().defined());
+    weight.mutable_grad().reset();
+  }
+}
+
+TEST(RepeatedWork, WhatCannotBeRecordedWithGradientSaysWhy) {
+  const Tensor weight = torch::randn({3}).to(DistantDevice()).requires_grad_();
+  const auto copies = [&](const std::vector<Tensor>& inputs) {
+    return (inputs[1] * weight * torch::ones({3}).to(DistantDevice())).sum();
+  };
+  RepeatedWork repeated;
+  const std::vector<Tensor> inputs = Inputs(DistantDevice());
+  repeated.RunWithGradient(inputs, {weight}, copies);
+  EXPECT_THROW(repeated.RunWithGradient(inputs, {weight}, copies), RecordingError);
 }
 
 TEST(RepeatedWork, OnTheCpuItRunsEachTime) {
