@@ -136,9 +136,9 @@ struct Case {
   train::MixedPrecision precision = train::MixedPrecision::kNo;
 };
 
-class RecordedTraining : public testing::TestWithParam<Case> {};
+class RecordedStep : public testing::TestWithParam<Case> {};
 
-TEST_P(RecordedTraining, GivesTheBitsOfOperatorsOneByOne) {
+TEST_P(RecordedStep, GivesTheBitsOfOperatorsOneByOne) {
   const Case& the_case = GetParam();
   Training plain(the_case.params, /*is_graph=*/false);
   Training recorded(the_case.params, /*is_graph=*/true);
@@ -152,7 +152,7 @@ TEST_P(RecordedTraining, GivesTheBitsOfOperatorsOneByOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    , RecordedTraining,
+    , RecordedStep,
     testing::Values(Case{"unet", kUnet}, Case{"transformer", kTransformer},
                     Case{"unet_bf16", kUnet, 1, train::MixedPrecision::kBf16},
                     Case{"transformer_bf16", kTransformer, 1, train::MixedPrecision::kBf16},
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"loss_weights",
                          kUnet + R"(, "loss_chunk_decay": 0.9, "do_mask_loss_for_padding": true,
                                          "loss_weighting": "min_snr")"}),
-    [](const auto& info) { return info.param.name; });
+    [](const testing::TestParamInfo<Case>& the_case) { return the_case.param.name; });
 
 TEST(RecordedTraining, ABatchOfAnotherSizeLeavesTheRecording) {
   Training plain(kUnet, /*is_graph=*/false);
