@@ -19,6 +19,7 @@
 #include <torch/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -193,6 +194,22 @@ const at::Tensor& Resize(const at::Tensor& self, c10::IntArrayRef size,
   return self;
 }
 
+// The same memory without the autograd graph, which a recording must not keep alive.
+at::Tensor Detached(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.variable_data() : tensor;
+}
+
+torch::jit::Stack Detached(torch::jit::Stack values) {
+  for (c10::IValue& value : values) {
+    if (value.isTensor()) value = Detached(value.toTensor());
+    if (!value.isTensorList()) continue;
+    std::vector<at::Tensor> tensors;
+    for (const at::Tensor& tensor : value.toTensorVector()) tensors.push_back(Detached(tensor));
+    value = tensors;
+  }
+  return values;
+}
+
 void Copy(const at::Tensor& from, const at::Tensor& to) {
   OpenTensor source(from);
   OpenTensor target(to);
@@ -205,7 +222,7 @@ at::Tensor CopyFrom(const at::Tensor& from, const at::Tensor& to, bool /*non_blo
   const Operators::Running running(recorded);
   if (recorded != nullptr) {
     if (from.device() != to.device()) recorded->RequireNoCopy();
-    recorded->Record([from, to] { Copy(from, to); });
+    recorded->Record([from = Detached(from), to = Detached(to)] { Copy(from, to); });
   }
   Copy(from, to);
   return to;
@@ -234,16 +251,19 @@ void OnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::size_t n_results = op.schema().returns().size();
   const torch::jit::Stack results(stack->end() - static_cast<std::ptrdiff_t>(n_results),
                                   stack->end());
+  std::vector<at::Tensor> written;  // undefined: the operator changes an argument, or returns none
   for (const c10::IValue& result : results) {
     TORCH_CHECK(!result.isTensorList(), op.schema().name(), " cannot be recorded");
+    const bool is_argument =
+        std::ranges::any_of(arguments, [&](const c10::IValue& one) { return one.is(result); });
+    written.push_back(result.isTensor() && !is_argument ? Detached(result.toTensor())
+                                                        : at::Tensor());
   }
-  recorded->Record([op, arguments, results] {
+  recorded->Record([op, arguments = Detached(arguments), written] {
     torch::jit::Stack again = arguments;
     at::native::cpu_fallback(op, &again);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if (!results[i].isTensor()) continue;
-      const at::Tensor& fresh = again[i].toTensor();
-      if (!fresh.is_same(results[i].toTensor())) Copy(fresh, results[i].toTensor());
+    for (std::size_t i = 0; i < written.size(); ++i) {
+      if (written[i].defined()) Copy(again[i].toTensor(), written[i]);
     }
   });
 }
@@ -252,8 +272,9 @@ at::Tensor Convolution(const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
                        at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                        at::IntArrayRef output_padding, std::int64_t groups) {
-  const at::Tensor offsets = bias.value_or(at::Tensor());
-  const auto run = [=, stride = stride.vec(), padding = padding.vec(), dilation = dilation.vec(),
+  const at::Tensor offsets = Detached(bias.value_or(at::Tensor()));
+  const auto run = [=, input = Detached(input), weight = Detached(weight), stride = stride.vec(),
+                    padding = padding.vec(), dilation = dilation.vec(),
                     output_padding = output_padding.vec()] {
     return at::convolution(input.cpu(), weight.cpu(), offsets.defined() ? offsets.cpu() : offsets,
                            stride, padding, dilation, transposed, output_padding, groups)
@@ -262,7 +283,9 @@ at::Tensor Convolution(const at::Tensor& input, const at::Tensor& weight,
   Operators* const recorded = Recorded();
   const Operators::Running running(recorded);
   at::Tensor result = run();
-  if (recorded != nullptr) recorded->Record([run, result] { Copy(run(), result); });
+  if (recorded != nullptr) {
+    recorded->Record([run, result = Detached(result)] { Copy(run(), result); });
+  }
   return result;
 }
 
@@ -275,7 +298,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> ConvolutionBackward(
     return tensor.defined() ? tensor.to(kDevice) : tensor;
   };
   using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-  const auto run = [=, stride = stride.vec(), padding = padding.vec(), dilation = dilation.vec(),
+  const auto run = [=, grad = Detached(grad), input = Detached(input), weight = Detached(weight),
+                    stride = stride.vec(), padding = padding.vec(), dilation = dilation.vec(),
                     output_padding = output_padding.vec()]() -> Gradients {
     const auto [of_input, of_weight, of_bias] =
         at::convolution_backward(grad.cpu(), input.cpu(), weight.cpu(), bias, stride, padding,

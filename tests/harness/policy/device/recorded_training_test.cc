@@ -90,6 +90,8 @@ class Training {
               train::MixedPrecision precision = train::MixedPrecision::kNo) {
     NoiseSource source = NoiseOfRows(rows, 100 + step);
     Batch batch = SmallBatch(source, rows);
+    batch.obs["agent_pos"] =
+        source.Uniform(StreamId::kEnvStart, {rows, policy_->n_train_obs_steps(), 2});
     batch.obs["agent_pos"] = batch.obs["agent_pos"].to(device_);
     batch.action = batch.action.to(device_);
     batch.is_pad = batch.is_pad.to(device_);
@@ -106,7 +108,7 @@ class Training {
     const torch::NoGradGuard no_grad;
     for (Tensor& parameter : policy_->module().parameters()) {
       EXPECT_TRUE(parameter.grad().defined());
-      if (parameter.grad().defined()) parameter.sub_(parameter.grad(), 0.1);
+      if (parameter.grad().defined()) parameter.sub_(parameter.grad(), 0.01);
       parameter.mutable_grad().reset();
     }
     return loss.item<float>();
