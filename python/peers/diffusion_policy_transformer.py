@@ -18,6 +18,7 @@ OURS = networks.ours(
     "policy.params.n_emb=256",
     "policy.params.p_drop_attn=0.3",
     "policy.params.causal_attn=true",
+    has_graph=False,  # dropout
 )
 
 

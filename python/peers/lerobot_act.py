@@ -8,7 +8,7 @@ from lerobot.policies.act.modeling_act import ACTPolicy
 
 TITLE = "ACT of 3.3 M parameters on PushT's keypoints, chunks of 100"
 PACKAGES = ("lerobot", "torch")
-OURS = networks.ours("--policy", "act", "--env", "pusht", "--chunks", "1,16")
+OURS = networks.ours("--policy", "act", "--env", "pusht", "--chunks", "1,16", has_graph=False)
 CHUNK = 100
 
 

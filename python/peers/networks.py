@@ -21,14 +21,25 @@ FEATURES = {
 }
 
 
-def ours(*policy):
-    """A policy of dp_bench in each precision; int8 is for action chunks on the CPU."""
+def ours(*policy, has_graph=True):
+    """A policy of dp_bench in each way: on the CPU with other weights, elsewhere with training steps as one graph."""
+    bench = ["policy", *policy]
+    if DEVICE == "cpu":
+        return {
+            "float32": [*bench, "policy.weights=float32", "training.mixed_precision=no"],
+            "bf16": [*bench, "policy.weights=bf16", "training.mixed_precision=bf16"],
+            "int8": [*bench, "policy.weights=int8", "--work", "chunks"],
+        }
+    training = [*bench, "--work", "training"]
     ways = {
-        "float32": ["policy", *policy, "policy.weights=float32", "training.mixed_precision=no"],
-        "bf16": ["policy", *policy, "policy.weights=bf16", "training.mixed_precision=bf16"],
-        "int8": ["policy", *policy, "policy.weights=int8", "--only-chunks"],
+        "float32": [*bench, "training.mixed_precision=no"],
+        "bf16": [*training, "training.mixed_precision=bf16"],
     }
-    return {name: way for name, way in ways.items() if name != "int8" or DEVICE == "cpu"}
+    if not has_graph:
+        return ways
+    for name, precision in (("float32", "no"), ("bf16", "bf16")):
+        ways[f"{name}, graph"] = [*training, f"training.mixed_precision={precision}", "policy.params.cuda_graph=true"]
+    return ways
 
 
 def diffusion_config():

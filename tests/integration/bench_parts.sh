@@ -23,7 +23,7 @@ assert 2.9 < rows[1]["flop"] / rows[0]["flop"] < 3.1, rows  # three rows are thr
 PYTHON
 
 echo "with bf16 weights a chunk reads half the bytes"
-bf16=("$1" bench policy "${quick[@]}" --policy unet_hybrid --chunks 1 --only-chunks "policy.params.down_dims=[16,32]" policy.params.n_groups=4)
+bf16=("$1" bench policy "${quick[@]}" --policy unet_hybrid --chunks 1 --work chunks "policy.params.down_dims=[16,32]" policy.params.n_groups=4)
 expect_exit 0 "action chunk" "${bf16[@]}" --json float32.json
 expect_exit 0 "action chunk" "${bf16[@]}" --json bf16.json policy.weights=bf16
 python3 -c 'import json; a, b = (json.load(open(f))["rows"] for f in ("float32.json", "bf16.json")); assert len(a) == 1

@@ -69,6 +69,18 @@ expect_ended 75 parts.txt "$child"
 far train --resume parts >out.txt 2>&1 || fail "$(cat out.txt)"
 cmp whole/checkpoints/latest/model.safetensors parts/checkpoints/latest/model.safetensors
 
+echo "training steps that are replayed as a graph give the same weights"
+far train "${small[@]}" --device "$device" policy.params.cuda_graph=true --output graph >out.txt 2>&1 || fail "$(cat out.txt)"
+cmp whole/checkpoints/latest/model.safetensors graph/checkpoints/latest/model.safetensors
+
+echo "bench counts the work that a graph replays"
+bench=(bench policy "${small[@]}" --chunks 1 --repetitions 1 --seconds 0 policy.params.cuda_graph=true)
+near "${bench[@]}" --json near.json >out.txt 2>&1 || fail "$(cat out.txt)"
+far "${bench[@]}" --device "$device" --json far.json >out.txt 2>&1 || fail "$(cat out.txt)"
+python3 -c 'import json; near, far = (json.load(open(f))["rows"] for f in ("near.json", "far.json"))
+for a, b in zip(near, far, strict=True):
+    assert a["weight_bytes"] == b["weight_bytes"] and abs(b["flop"] / a["flop"] - 1) < 0.1, (a, b)' || fail "bench"
+
 echo "profile measures there"
 far profile "${small[@]}" --device "$device" --steps 2 >out.txt 2>&1 || fail "$(cat out.txt)"
 

@@ -55,7 +55,7 @@ struct BenchVerbOptions {
   task::ExperimentOptions experiment;
   std::string part;
   profile::PolicyBenchOptions policy;  // n_rounds and seconds are those of all parts
-  bool only_chunks = false;
+  std::string work = "all";
   int n_steps = 2;  // of a window, for "dataset"
   int n_samples = 512;
   std::vector<std::string> peers;
@@ -131,7 +131,8 @@ int BenchEnv(const BenchVerbOptions& options) {
 int BenchPolicy(BenchVerbOptions options) {
   const task::Experiment experiment(options.experiment);
   task::RejectUnknownKeys(experiment, {.makes_policy = true});
-  options.policy.has_training = !options.only_chunks;
+  options.policy.has_training = options.work != "chunks";
+  if (options.work == "training") options.policy.chunks.clear();
   const Json bench = profile::BenchPolicy(experiment, options.policy);
   core::PrintResult("{}", profile::BenchText(bench));
   WriteBench(options.json, bench);
@@ -160,7 +161,7 @@ void RequireUsedByPart(const CLI::App& verb, const std::string& part) {
                         "--device", "--dataset",     "--env",        "--obs",    "--task",
                         "--config", "--isolate",     "--no-isolate", "overrides"};
   Names of_policy = of_env;
-  of_policy.insert(of_policy.end(), {"--chunks", "--only-chunks"});
+  of_policy.insert(of_policy.end(), {"--chunks", "--work"});
   const std::map<std::string_view, Names> used = {
       {"policy", of_policy},
       {"env", of_env},
@@ -244,7 +245,8 @@ Verb AddBench(CLI::App* app) {
   AddList(app, "--chunks", &options->policy.chunks, "Batch sizes of action chunks, for policy")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app->add_flag("--only-chunks", options->only_chunks, "No training step, for policy");
+  AddChoice(app, "--work", &options->work, {"all", "chunks", "training"},
+            "Action chunks, a training step or both, for policy");
   AddNumber(app, "--steps", &options->n_steps, 1, 1000, "Steps of a window, for dataset");
   app->add_option("--samples", options->n_samples, "Windows per repetition, for dataset")
       ->check(CLI::PositiveNumber)

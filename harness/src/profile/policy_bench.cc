@@ -15,6 +15,7 @@
 #include "planner/create_from_checkpoint.h"
 #include "planner/scope_timer.h"
 #include "policy/device.h"
+#include "policy/stage_recorder.h"
 #include "profile/machine_limits.h"
 #include "profile/recorded_work.h"
 #include "train/batches.h"
@@ -49,6 +50,7 @@ Json TimeRounds(const PolicyBenchOptions& options, const std::function<void()>& 
 }
 
 std::int64_t CountDenoisingSteps(c10::Device device, const std::function<void()>& call) {
+  const policy::StageRecorder one_by_one;  // a graph would run no scopes
   const planner::ScopeTimer timer(device);
   call();
   const auto steps = timer.seconds().find(planner::kDenoisingStepScope);

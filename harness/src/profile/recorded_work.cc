@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/stage_recorder.h"
+
 namespace dp_bench::profile {
 
 WorkTotal RecordedWork::Mean() const {
@@ -41,6 +43,7 @@ double CountFlop(c10::Device device, const std::function<void()>& call) {
   std::vector<OpEvent> events;
   double flop = 0.0;
   {
+    const policy::StageRecorder one_by_one;  // a graph would start no operators
     OpRecorder recorder(device);
     call();
     events = recorder.TakeEvents();
