@@ -79,7 +79,7 @@ near "${bench[@]}" --json near.json >out.txt 2>&1 || fail "$(cat out.txt)"
 far "${bench[@]}" --device "$device" --json far.json >out.txt 2>&1 || fail "$(cat out.txt)"
 python3 -c 'import json; near, far = (json.load(open(f))["rows"] for f in ("near.json", "far.json"))
 for a, b in zip(near, far, strict=True):
-    assert a["weight_bytes"] == b["weight_bytes"] and abs(b["flop"] / a["flop"] - 1) < 0.1, (a, b)' || fail "bench"
+    assert a["weight_bytes"] == b["weight_bytes"] and 0.9 < b["flop"] / a["flop"] < 1.3, (a, b)  # the CPU leaves padding out' || fail "bench"
 
 echo "profile measures there"
 far profile "${small[@]}" --device "$device" --steps 2 >out.txt 2>&1 || fail "$(cat out.txt)"
