@@ -123,6 +123,22 @@ class OpenTensor {
   void* base_ = nullptr;
 };
 
+// A piece of work on the device. Those within it and those of a replay are no starts by the host.
+class Work {
+ public:
+  explicit Work(bool is_replay = false) {
+    if (depth_++ == 0 && !is_replay) ++n_started;
+  }
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  ~Work() { --depth_; }
+
+  static inline std::atomic<std::int64_t> n_started = 0;
+
+ private:
+  static inline thread_local int depth_ = 0;
+};
+
 // What the thread's graph is recording. An operator that runs others records only itself.
 class Operators {
  public:
@@ -218,6 +234,7 @@ void Copy(const at::Tensor& from, const at::Tensor& to) {
 }
 
 at::Tensor CopyFrom(const at::Tensor& from, const at::Tensor& to, bool /*non_blocking*/) {
+  const Work work;
   Operators* const recorded = Recorded();
   const Operators::Running running(recorded);
   if (recorded != nullptr) {
@@ -241,6 +258,7 @@ void OnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
                               argument.toTensor().dim() > 0;
     TORCH_CHECK(!is_elsewhere, op.schema().name(), " was given tensors of two devices");
   }
+  const Work work;
   Operators* const recorded = Recorded();
   const Operators::Running running(recorded);
   if (recorded == nullptr) return at::native::cpu_fallback(op, stack);
@@ -280,6 +298,7 @@ at::Tensor Convolution(const at::Tensor& input, const at::Tensor& weight,
                            stride, padding, dilation, transposed, output_padding, groups)
         .to(kDevice);
   };
+  const Work work;
   Operators* const recorded = Recorded();
   const Operators::Running running(recorded);
   at::Tensor result = run();
@@ -306,6 +325,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> ConvolutionBackward(
                                  dilation, transposed, output_padding, groups, wanted);
     return {moved(of_input), moved(of_weight), moved(of_bias)};
   };
+  const Work work;
   Operators* const recorded = Recorded();
   const Operators::Running running(recorded);
   Gradients results = run();
@@ -386,7 +406,10 @@ class Graph final : public at::GraphImplInterface {
   }
   void capture_end() override { recording = nullptr; }
   void instantiate() override {}
-  void replay() override { operators_.Replay(); }
+  void replay() override {
+    const Work work(/*is_replay=*/true);
+    operators_.Replay();
+  }
   void reset() override { operators_ = Operators(kDefaultStream); }
   at::MempoolId_t pool() const override { return {0, 0}; }
   void enable_debug_mode() override {}
@@ -436,5 +459,7 @@ const bool kHasAllocator = (c10::SetAllocator(kType, &TheMemory()), true);
 c10::Device DistantDevice() { return kDevice; }
 
 std::int64_t DistantDeviceWaits() { return n_waits; }
+
+std::int64_t DistantDeviceStarts() { return Work::n_started; }
 
 }  // namespace dp_bench

@@ -17,4 +17,8 @@ c10::Device DistantDevice();
 /// The number of times a caller waited until the device had done its work.
 std::int64_t DistantDeviceWaits();
 
+/// The number of operators and copies that the host started, without those of replayed graphs. A
+/// GPU needs a call for each.
+std::int64_t DistantDeviceStarts();
+
 }  // namespace dp_bench

@@ -168,6 +168,20 @@ INSTANTIATE_TEST_SUITE_P(
                                          "loss_weighting": "min_snr")"}),
     [](const testing::TestParamInfo<Case>& the_case) { return the_case.param.name; });
 
+TEST(RecordedTraining, TheHostStartsFewerOperators) {
+  for (const std::string& params : {kUnet, kTransformer}) {
+    const auto starts_of_loss = [&](bool is_graph) {
+      Training training(params, is_graph);
+      for (std::uint64_t step = 0; step < 2; ++step) training.Step(step);
+      const std::int64_t before = DistantDeviceStarts();
+      training.Loss(2).backward();
+      return DistantDeviceStarts() - before;
+    };
+    const std::int64_t one_by_one = starts_of_loss(false);
+    EXPECT_LT(starts_of_loss(true), one_by_one / 2) << one_by_one;
+  }
+}
+
 TEST(RecordedTraining, ABatchOfAnotherSizeLeavesTheRecording) {
   Training plain(kUnet, /*is_graph=*/false);
   Training recorded(kUnet, /*is_graph=*/true);
