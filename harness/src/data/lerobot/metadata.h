@@ -29,7 +29,7 @@ struct FileNumber {
   std::int64_t chunk = 0;
   std::int64_t file = 0;  // the episode in versions 2.0 and 2.1
 
-  auto operator<=>(const FileNumber&) const = default;
+  auto operator<=>(const FileNumber&) const = default;  // NOLINT(modernize-use-nullptr): not ours
 };
 
 /// A file name with numbers, such as "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet".

@@ -175,8 +175,9 @@ struct NamedWorld {
   World world;
 };
 
-std::vector<std::vector<double>> SameRates(std::size_t n_policies, std::vector<double> rates) {
-  return std::vector<std::vector<double>>(n_policies, std::move(rates));
+std::vector<std::vector<double>> SameRates(std::size_t n_policies,
+                                           const std::vector<double>& rates) {
+  return std::vector<std::vector<double>>(n_policies, rates);
 }
 
 std::vector<NamedWorld> Worlds() {
