@@ -169,7 +169,10 @@ INSTANTIATE_TEST_SUITE_P(
     [](const testing::TestParamInfo<Case>& the_case) { return the_case.param.name; });
 
 TEST(RecordedTraining, TheHostStartsFewerOperators) {
-  for (const std::string& params : {kUnet, kTransformer}) {
+  const std::string unet = R"("down_dims": [64, 128, 256])";
+  const std::string transformer =
+      R"("n_layer": 4, "n_head": 6, "n_emb": 192, "p_drop_emb": 0, "p_drop_attn": 0)";
+  for (const std::string& params : {unet, transformer}) {
     const auto starts_of_loss = [&](bool is_graph) {
       Training training(params, is_graph);
       for (std::uint64_t step = 0; step < 2; ++step) training.Step(step);
@@ -178,7 +181,7 @@ TEST(RecordedTraining, TheHostStartsFewerOperators) {
       return DistantDeviceStarts() - before;
     };
     const std::int64_t one_by_one = starts_of_loss(false);
-    EXPECT_LT(starts_of_loss(true), one_by_one / 2) << one_by_one;
+    EXPECT_LT(starts_of_loss(true), one_by_one / 3) << one_by_one;
   }
 }
 
