@@ -59,6 +59,22 @@ verify() {  # verify CODE VERDICT OUTPUT ARGUMENTS...
 }
 verify 0 PASS unchanged --checkpoint "$policy" env_runner.n_test=8
 verify 3 INCONCLUSIVE bf16 --checkpoint "$policy" policy.weights=bf16 env_runner.n_test=10
+
+echo "an inconclusive verification gets more seeds, and is then the same as one that had them at once"
+more=(eval --resume bf16 --verify-against "$policy")
+grep -q "continue with dp_bench eval --resume .*bf16 --verify-against .* env_runner.n_test=20" out.txt || fail "$(cat out.txt)"
+status=0
+"$dp_bench" "${more[@]}" env_runner.n_test=24 >out.txt 2>&1 || status=$?
+"$dp_bench" eval --verify-against "$policy" --output at_once env_runner.n_videos=0 env_runner.test_start_seed=500000 \
+  --checkpoint "$policy" policy.weights=bf16 env_runner.n_test=24 >once.txt 2>&1 && once=0 || once=$?
+[ "$status" = "$once" ] || fail "$status instead of $once: $(cat out.txt)"
+cmp <(sed 's/"id": *"[^"]*"//' bf16/episodes.jsonl) <(sed 's/"id": *"[^"]*"//' at_once/episodes.jsonl)
+python3 -c 'import json; a, b = (json.load(open(f"{name}/verification.json"))["gate"] for name in ("bf16", "at_once"))
+def of(gate): return gate["status"], gate["config"], [{k: v for k, v in task.items() if k not in ("baseline", "candidate", "reason")} for task in gate["tasks"]]
+assert of(a) == of(b), (a, b)' || fail "another verdict"
+expect_exit 2 "was rolled out with" "$dp_bench" eval --resume bf16 --verify-against damaged env_runner.n_test=30
+expect_exit 2 "was begun with 0.03, found 0.1" "$dp_bench" "${more[@]}" --margin 0.1 env_runner.n_test=30
+
 verify 1 FAIL damaged_verified --checkpoint damaged env_runner.n_test=400
 n_played=$(wc -l <damaged_verified/episodes.jsonl)
 [ "$n_played" -lt 100 ] || fail "the verdict took $n_played seeds"

@@ -91,6 +91,9 @@ int Evaluate(EvalVerbOptions options, core::Communicator& ranks) {
           "--verify-against judges a single evaluation; instead of the lists --delays, "
           "--latencies, --execute and --chunking, set the keys of env_runner.chunking");
     }
+    if (options.evaluation.output.empty() && options.evaluation.resume.empty()) {
+      throw UsageError("--verify-against requires --output, or --resume with that folder");
+    }
     ChooseCheckpoint(&options.verification.reference);
     return evaluate::EvaluateVerified(options.evaluation, options.verification);
   }
@@ -166,8 +169,8 @@ void AddVerificationOptions(CLI::App* app, evaluate::VerificationOptions* verifi
   CLI::Option* verify = AddFolder(
       app, "--verify-against", &verification->reference,
       "Show on the test seeds that the success rate is not below that of this checkpoint, "
-      "which runs without the overrides of policy; exits like dp_bench gate");
-  verify->needs(app->get_option("--output"));
+      "which runs without the overrides of policy; exits like dp_bench gate. With --resume: "
+      "continue, also with more seeds");
   for (CLI::Option* other : refused) verify->excludes(other);
   AddNumber(app, "--margin", &verification->margin, 0.001, 0.5,
             "Of --verify-against: the drop of the success rate that a PASS excludes")
@@ -220,7 +223,7 @@ Verb AddEval(CLI::App* app) {
   AddIsolateOption(app, &options->experiment);
   app->add_option("--output", options->output, "Run folder (default: runs/<date>/<time>_<name>)")
       ->excludes(resume);
-  AddVerificationOptions(app, &arguments->verification, {resume, perturb, shard, dry_run, record});
+  AddVerificationOptions(app, &arguments->verification, {perturb, shard, dry_run, record});
   app->add_flag("--overwrite", options->overwrites,
                 "Replace an evaluation in --output; a training is never overwritten")
       ->excludes(resume);

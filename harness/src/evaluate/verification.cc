@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -136,25 +137,47 @@ std::optional<compare::GateResult> JudgeBlocks(const run::RunFolder& baseline,
   return result;
 }
 
-std::string ResumeCommand(const run::RunFolder& run) {
-  return fmt::format("dp_bench eval --resume {}", core::ShellWord(run.path.string()));
+std::string ResumeCommand(const fs::path& folder) {
+  return fmt::format("dp_bench eval --resume {}", core::ShellWord(folder.string()));
+}
+
+fs::path ReferenceFolder(const fs::path& candidate) {
+  return fs::path(fmt::format("{}_reference", (candidate / "").parent_path().string()));
 }
 
 // What is common to both: everything but the policy.
 CheckpointEvaluationOptions ReferenceOptions(const CheckpointEvaluationOptions& options,
                                              const fs::path& checkpoint) {
   CheckpointEvaluationOptions reference = options;
+  if (!options.resume.empty()) {
+    reference.resume = ReferenceFolder(options.resume);
+    CheckpointEvaluationOptions taken = reference;
+    TakeFromFolder(&taken);
+    std::error_code fault;
+    if (fs::equivalent(taken.checkpoint, checkpoint, fault)) return reference;
+    throw UsageError("--verify-against: '{}' was rolled out with '{}', not with '{}'",
+                     reference.resume.string(), taken.checkpoint.string(), checkpoint.string());
+  }
   reference.checkpoint = checkpoint;
   reference.experiment.policy.clear();
   reference.experiment.takes_env_only = !reference.experiment.env.empty();
-  reference.output = fs::path(fmt::format("{}_reference", options.output.string()));
+  reference.output = ReferenceFolder(options.output);
   std::erase_if(reference.experiment.overrides,
                 [](const std::string& override_) { return override_.starts_with("policy."); });
   return reference;
 }
 
+// Another margin after a look at the outcomes would make the error rates wrong.
+void RequireSameMargin(const fs::path& resumed, double margin) {
+  const auto before = run::ReadRunFolder(resumed).ReadVerification();
+  if (!before || before->value("margin", margin) == margin) return;
+  throw UsageError("--margin: '{}' was begun with {}, found {}", resumed.string(),
+                   before->value("margin", margin), margin);
+}
+
 // The section env_runner, which may not measure a latency.
-control::EnvRunnerConfig RunnerOf(const CheckpointEvaluationOptions& options) {
+control::EnvRunnerConfig RunnerOf(CheckpointEvaluationOptions options) {
+  if (!options.resume.empty()) TakeFromFolder(&options);
   control::EnvRunnerConfig runner = task::Experiment(WithConfig(options)).runner();
   if (runner.realtime == 0.0 || runner.realtime_latency_ms > 0.0) return runner;
   throw UsageError(
@@ -215,13 +238,15 @@ std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions op
     core::PrintResult(
         "interrupted after {} episodes; continue with {}, then compare that folder with the "
         "baseline\n",
-        candidate.n_episodes(), ResumeCommand(candidate.run()));
+        candidate.n_episodes(), ResumeCommand(candidate.run().path));
   }
   return result;
 }
 
 int EvaluateVerified(const CheckpointEvaluationOptions& options,
                      const VerificationOptions& verification) {
+  const bool resumes = !options.resume.empty();
+  if (resumes) RequireSameMargin(options.resume, verification.margin);
   const CheckpointEvaluationOptions of_reference =
       ReferenceOptions(options, verification.reference);
   RunnerOf(options);
@@ -230,25 +255,31 @@ int EvaluateVerified(const CheckpointEvaluationOptions& options,
   if (seeds.n == 0)
     throw UsageError("--verify-against needs test episodes: env_runner.n_test is 0");
   core::CatchStopSignals();  // also while loading
-  BlockEvaluation reference(WithSeeds(of_reference, seeds));
-  BlockEvaluation candidate(WithSeeds(options, seeds));
-  core::PrintResult("reference: {}\n", of_reference.output.string());
+  BlockEvaluation reference(resumes ? of_reference : WithSeeds(of_reference, seeds));
+  BlockEvaluation candidate(resumes ? options : WithSeeds(options, seeds));
+  core::PrintResult("reference: {}\n", reference.run().path.string());
+  const std::string resume_command =
+      fmt::format("{} --verify-against {}", ResumeCommand(candidate.run().path),
+                  core::ShellWord(verification.reference.string()));
+  const std::string more_seeds =
+      !verification.more_seeds.empty()
+          ? verification.more_seeds
+          : fmt::format("continue with {} env_runner.n_test={}", resume_command, 2 * seeds.n);
 
   const compare::SequentialTestConfig config = {.margin = verification.margin,
                                                 .max_pairs = seeds.n};
   const auto judge = [&](const run::RunFolder& run) {
-    return compare::RunGate(reference.run(), run, config, nullptr, verification.more_seeds);
+    return compare::RunGate(reference.run(), run, config, nullptr, more_seeds);
   };
   auto result = JudgeBlocks(reference.run(), {&reference, &candidate},
                             {.max_episodes = seeds.n, .judge = judge});
   if (!result) {
-    core::PrintResult("interrupted after {} seeds; continue with {} and {}, then compare them\n",
-                      candidate.n_episodes(), ResumeCommand(reference.run()),
-                      ResumeCommand(candidate.run()));
+    core::PrintResult("interrupted after {} seeds; continue with {}\n", candidate.n_episodes(),
+                      resume_command);
     return core::kExitInterrupted;
   }
   const compare::GateReport report = compare::JudgeTasks(config, {*std::move(result)});
-  WriteVerdict(report, of_reference.output, options.output, verification.margin);
+  WriteVerdict(report, reference.run().path, candidate.run().path, verification.margin);
   return compare::ExitCodeOf(report.status);
 }
 
