@@ -197,32 +197,31 @@ std::vector<std::vector<std::int64_t>> SignatureOf(const std::vector<Tensor>& in
 RepeatedWork::RepeatedWork() = default;
 RepeatedWork::~RepeatedWork() = default;
 
-// Whether the recording is of these shapes, which it becomes in the second call in a row.
-bool RepeatedWork::IsRecorded(const std::vector<Tensor>& inputs,
-                              const std::vector<Tensor>& parameters, const Work& work) {
+// Null for the first call in a row with inputs of these shapes, and where nothing is recorded.
+std::shared_ptr<RepeatedWork::Recording> RepeatedWork::RecordingOf(
+    const std::vector<Tensor>& inputs, const std::vector<Tensor>& parameters, const Work& work) {
   const c10::DeviceType device = inputs.front().device().type();
   const MakeGraph make_graph = GraphsOf(device);
-  if (make_graph == nullptr || IsTracingStages()) return false;
+  if (make_graph == nullptr || IsTracingStages()) return nullptr;
 
   Signature signature = SignatureOf(inputs, parameters);
   if (recording_ == nullptr || signature != recorded_) {
     if (signature != last_) {
       last_ = std::move(signature);
-      return false;
+      return nullptr;
     }
     recording_.reset();
     recording_ = std::make_shared<Recording>(make_graph(device), inputs, parameters, work);
     recorded_ = std::move(signature);
   }
   last_.clear();
-  return true;
+  return recording_;
 }
 
 Tensor RepeatedWork::Run(const std::vector<Tensor>& inputs, const Work& work) {
-  if (torch::GradMode::is_enabled() || !IsRecorded(inputs, /*parameters=*/{}, work)) {
-    return work(inputs);
-  }
-  return recording_->Replay(inputs);
+  if (torch::GradMode::is_enabled()) return work(inputs);
+  const auto recording = RecordingOf(inputs, /*parameters=*/{}, work);
+  return recording == nullptr ? work(inputs) : recording->Replay(inputs);
 }
 
 // The scalar of a replay, whose gradients are those of the graph.
@@ -267,18 +266,18 @@ class RepeatedWork::ReplayedScalar : public torch::autograd::Function<ReplayedSc
 Tensor RepeatedWork::RunWithGradient(const std::vector<Tensor>& inputs,
                                      const std::vector<Tensor>& parameters, const Work& work) {
   if (!torch::GradMode::is_enabled()) return work(inputs);
-  const bool is_recorded = [&] {
+  const auto recording = [&] {
     try {
-      return IsRecorded(inputs, parameters, work);
+      return RecordingOf(inputs, parameters, work);
     } catch (const c10::OutOfMemoryError&) {
       throw;
     } catch (const c10::Error& error) {
       throw RecordingError(error.what_without_backtrace());
     }
   }();
-  if (!is_recorded) return work(inputs);
+  if (recording == nullptr) return work(inputs);
   const std::vector<Tensor> sources = Recording::WithGradient(inputs, parameters);
-  return ReplayedScalar::apply(at::TensorList(sources), recording_, inputs);
+  return ReplayedScalar::apply(at::TensorList(sources), recording, inputs);
 }
 
 void RepeatedWork::Forget() {

@@ -24,8 +24,9 @@ class RecordingError : public std::runtime_error {
 class RepeatedWork {
  public:
   /// Each call must start the same operators, which read nothing that changes but the inputs and
-  /// the values of weights. From a thread's second call on it must copy nothing between host and
-  /// device, so it keeps what it once copied there.
+  /// the values of weights, and change no tensor of others: to record is to run it once more. From
+  /// a thread's second call on it must copy nothing between host and device, so it keeps what it
+  /// once copied there.
   using Work = std::function<torch::Tensor(const std::vector<torch::Tensor>& inputs)>;
 
   RepeatedWork();
@@ -53,8 +54,9 @@ class RepeatedWork {
   class ReplayedScalar;
   using Signature = std::vector<std::vector<std::int64_t>>;  // shapes, types, places of tensors
 
-  bool IsRecorded(const std::vector<torch::Tensor>& inputs,
-                  const std::vector<torch::Tensor>& parameters, const Work& work);
+  std::shared_ptr<Recording> RecordingOf(const std::vector<torch::Tensor>& inputs,
+                                         const std::vector<torch::Tensor>& parameters,
+                                         const Work& work);
 
   Signature last_;                        // of the last call without a recording
   Signature recorded_;                    // of the recording
