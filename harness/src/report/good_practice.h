@@ -13,12 +13,10 @@ namespace dp_bench::report {
 ///   start        which initial conditions: {seeds: {first, n}, env, params, perturbation,
 ///                certificate}. The last one says whether episodes are a function of their seeds
 ///   success      {params, score_metric, n_lost_again, lost_again, lost_href}: the env's params
-///   about
-///                success, and the episodes without success at their last step, with the seed of
-///                one
+///                about success, and the episodes without success at their last step, with the
+///                seed of one
 ///   failures     each kind, the largest first: {kind, meaning, n, and one episode of it: seed,
-///   href,
-///                command}, if possible one with a video
+///                href, command}, if possible one with a video
 ///   duplicates   test seeds that begin with the same observation: {n_known, n_distinct, groups}
 ///   jerk         medians over episodes: {of_success, of_failure}, each {n, at_seams, elsewhere}
 ///   comparisons  what it was chosen from or compared with: {n_checkpoints, selection, n_arms}

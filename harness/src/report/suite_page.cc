@@ -78,6 +78,8 @@ Json CostJson(const compare::SuiteTable& table, const SuiteExtras& extras,
     const auto cost = extras.costs.find(cell.folder);
     if (cell.policy != policy || cost == extras.costs.end()) continue;
     cpu_s += cost->second.cpu_s;
+    const auto training = extras.training_cpu_s.find(cell.folder);
+    if (training != extras.training_cpu_s.end()) cpu_s += training->second;
     ++n;
   }
   if (n == 0) return {};

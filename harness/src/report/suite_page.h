@@ -15,10 +15,11 @@ namespace dp_bench::report {
 
 /// What the folders of a suite have beside the outcomes, by SuiteCell::folder.
 struct SuiteExtras {
-  std::map<std::string, core::Cost> costs;
-  std::map<std::string, std::string> videos;  // one of each, relative to the suite's folder
-  std::vector<std::string> failed;            // steps and tasks, and why
-  std::optional<compare::BudgetRound> round;  // of a suite with a budget
+  std::map<std::string, core::Cost> costs;       // of the cells' own runs
+  std::map<std::string, double> training_cpu_s;  // a cell's share of a training for all tasks
+  std::map<std::string, std::string> videos;     // one of each, relative to the suite's folder
+  std::vector<std::string> failed;               // steps and tasks, and why
+  std::optional<compare::BudgetRound> round;     // of a suite with a budget
 };
 
 /// For the terminal; ends with a line break.

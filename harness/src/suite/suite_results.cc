@@ -200,9 +200,9 @@ compare::SuiteCell SuiteResults::Read(const SuiteStep& step) {
   cell.config_sha256 = step.cell->config_sha256;
   cell.env_version = compare::EnvVersionOf(run);
   cell.folder = step.cell->folder;
-  if (auto cost = run.ReadCost()) {
-    cost->cpu_s += ShareOfTraining(step);
+  if (const auto cost = run.ReadCost()) {
     costs_[cell.folder] = *cost;
+    training_cpu_s_[cell.folder] = ShareOfTraining(step);
   }
   if (std::string video = VideoOf(run, cell.folder); !video.empty()) {
     videos_[cell.folder] = std::move(video);
@@ -238,6 +238,7 @@ compare::SuiteTable SuiteResults::Table() const {
 
 report::SuiteExtras SuiteResults::Extras(const std::vector<StepState>& states) const {
   report::SuiteExtras extras = {.costs = costs_,
+                                .training_cpu_s = training_cpu_s_,
                                 .videos = videos_,
                                 .failed = compare::VersionFaults(Table()),
                                 .round = round_};

@@ -74,6 +74,7 @@ class SuiteResults {
   std::map<std::size_t, std::string> unreadable_;        // why, by step
   std::map<std::string, compare::SuiteExpert> experts_;  // by task
   std::map<std::string, core::Cost> costs_;              // by folder, as the videos
+  std::map<std::string, double> training_cpu_s_;
   std::map<std::string, std::string> videos_;
   std::optional<compare::BudgetRound> round_;  // of a suite with a budget
 };

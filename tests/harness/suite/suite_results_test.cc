@@ -109,7 +109,8 @@ TEST_F(SuiteResultsTest, TheEnvVersionOfACellIsThatOfItsRun) {
   EXPECT_EQ(results.Table().cells[0].env_version, "1.2.0");
 }
 
-TEST_F(SuiteResultsTest, ATrainingForAllTasksIsPartOfTheCostOfItsCells) {
+// On the page only: what --dry-run predicts from is what a further cell will take.
+TEST_F(SuiteResultsTest, ATrainingForAllTasksIsPartOfTheCpuTimeOfItsCells) {
   steps_.push_back({.kind = StepKind::kTrain, .product = folder_ / "training"});
   for (const std::size_t cell : {0, 1}) steps_[cell].needs = {steps_.size() - 1};
   const auto add_cost = [](const fs::path& run, double cpu_s) {
@@ -122,9 +123,14 @@ TEST_F(SuiteResultsTest, ATrainingForAllTasksIsPartOfTheCostOfItsCells) {
     add_cost(steps_[cell].product, 3.0);
     compare::WriteSmallRun(steps_[cell].product, "ssff");
   }
-  const auto costs = SuiteResults(suite_, steps_, folder_, {}).Extras({}).costs;
-  EXPECT_EQ(costs.at(steps_[0].cell->folder).cpu_s, 53.0);
+  SuiteResults results(suite_, steps_, folder_, {});
+  const auto costs = results.Extras({}).costs;
+  EXPECT_EQ(costs.at(steps_[0].cell->folder).cpu_s, 3.0);
   EXPECT_EQ(costs.at(steps_[2].cell->folder).cpu_s, 3.0);
+  results.Write({});
+  const std::string page = core::ReadTextFile(folder_ / "suite.html", 1 << 20);
+  EXPECT_THAT(page, HasSubstr("<td class=\"number\">0:00:53</td>"));
+  EXPECT_THAT(page, HasSubstr("<td class=\"number\">0:00:03</td>"));
 }
 
 TEST_F(SuiteResultsTest, ATableKeepsTheCellsThatAnotherProcessBrought) {
