@@ -291,7 +291,8 @@ void CountPairs(std::span<const EpisodePair> pairs, std::span<const double> chan
   result->candidate = WilsonInterval(counts.n_success_b(), counts.n());
   result->drop = result->test.drop();
   result->rho = Correlation(counts);
-  result->outcomes_hash = HashOutcomes(counted, result->test.changes());
+  result->outcomes_hash =
+      HashOutcomes(counted, changes.empty() ? changes : changes.first(counted.size()));
 }
 
 // How a test gets more seeds, as far as the runs have fewer than another doubling needs.

@@ -172,7 +172,7 @@ PlannedEnd SimulateGate(const PlantedChange& change, const SequentialTestConfig&
     const bool is_gained = drawn > 0.0;
     evidence.Add(is_lost, is_gained, drawn);
     if (n % config.block_size != 0) continue;
-    const Verdict verdict = rule.Judge(evidence.Examine(rule));
+    const Verdict verdict = rule.Judge(evidence.Examine());
     if (verdict == Verdict::kPass && n <= config.max_pairs) end.has_passed = true;
     if (verdict != Verdict::kFail) continue;
     end.n_until_fail = n;

@@ -53,8 +53,8 @@ std::vector<GradedComparison> CompareGraded(const run::RunFolder& a, const run::
   for (const std::string_view decided_by : {kByScore, kByTime}) {
     rule.decided_by = decided_by;
     std::vector<double> changes;
-    BetMixture worse = BetMixture::AgainstNoDrop();
-    BetMixture better = BetMixture::AgainstNoDrop();
+    FailEvidence worse;
+    FailEvidence better;
     try {
       for (const EpisodePair& pair : outcomes.pairs) {
         changes.push_back(GradedScore(rule, b, pair.b) - GradedScore(rule, a, pair.a));
@@ -64,7 +64,7 @@ std::vector<GradedComparison> CompareGraded(const run::RunFolder& a, const run::
     } catch (const Error&) {  // no such score
       continue;
     }
-    const DropInterval drop = AnytimeScoreDropInterval(changes);
+    const DropInterval drop = AnytimeDropInterval(changes);
     compared.push_back({.decided_by = std::string(decided_by),
                         .n_pairs = static_cast<int>(changes.size()),
                         .difference = -drop.drop,

@@ -40,6 +40,10 @@ double SmallestRefutedMargin(const LogEvidence& log_evidence) {
   return high;
 }
 
+double ChangeOf(bool old_succeeded, bool new_succeeded) {
+  return static_cast<double>(new_succeeded) - static_cast<double>(old_succeeded);
+}
+
 using Json = nlohmann::json;
 
 constexpr int kMaxPairs = 1 << 24;
@@ -79,51 +83,14 @@ double LogFailEvidence(const OutcomeCounts& counts) {
   return n_ln_2 + log_beta + std::log1p(-complement);
 }
 
-// A bet l multiplies the wealth by 1 + l (x + D), where x is +1 for a gained seed, -1 for a lost
-// one and 0 otherwise. The bets are spread evenly over those that cannot go bankrupt.
-PassEvidence::PassEvidence(double margin) {
-  DPB_ASSERT(margin > -1.0 && margin < 1.0);
-  const auto n_bets = static_cast<double>(bets_.size());
-  for (std::size_t k = 0; k < bets_.size(); ++k) {
-    const double share = (static_cast<double>(k) + 0.5) / n_bets;  // as a share of the largest bet
-    const double bet = share / (1.0 - margin);
-    bets_[k] = {.on_lost = std::log1p(-share),
-                .on_gained = std::log1p(bet * (1.0 + margin)),
-                .on_same = std::log1p(bet * margin)};
-  }
-}
-
-double PassEvidence::Log(const OutcomeCounts& counts) const {
-  std::array<double, std::tuple_size_v<decltype(bets_)>> log_wealth;
-  for (std::size_t k = 0; k < bets_.size(); ++k) {
-    log_wealth[k] = counts.n_lost * bets_[k].on_lost + counts.n_gained * bets_[k].on_gained +
-                    counts.n_same * bets_[k].on_same;
-  }
-  return LogMeanEvidence(log_wealth);
-}
-
-DropInterval AnytimeDropInterval(const OutcomeCounts& counts) {
-  DropInterval interval;
-  if (counts.n_pairs() == 0) return interval;
-  interval.drop = static_cast<double>(counts.n_lost - counts.n_gained) / counts.n_pairs();
-  const auto evidence_of = [](const OutcomeCounts& seen) {
-    return [seen](double margin) { return PassEvidence(margin).Log(seen); };
-  };
-  interval.high = SmallestRefutedMargin(evidence_of(counts));
-  const OutcomeCounts reversed = {
-      .n_lost = counts.n_gained, .n_gained = counts.n_lost, .n_same = counts.n_same};
-  interval.low = -SmallestRefutedMargin(evidence_of(reversed));
-  return interval;
-}
-
-DropInterval AnytimeScoreDropInterval(std::span<const double> changes) {
+DropInterval AnytimeDropInterval(std::span<const double> changes) {
   DropInterval interval;
   if (changes.empty()) return interval;
   const double sum = std::accumulate(changes.begin(), changes.end(), 0.0);
   interval.drop = -sum / static_cast<double>(changes.size());
   const auto evidence_of = [changes](double sign) {
     return [changes, sign](double margin) {
-      BetMixture evidence = BetMixture::AgainstDropOf(margin);
+      PassEvidence evidence(margin);
       for (const double change : changes) evidence.Add(sign * change);
       return evidence.Log();
     };
@@ -159,14 +126,7 @@ std::vector<bool> NameDrops(std::span<const double> log_evidence, double alpha) 
 
 SequentialRule::SequentialRule(const SequentialTestConfig& config)
     : log_fail_threshold_(-std::log(Checked(config).alpha)),
-      log_pass_threshold_(-std::log(config.beta)),
-      pass_evidence_(config.margin) {}
-
-Look SequentialRule::Examine(const OutcomeCounts& counts) const {
-  return {.counts = counts,
-          .log_fail_evidence = LogFailEvidence(counts),
-          .log_pass_evidence = pass_evidence_.Log(counts)};
-}
+      log_pass_threshold_(-std::log(config.beta)) {}
 
 Verdict SequentialRule::Judge(const Look& look) const {
   if (look.log_fail_evidence >= log_fail_threshold_) return Verdict::kFail;
@@ -174,9 +134,10 @@ Verdict SequentialRule::Judge(const Look& look) const {
   return Verdict::kInconclusive;
 }
 
-SequentialEvidence::SequentialEvidence(const SequentialTestConfig& config) {
+SequentialEvidence::SequentialEvidence(const SequentialTestConfig& config)
+    : pass_of_success_(config.margin) {
   if (config.decided_by == "success") return;
-  graded_ = {BetMixture::AgainstNoDrop(), BetMixture::AgainstDropOf(config.margin)};
+  graded_ = {FailEvidence(), PassEvidence(config.margin)};
 }
 
 void SequentialEvidence::Add(bool old_succeeded, bool new_succeeded, double change) {
@@ -189,10 +150,17 @@ void SequentialEvidence::Add(bool old_succeeded, bool new_succeeded, double chan
   } else {
     ++(old_succeeded ? counts_.n_lost : counts_.n_gained);
   }
+  pass_of_success_.Add(ChangeOf(old_succeeded, new_succeeded));
 }
 
-Look SequentialEvidence::Examine(const SequentialRule& rule) const {
-  if (!graded_) return rule.Examine(counts_);
+Look SequentialEvidence::ExamineSuccess() const {
+  return {.counts = counts_,
+          .log_fail_evidence = LogFailEvidence(counts_),
+          .log_pass_evidence = pass_of_success_.Log()};
+}
+
+Look SequentialEvidence::Examine() const {
+  if (!graded_) return ExamineSuccess();
   return {.counts = counts_,
           .log_fail_evidence = graded_->fail.Log(),
           .log_pass_evidence = graded_->pass.Log()};
@@ -204,15 +172,12 @@ SequentialTest::SequentialTest(const SequentialTestConfig& config)
 void SequentialTest::Add(bool old_succeeded, bool new_succeeded, double change) {
   DPB_ASSERT(!is_finished());
   evidence_.Add(old_succeeded, new_succeeded, change);
-  if (is_graded()) changes_.push_back(change);
+  changes_.push_back(is_graded() ? change : ChangeOf(old_succeeded, new_succeeded));
   // looks happen only at complete blocks, so that a stop in between changes nothing
   if (counts().n_pairs() % config_.block_size != 0) return;
-  looks_.push_back(evidence_.Examine(rule_));
+  looks_.push_back(evidence_.Examine());
+  last_by_success_ = evidence_.ExamineSuccess();
   verdict_ = rule_.Judge(looks_.back());
-}
-
-DropInterval SequentialTest::drop() const {
-  return is_graded() ? AnytimeScoreDropInterval(changes_) : AnytimeDropInterval(counts());
 }
 
 bool SequentialTest::is_finished() const {

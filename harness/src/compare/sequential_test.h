@@ -2,14 +2,13 @@
 // after every block of seeds, and the error rates still hold.
 #pragma once
 
-#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "compare/graded_evidence.h"
+#include "compare/change_evidence.h"
 
 namespace dp_bench::compare {
 
@@ -28,26 +27,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutcomeCounts, n_lost, n_gained, n_same)
 /// McNemar's question with a uniform prior on (1/2, 1) for the share of lost seeds.
 double LogFailEvidence(const OutcomeCounts& counts);
 
-/// Evidence against "the success rate dropped by `margin` or more": the mean wealth of 24 constant
-/// bets on the change per seed (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random
-/// variables by betting").
-class PassEvidence {
- public:
-  /// `margin` in (-1, 1). A negative margin asks whether the rate rose by more than -margin.
-  explicit PassEvidence(double margin);
-
-  /// ln E; never -infinity.
-  double Log(const OutcomeCounts& counts) const;
-
- private:
-  // ln of the factor that multiplies a bet's wealth
-  struct Bet {
-    double on_lost, on_gained, on_same;
-  };
-  std::array<Bet, 24> bets_;
-};
-
-/// The drop of the success rate, old minus new, in [-1, 1].
+/// The drop of the success rate or of the mean score, old minus new, in [-1, 1].
 struct DropInterval {
   double drop = 0.0;  // observed; 0 without pairs
   double low = -1.0;
@@ -55,12 +35,10 @@ struct DropInterval {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DropInterval, drop, low, high)
 
-/// The drops that the evidence does not rule out. They cover the true drop at all looks together
-/// with a probability of at least 95 %. The interval is wider than one for a single look.
-DropInterval AnytimeDropInterval(const OutcomeCounts& counts);
-
-/// The same for the mean drop of a score, from its changes, new minus old, each in [-1, 1].
-DropInterval AnytimeScoreDropInterval(std::span<const double> changes);
+/// The mean drops that the evidence of `changes`, new minus old and each in [-1, 1], does not rule
+/// out. They cover the true drop at all looks together with a probability of at least 95 %. The
+/// interval is wider than one for a single look.
+DropInterval AnytimeDropInterval(std::span<const double> changes);
 
 // Evidence about several tasks at once, from one e-value of each. It holds for any dependence
 // between the tasks: they may share seeds, policy and env. All values are natural logarithms.
@@ -106,13 +84,11 @@ struct Look {
   double log_pass_evidence = 0.0;  // ln E against "a drop of the margin or more"
 };
 
-/// The rule of the test of outcomes, on counts alone.
+/// When the evidence is enough.
 class SequentialRule {
  public:
   /// Throws Error{kConfig} naming the field that is out of range.
   explicit SequentialRule(const SequentialTestConfig& config);
-
-  Look Examine(const OutcomeCounts& counts) const;
 
   /// FAIL wins if both thresholds are reached.
   Verdict Judge(const Look& look) const;
@@ -120,7 +96,6 @@ class SequentialRule {
  private:
   double log_fail_threshold_;
   double log_pass_threshold_;
-  PassEvidence pass_evidence_;
 };
 
 /// What the pairs say so far: their outcomes, or the score that decides.
@@ -130,17 +105,22 @@ class SequentialEvidence {
 
   /// `change`: new minus old score in [-1, 1]; not used if success decides.
   void Add(bool old_succeeded, bool new_succeeded, double change);
-  Look Examine(const SequentialRule& rule) const;
+
+  /// By what decides, or by success alone.
+  Look Examine() const;
+  Look ExamineSuccess() const;
 
   const OutcomeCounts& counts() const { return counts_; }
   bool is_graded() const { return graded_.has_value(); }
 
  private:
   struct Graded {
-    BetMixture fail, pass;
+    FailEvidence fail;
+    PassEvidence pass;
   };
 
   OutcomeCounts counts_;
+  PassEvidence pass_of_success_;
   std::optional<Graded> graded_;  // none if decided by success
 };
 
@@ -161,20 +141,21 @@ class SequentialTest {
   const SequentialTestConfig& config() const { return config_; }
   /// All pairs, including those since the last look.
   const OutcomeCounts& counts() const { return evidence_.counts(); }
-  /// Of the score; empty if the test is decided by success.
-  const std::vector<double>& changes() const { return changes_; }
   bool is_graded() const { return evidence_.is_graded(); }
   /// The drop that the evidence does not rule out, of the success rate or of the score.
-  DropInterval drop() const;
+  DropInterval drop() const { return AnytimeDropInterval(changes_); }
   /// One entry per complete block.
   const std::vector<Look>& looks() const { return looks_; }
+  /// What the last look would have been if success decided.
+  const Look& last_by_success() const { return last_by_success_; }
 
  private:
   SequentialTestConfig config_;
   SequentialRule rule_;
   SequentialEvidence evidence_;
-  std::vector<double> changes_;
+  std::vector<double> changes_;  // of what decides
   std::vector<Look> looks_;
+  Look last_by_success_;
   Verdict verdict_ = Verdict::kInconclusive;
 };
 

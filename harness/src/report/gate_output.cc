@@ -68,7 +68,7 @@ void AddShown(const compare::GateResult& result, bool is_several, Json* task) {
   (*task)["fail_evidence"] = Evidence(look.log_fail_evidence, config.alpha);
   (*task)["pass_evidence"] = Evidence(look.log_pass_evidence, config.beta);
   if (!result.test.is_graded()) return;
-  const compare::Look by_success = compare::SequentialRule(config).Examine(look.counts);
+  const compare::Look& by_success = result.test.last_by_success();
   (*task)["graded"]["success_fail_evidence"] = Evidence(by_success.log_fail_evidence, config.alpha);
   (*task)["graded"]["success_pass_evidence"] = Evidence(by_success.log_pass_evidence, config.beta);
 }

@@ -1,9 +1,10 @@
 """Writes tests/golden/compare.json: the statistics of harness/src/compare, computed another way.
 
-Made with scipy 1.17.1, statsmodels 0.15.0 and numpy 2.4.6. From the project's root (half a minute):
+Made with scipy 1.17.1, statsmodels 0.15.0 and numpy 2.4.6. From the project's root (two minutes):
     python tests/golden/generate/compare.py
 
-evidence   ln of the e-values: FAIL from exact integers, PASS from scipy.special.logsumexp
+evidence   [lost, gained, same, ln of the e-value of FAIL]: from exact integers
+pass       [margin, changes in their order, ln of the e-value of PASS]: in rational arithmetic
 newcombe   [both, only_a, only_b, neither, confidence, low, high] from statsmodels' Wilson intervals
 mcnemar    [only_a, only_b, exact p, mid-p]: statsmodels, and scipy.stats.binom for the mid-p
 unpaired   [successes and episodes of a, of b, Fisher's two-sided p, Newcombe's low and high of b - a]: scipy.stats, and
@@ -12,14 +13,14 @@ welch      [values of a, of b, low, high of b - a]: scipy.stats.ttest_ind(equal_
 holm       statsmodels.stats.multitest.multipletests
 pairs      [rate, drop, rho, pairs for alpha .05 one-sided and power .8], by summing the distributions
 e_bh       [ln e-values, alpha, which are named, ln of their mean]: the BH procedure of statsmodels on 1/e
-gate       operating characteristics of the whole test, without simulation: the distribution of
-           (lost, gained) is carried from look to look, and what is decided is taken out.
-           [rate, drop, rho, margin, max_pairs, FAIL, PASS, mean pairs]
+gate       operating characteristics of the whole test, in 40,000 gates that numpy simulates at once.
+           [rate, drop, rho, margin, max_pairs, pairs between looks, FAIL, PASS, mean pairs]
 """
 
 import json
 import math
 import pathlib
+from decimal import Decimal, getcontext
 
 import numpy as np
 import scipy
@@ -31,6 +32,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep, proportion_
 
 OUT = pathlib.Path(__file__).parents[1] / "compare.json"
 N_BETS = 24
+getcontext().prec = 60
 ALPHA, BETA = 0.01, 0.05
 
 
@@ -53,22 +55,35 @@ def log_fail(lost, gained):
     return n * math.log(2) + special.betaln(lost + 1, gained + 1) + stats.binom.logcdf(lost, n, 0.5)
 
 
-def log_pass(lost, gained, same, margin):
-    bet = (np.arange(N_BETS) + 0.5) / (N_BETS * (1 - margin))
-    log_wealth = (np.multiply.outer(lost, np.log1p(-bet * (1 - margin)))
-                  + np.multiply.outer(gained, np.log1p(bet * (1 + margin)))
-                  + np.multiply.outer(same, np.log1p(bet * margin)))
-    return special.logsumexp(log_wealth, axis=-1) - math.log(N_BETS)
-
-
 def evidence():
-    rows = []
-    for lost, gained, same in [(0, 0, 0), (0, 0, 43), (7, 0, 0), (0, 9, 1), (5, 5, 30), (12, 3, 85), (3, 12, 85),
-                               (40, 41, 319), (80, 40, 280), (300, 10, 90), (10, 300, 90), (700, 750, 50),
-                               (1500, 0, 0), (0, 1500, 0), (2, 0, 1498)]:
-        rows.append([lost, gained, same, log_fail_exact(lost, gained),
-                     float(log_pass(lost, gained, same, 0.10)), float(log_pass(lost, gained, same, 0.05))])
-    return rows
+    return [[lost, gained, same, log_fail_exact(lost, gained)]
+            for lost, gained, same in [(0, 0, 0), (0, 0, 43), (7, 0, 0), (0, 9, 1), (5, 5, 30), (12, 3, 85), (3, 12, 85),
+                                       (40, 41, 319), (80, 40, 280), (300, 10, 90), (10, 300, 90), (700, 750, 50),
+                                       (1500, 0, 0), (0, 1500, 0), (2, 0, 1498)]]
+
+
+def log_pass(changes, margin):
+    """Of decimal numbers: a quarter of the stake on constant bets, the rest on bets that follow the mean square."""
+    one, margin = Decimal(1), Decimal(margin)
+    constant = [(2 * k + one) / (2 * N_BETS) / (1 - margin) for k in range(N_BETS)]
+    wealth = [one] * (N_BETS + 2)
+    squares = Decimal(0)
+    for n, change in enumerate(map(Decimal, changes)):
+        mean_square = (squares + 1) / (n + 2)
+        means = [max(margin, 0 * one), max(margin, 0 * one) / 2]
+        following = [min(m / (mean_square + m * m), Decimal("0.98") / (1 - margin)) for m in means]
+        wealth = [w * (1 + bet * (change + margin)) for w, bet in zip(wealth, constant + following)]
+        squares += change * change
+    return float((sum(wealth[:N_BETS]) / N_BETS / 4 + wealth[N_BETS] / 2 + wealth[N_BETS + 1] / 4).ln())
+
+
+def pass_evidence():
+    rng = np.random.default_rng(7)
+    sequences = [[], [0] * 43, [-1] * 7, [1] * 9 + [0], [-1, 1] * 5 + [0] * 30, [0] * 30 + [1, -1] * 5,
+                 rng.choice([-1, 0, 1], 400, p=[0.1, 0.1, 0.8]).tolist(), rng.choice([-1, 0, 1], 1500, p=[0.2, 0.18, 0.62]).tolist(),
+                 rng.choice([-1, 0, 1], 900, p=[0.5, 0.1, 0.4]).tolist(), (rng.integers(-8, 9, 300) / 8).tolist(),
+                 (rng.integers(-1, 8, 60) / 8).tolist()]
+    return [[margin, changes, log_pass(changes, str(margin))] for changes in sequences for margin in (0.1, 0.03, -0.2)]
 
 
 def newcombe(both, only_a, only_b, neither, confidence):
@@ -118,28 +133,33 @@ def pairs(rate, drop, rho, alpha=0.05, wanted=0.8):
     return n
 
 
-def gate(rate, drop, rho, margin, max_pairs, block=10):
+def gate(rate, drop, rho, margin, max_pairs, block, n_gates=40_000):
     lost, gained = cells(rate, drop, rho)
-    kernel = {(i, j): stats.multinomial.pmf([i, j, block - i - j], block, [lost, gained, 1 - lost - gained])
-              for i in range(block + 1) for j in range(block + 1 - i)}
-    p = np.ones((1, 1))
-    fail = passed = mean = 0.0
-    for n in range(block, max_pairs + 1, block):
-        new = np.zeros((p.shape[0] + block, p.shape[1] + block))
-        for (i, j), weight in kernel.items():
-            new[i:i + p.shape[0], j:j + p.shape[1]] += weight * p
-        new[new < 1e-14] = 0
-        b, c = np.nonzero(new)
-        if len(b) == 0:
+    rng = np.random.default_rng(round(1e6 * (rate + 2 * drop + 3 * rho + 5 * margin)))
+    constant = ((np.arange(N_BETS) + 0.5) / (N_BETS * (1 - margin)))[:, None]
+    weights = np.r_[np.full(N_BETS, 0.25 / N_BETS), 0.5, 0.25]
+    wealth, n_lost, n_gained = np.ones((N_BETS + 2, n_gates)), np.zeros(n_gates, int), np.zeros(n_gates, int)
+    fail = passed = mean = 0
+    for n in range(1, max_pairs + 1):
+        draw = rng.random(wealth.shape[1])
+        change = np.where(draw < lost, -1.0, np.where(draw < lost + gained, 1.0, 0.0))
+        mean_square = (n_lost + n_gained + 1) / (n + 1)
+        following = [np.minimum(m / (mean_square + m * m), 0.98 / (1 - margin)) for m in (margin, margin / 2)]
+        wealth[:N_BETS] *= 1 + constant * (change + margin)
+        for row, bet in zip(wealth[N_BETS:], following):
+            row *= 1 + bet * (change + margin)
+        n_lost, n_gained = n_lost + (change < 0), n_gained + (change > 0)
+        if n % block:
+            continue
+        is_fail = log_fail(n_lost, n_gained) >= -math.log(ALPHA)
+        is_pass = ~is_fail & (weights @ wealth >= 1 / BETA)
+        fail, passed = fail + is_fail.sum(), passed + is_pass.sum()
+        mean += n * (is_fail | is_pass).sum()
+        goes_on = ~(is_fail | is_pass)
+        wealth, n_lost, n_gained = wealth[:, goes_on], n_lost[goes_on], n_gained[goes_on]
+        if not goes_on.any():
             break
-        p = new[:b.max() + 1, :c.max() + 1]
-        is_fail = log_fail(b, c) >= -math.log(ALPHA)
-        is_pass = ~is_fail & (log_pass(b, c, n - b - c, margin) >= -math.log(BETA))
-        fail += p[b, c][is_fail].sum()
-        passed += p[b, c][is_pass].sum()
-        mean += n * p[b, c][is_fail | is_pass].sum()
-        p[b[is_fail | is_pass], c[is_fail | is_pass]] = 0
-    return [fail, passed, mean + max_pairs * p.sum()]
+    return [fail / n_gates, passed / n_gates, (mean + max_pairs * len(n_lost)) / n_gates]
 
 
 def e_bh():
@@ -172,6 +192,7 @@ SCENES = [(0.65, 0.0), (0.65, 0.5), (0.65, 0.8), (0.90, 0.0), (0.90, 0.5)]
 golden = {
     "made_with": {"scipy": scipy.__version__, "statsmodels": statsmodels.__version__, "numpy": np.__version__},
     "evidence": evidence(),
+    "pass": pass_evidence(),
     "newcombe": [[*t, c, *newcombe(*t, c)] for t in TABLES for c in (0.95, 0.99)],
     "mcnemar": [[t[1], t[2], float(mcnemar([[0, t[1]], [t[2], 0]], exact=True).pvalue), float(mid_p(t[1], t[2]))]
                 for t in TABLES if t[1] + t[2] > 0],
@@ -181,8 +202,8 @@ golden = {
     "pairs": [[rate, drop, rho, pairs(rate, drop, rho)]
               for rate in (0.65, 0.90) for drop in (0.05, 0.10, 0.20) for rho in (0.3, 0.5, 0.7)],
     "e_bh": e_bh(),
-    "gate": [[rate, drop, rho, margin, max_pairs, *map(float, gate(rate, drop, rho, margin, max_pairs))]
-             for margin, max_pairs, drops in ((0.10, 400, (0, 0.05, 0.10, 0.20)), (0.05, 1500, (0, 0.05, 0.10)))
+    "gate": [[rate, drop, rho, margin, n, block, *map(float, gate(rate, drop, rho, margin, n, block))]
+             for margin, n, block, drops in ((0.10, 400, 10, (0, 0.05, 0.10, 0.20)), (0.05, 1500, 20, (0, 0.05, 0.10)))
              for drop in drops for rate, rho in SCENES],
 }
 text = json.dumps(golden)

@@ -30,10 +30,10 @@ TEST(SequentialTest, PassesEqualRunsAfterAKnownNumberOfSeeds) {
   const auto n_pairs = [](double margin) {
     return FirstVerdict({.margin = margin, .beta = 0.05}, true, Verdict::kPass);
   };
-  EXPECT_EQ(n_pairs(0.20), 20);
-  EXPECT_EQ(n_pairs(0.10), 43);
-  EXPECT_EQ(n_pairs(0.05), 88);
-  EXPECT_EQ(n_pairs(0.02), 224);
+  EXPECT_EQ(n_pairs(0.20), 18);
+  EXPECT_EQ(n_pairs(0.10), 37);
+  EXPECT_EQ(n_pairs(0.05), 75);
+  EXPECT_EQ(n_pairs(0.02), 189);
 }
 
 TEST(SequentialTest, FailsAfterAKnownNumberOfLostSeeds) {

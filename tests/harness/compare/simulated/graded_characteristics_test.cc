@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "compare/graded_evidence.h"
+#include "compare/change_evidence.h"
 #include "compare/intervals.h"
 #include "dp_bench/random.h"
 
@@ -75,12 +75,13 @@ int GatesToSimulate(int usual) {
 }
 
 // How many of `n_gates` reach ln E >= `threshold` at any of kPairs looks.
-int CountAlarms(const ChangeScene& scene, double shift, const BetMixture& start, double threshold,
+template <class Evidence>
+int CountAlarms(const ChangeScene& scene, double shift, const Evidence& start, double threshold,
                 int n_gates) {
   int n_alarms = 0;
   for (int gate = 0; gate < n_gates; ++gate) {
     RandomStream random(static_cast<std::uint64_t>(gate), StreamId::kEnvStart);
-    BetMixture evidence = start;
+    Evidence evidence = start;
     double memory = 0.0;
     for (int i = 0; i < kPairs; ++i) {
       const bool is_lost = shift > 0.0 && random.UniformDouble() < shift;
@@ -107,7 +108,7 @@ void ExpectAtMost(double level, int n_alarms, int n_gates, const std::string& na
 TEST(GradedCharacteristics, FalseFailsStayBelowAlphaWithALookAfterEveryPair) {
   const int n_gates = GatesToSimulate(1500);
   for (const ChangeScene& scene : EqualPolicies()) {
-    const BetMixture start = BetMixture::AgainstNoDrop();
+    const FailEvidence start;
     ExpectAtMost(0.05, CountAlarms(scene, 0.0, start, -std::log(0.05), n_gates), n_gates,
                  scene.name);
   }
@@ -117,7 +118,7 @@ TEST(GradedCharacteristics, FalseFailsStayBelowAlphaWithALookAfterEveryPair) {
 TEST(GradedCharacteristics, FalsePassesStayBelowBetaAtTheMargin) {
   const int n_gates = GatesToSimulate(4000);
   for (const ChangeScene& scene : EqualPolicies()) {
-    const BetMixture start = BetMixture::AgainstDropOf(kMargin);
+    const PassEvidence start(kMargin);
     ExpectAtMost(0.05, CountAlarms(scene, kMargin, start, -std::log(0.05), n_gates), n_gates,
                  scene.name);
   }
