@@ -93,7 +93,7 @@ TEST_F(Gate, PassesWhenTheMarginIsExcluded) {
   const GateResult result = RunGate(Baseline(Times(30, "sf")), Candidate(Times(30, "sf")), {});
   EXPECT_EQ(result.status, GateStatus::kPass);
   EXPECT_FALSE(result.has_signature);
-  EXPECT_EQ(result.test.counts().n_pairs(), 50);  // the first block after 43
+  EXPECT_EQ(result.test.counts().n_pairs(), 40);  // the first block after 37
   EXPECT_DOUBLE_EQ(result.rho, 1.0);
 }
 
