@@ -65,6 +65,8 @@ def test_disabled_autoreset_waits_for_a_reset(kind, make):
         env.step(action)
     env.reset(options={"reset_mask": truncated})
     assert env.step(action)[3].tolist() == [False, False, True]
+    env.reset()
+    assert not env.step(action)[3].any()
 
 
 def test_render_gives_one_frame_per_env(kind, make):

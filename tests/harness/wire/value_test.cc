@@ -39,6 +39,8 @@ TEST(WireValue, AMapKeepsTheOrderOfItsKeys) {
   EXPECT_EQ(map.entries()[0].first, "b");
   EXPECT_EQ(map.entries()[2].first, "c");
   EXPECT_EQ(*map.Find<std::int64_t>("b"), 1);
+  EXPECT_EQ(map.Find<std::string>("b"), nullptr) << "of another kind";
+  EXPECT_EQ(map.Find<std::string>("d"), nullptr);
   EXPECT_EQ(map.Find("d"), nullptr);
   EXPECT_DEATH(map.Add("a", 1), "");
 }

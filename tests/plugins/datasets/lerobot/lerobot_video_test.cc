@@ -142,6 +142,23 @@ TEST_P(LeRobotCodecs, AreReadBackInBothVersions) {
 INSTANTIATE_TEST_SUITE_P(All, LeRobotCodecs, ::testing::Values("h264", "hevc", "av1"),
                          [](const auto& codec) { return std::string(codec.param); });
 
+// As a power cut may leave it.
+TEST(LeRobotVideo, AnEpisodeWithAShortVideoIsWrittenAgain) {
+  const core::TemporaryFolder folder;
+  const LeRobotWriterConfig config = VideoWriterConfig(folder.path() / "data", "h264");
+  {
+    LeRobotWriter writer(config, VideoSpecOf());
+    writer.BeginEpisode({.n_steps = 5, .task = "look"});
+    for (int step = 0; step < 5; ++step) AppendWithVideo(writer, step);
+  }
+  const fs::path unfinished = config.path.string() + ".unfinished";
+  fs::resize_file(unfinished / "videos/observation.images.rgb/episode_000000.mp4", 100);
+  LeRobotWriter writer(config, VideoSpecOf());
+  EXPECT_EQ(writer.n_episodes(), 0);
+  WriteVideo(writer);
+  ExpectVideo(config.path);
+}
+
 TEST(LeRobotVideo, AnotherWriterContinuesWithTheSameBytes) {
   const core::TemporaryFolder folder;
   const LeRobotWriterConfig broken = VideoWriterConfig(folder.path() / "broken", "h264");
