@@ -23,7 +23,7 @@ std::optional<compare::GateResult> GateByRollouts(CheckpointEvaluationOptions op
 struct VerificationOptions {
   std::filesystem::path reference;  // a checkpoint; empty: no verification
   double margin = 0.03;             // the drop of the success rate that PASS excludes, in (0, 1)
-  std::string more_seeds = "";      // advice after INCONCLUSIVE; empty: the command to resume
+  std::string more_seeds;           // advice after INCONCLUSIVE; empty: the command to resume
 };
 
 /// Rolls out the reference and the candidate of `options` on the same seeds, a block of both at a
