@@ -259,8 +259,8 @@ int EvaluateVerified(const CheckpointEvaluationOptions& options,
   BlockEvaluation candidate(resumes ? options : WithSeeds(options, seeds));
   core::PrintResult("reference: {}\n", reference.run().path.string());
   const std::string resume_command =
-      fmt::format("{} --verify-against {}", ResumeCommand(candidate.run().path),
-                  core::ShellWord(verification.reference.string()));
+      fmt::format("{} --verify-against {} --margin {}", ResumeCommand(candidate.run().path),
+                  core::ShellWord(verification.reference.string()), verification.margin);
   const std::string more_seeds =
       !verification.more_seeds.empty()
           ? verification.more_seeds
